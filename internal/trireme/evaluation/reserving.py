@@ -72,23 +72,24 @@ def any_remote(plugins: Sequence[Reserver]) -> bool:
 
 async def reserve(
     plugins: Sequence[Reserver],
-    request: filter_pb2.ReserveRequest,
+    cycle: cycle_pb2.Cycle,
+    placed: Sequence[filter_pb2.Placement],
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
 ) -> list[filter_pb2.Reservation]:
     """What all plugins together assume for each placement; nothing where one of them fails."""
     success = wire_status.to_message(status.SUCCESS)
-    out = [filter_pb2.Reservation(status=success) for _ in request.placements]
+    out = [filter_pb2.Reservation(status=success) for _ in placed]
     states = [bind_pb2.HostState() for _ in out]
     for plugin in plugins:
         open_ones = [at for at, kept in enumerate(out) if kept.status.code == status_pb2.CODE_SUCCESS]
-        placements = [request.placements[at] for at in open_ones]
+        placements = [placed[at] for at in open_ones]
         if not placements:
             break
         if isinstance(plugin, interfaces.ReservePlugin):
             answers = [await _local(plugin, pod_class, placement, snap) for placement in placements]
         else:
-            answers = await _remote(plugin, request.cycle, placements)
+            answers = await _remote(plugin, cycle, placements)
         for at, answer in zip(open_ones, answers, strict=True):
             if answer.status.code != status_pb2.CODE_SUCCESS:
                 out[at] = filter_pb2.Reservation(status=answer.status)
@@ -103,11 +104,13 @@ async def reserve(
     return out
 
 
-async def unreserve(plugins: Sequence[Reserver], request: filter_pb2.UnreserveRequest) -> None:
+async def unreserve(
+    plugins: Sequence[Reserver], cycle: cycle_pb2.Cycle, placed: Sequence[filter_pb2.Placement]
+) -> None:
     """Tell the plugins that keep something of their own, last ones first."""
     for plugin in reversed(plugins):
         if not isinstance(plugin, interfaces.ReservePlugin):
-            await plugin.unreserve(request.cycle, request.placements)
+            await plugin.unreserve(cycle, placed)
 
 
 async def _local(

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trireme.evaluation import reserving
+from trireme.evaluation import filter_engine, reserving
 from trireme.evaluation.filtering import evaluation, remote_columns
 from trireme.evaluation.preemption import post_filtering
 from trireme.framework import resizes
 from trireme.plugin_api import interfaces
 from trireme.plugins import catalog
 from trireme.plugins.deferred_pod_scheduling import filter as deferred_pod_scheduling
+from trireme.plugins.dynamic_resources import pod_group_post_filter
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
@@ -58,3 +59,18 @@ def post_filters(
             elif entry.name in remotes and make_remote is not None:
                 found.append(post_filtering.Remote(make_remote(remotes[entry.name])))
     return out
+
+
+def filter_profiles(
+    configuration: snapshot_pb2.Configuration,
+    make_remote: Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter],
+    make_remote_reserve: reserving.MakeRemoteReserve | None = None,
+) -> filter_engine.FilterProfiles:
+    """All that filter is configured with. Raises: as chains."""
+    made = chains(configuration, make_remote)
+    return filter_engine.FilterProfiles(
+        made,
+        reserving.reservers(configuration, made, make_remote_reserve),
+        post_filters(configuration, made, make_remote_reserve),
+        pod_group_post_filter.post_filter,
+    )

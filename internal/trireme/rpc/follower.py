@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ import grpc
 from grpc import aio
 
 from trireme.rpc import fencing, grpc_server
-from trireme.snapshot import classes, snapshot
+from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2, snapshot_pb2_grpc
 
 log = logging.getLogger(__name__)
@@ -182,21 +182,6 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
                 fencing.Refusal(fencing.RefusalReason.CONFIG_MISMATCH, "cycle.config_hash: not this configuration"),
             )
 
-    async def class_of(
-        self, cycle: cycle_pb2.Cycle, profiles: Container[str], context: aio.ServicerContext[Any, Any]
-    ) -> classes.PodClass:
-        """The cycle's class, once the snapshot is what the cycle needs; ends the call where it does not become so, and
-        where class or profile is unknown.
-        """
-        await self.ready_for(cycle, context)
-        if cycle.profile not in profiles:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.profile: no profile {cycle.profile!r}")
-        pod_class = self._snap.classes.get(cycle.pod_class)
-        if pod_class is None:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.pod_class: no class {cycle.pod_class}")
-            raise AssertionError("abort does not return")
-        return pod_class
-
     def _at(self, cycle: cycle_pb2.Cycle) -> bool:
         fence, synced_by = cycle.fence, self._synced_by
         followed = fence.epoch == synced_by.epoch and fence.scheduler_id == synced_by.scheduler_id
@@ -237,15 +222,6 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         except snapshot.OutOfStepError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"delta: {error}")
         self._deltas += 1
-
-
-async def in_step(asked: Awaitable[Answer], context: aio.ServicerContext[Any, Any]) -> Answer:
-    """What is asked of the snapshot; ends the call with FAILED_PRECONDITION where that was replaced meanwhile."""
-    try:
-        return await asked
-    except snapshot.OutOfStepError as error:
-        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
-        raise AssertionError("abort does not return") from error
 
 
 async def _end(context: aio.ServicerContext[Any, Any]) -> None:

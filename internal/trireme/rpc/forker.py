@@ -36,6 +36,7 @@ SHARED = (
     "trireme.plugins.catalog",
     "trireme.rpc.grpc_server",
     "trireme.evaluation.kept_classes",
+    "trireme.phases.answering",
     "trireme.phases.phase_metrics",
     "trireme.phases.phase_process",
     "trireme.remote.remote_plugin",

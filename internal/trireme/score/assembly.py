@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from trireme.evaluation import score_engine
 from trireme.evaluation.scoring import evaluation
 from trireme.plugin_api import interfaces
 from trireme.plugins import catalog
@@ -33,3 +34,14 @@ def chains(
         percentage = profile.percentage_of_nodes_to_score
         out[profile.scheduler_name] = evaluation.Chain(weights, tuple(local), tuple(remote), percentage)
     return out
+
+
+def score_profiles(
+    configuration: snapshot_pb2.Configuration,
+    make_remote: Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore],
+) -> score_engine.ScoreProfiles:
+    """All that score is configured with. Raises: as chains."""
+    fit_args = {
+        profile.scheduler_name: profiles.args_of(profile, "NodeResourcesFit") for profile in configuration.profiles
+    }
+    return score_engine.ScoreProfiles(chains(configuration, make_remote), fit_args, configuration.tie_seed)

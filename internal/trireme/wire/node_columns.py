@@ -52,6 +52,19 @@ def pack(
     return out
 
 
+def to_message(columns: NodeColumns) -> filter_pb2.NodeColumns:
+    """The answer as a message."""
+    return pack(
+        columns.generation,
+        columns.base_generation,
+        columns.size,
+        columns.slots,
+        columns.statuses,
+        columns.index,
+        columns.capacity,
+    )
+
+
 def unpack(columns: filter_pb2.NodeColumns) -> NodeColumns:
     """The answer. Raises: ValueError where the columns do not fit together; the text names the field."""
     # Wide enough for anything that can stand in the field, until it is known to fit.

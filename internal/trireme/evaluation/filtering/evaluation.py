@@ -31,6 +31,11 @@ class Chain:
     remote: Sequence[remote_columns.RemoteFilter] = ()
     not_for_resizes: frozenset[str] = frozenset()
 
+    @property
+    def one_by_one(self) -> bool:
+        """What a service says of a node may depend on any other one, so that pods are placed one at a time."""
+        return any(remote.depends_on == interfaces.Dependency.CLUSTER for remote in self.remote)
+
     def passes_over(self, plugin: str, pod_class: classes.PodClass) -> bool:
         """Whether the plugin has nothing to say of the class, whatever it asks for."""
         return pod_class.resize_deferred and plugin in self.not_for_resizes

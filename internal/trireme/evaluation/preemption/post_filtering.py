@@ -15,6 +15,7 @@ from trireme.evaluation.preemption import preemption
 from trireme.framework import status
 from trireme.snapshot import snapshot
 from trireme.v1 import filter_pb2, status_pb2
+from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
 
@@ -47,14 +48,16 @@ def any_remote(plugins: Sequence[PostFilter]) -> bool:
 
 async def post_filter(
     plugins: Sequence[PostFilter],
-    request: filter_pb2.PostFilterRequest,
     question: preemption.Question,
     snap: snapshot.Snapshot,
+    refused: node_columns.NodeColumns | None = None,
 ) -> filter_pb2.PostFilterResponse:
-    """The first way out that a plugin has, or all that they say why there is none."""
+    """The first way out that a plugin has, or all that they say why there is none. `refused` is for plugins of other
+    processes.
+    """
     out = filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable("")))
     for plugin in plugins:
-        answer = await _ask(plugin, request, question, snap)
+        answer = await _ask(plugin, question, snap, refused)
         if answer is None:
             continue
         code = answer.status.code
@@ -71,11 +74,15 @@ async def post_filter(
 
 
 async def _ask(
-    plugin: PostFilter, request: filter_pb2.PostFilterRequest, question: preemption.Question, snap: snapshot.Snapshot
+    plugin: PostFilter,
+    question: preemption.Question,
+    snap: snapshot.Snapshot,
+    refused: node_columns.NodeColumns | None,
 ) -> filter_pb2.PostFilterResponse | None:
     if not isinstance(plugin, Remote):
         return await plugin.post_filter(question, snap)
-    said = await plugin.plugin.post_filter(request.cycle, request.columns, question.pre_filter)
+    columns = filter_pb2.NodeColumns() if refused is None else node_columns.to_message(refused)
+    said = await plugin.plugin.post_filter(question.cycle, columns, question.pre_filter)
     if isinstance(said, status.Status):
         return filter_pb2.PostFilterResponse(status=wire_status.to_message(said))
     return said

@@ -41,6 +41,9 @@ _PREFIX = "preemption: "
 # Added to priorities before they are summed up, so that more victims never sum up to less.
 _PRIORITY_SHIFT = 2**31
 
+# Brings the columns of the class that is asked about up to date.
+BringUp = Callable[[], Awaitable[columns.ClassColumns]]
+
 
 @dataclass(frozen=True, slots=True)
 class Args:
@@ -91,7 +94,7 @@ class Question:
     pod_class: classes.PodClass
     chain: evaluation.Chain
     kept: columns.ClassColumns
-    bring_up: Callable[[], Awaitable[columns.ClassColumns]]
+    bring_up: BringUp
     refusals: tuple[status.Status, ...]
     index: arrays.Int16Array | None
     pre_filter: status.Status | None

@@ -7,7 +7,7 @@ that was chosen; else there is an answer for the first one alone.
 """
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class WaysOut:
         chain: evaluation.Chain,
         plugins: Sequence[post_filtering.PostFilter],
         kept: columns.ClassColumns,
-        bring_up: Callable[[], Awaitable[columns.ClassColumns]],
+        bring_up: preemption.BringUp,
         snap: snapshot.Snapshot,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -93,8 +93,7 @@ class WaysOut:
             self._kept.refusal,
             before=before,
         )
-        request = filter_pb2.PostFilterRequest(cycle=cycle)
-        return await post_filtering.post_filter(self._plugins, request, question, self._snap)
+        return await post_filtering.post_filter(self._plugins, question, self._snap)
 
     def _status_of(self, slot: int, index: arrays.Int16Array, before: preemption.Before) -> int:
         """Why the node at the slot refuses pods of the class, now that one more is nominated to it."""

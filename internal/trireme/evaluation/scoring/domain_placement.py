@@ -54,7 +54,7 @@ class DomainPlacer:
         for each in static:
             if each.raw.size:
                 (even if each.even or each.raw.min() == each.raw.max() else uneven).append(each)
-        self._even = sum(int(placement.normalized(each.raw[:1], each.normalization)[0]) * each.weight for each in even)
+        self._even = sum(_even_score(each) for each in even)
         reach = _reach(count, ties, uneven, own_now, joint, constraints, slots)
         nodes = self._nodes = reach.nodes
         self._stands_for = reach.stands_for
@@ -140,18 +140,24 @@ class DomainPlacer:
         """
         total = np.full(self._capacity.shape[0], self._even, dtype=np.int64)
         for each, most in zip(self._uneven, maxima, strict=True):
-            total += placement.scaled(each.raw, each.normalization, most) * each.weight
+            total += placement.weighted(placement.scaled(each.raw, each.normalization, most), each.weight)
         return total
 
     def _keys(self) -> arrays.Int64Array:
         """Totals, and places among equals below them; −1 where a node is not feasible. Shape: (node,)."""
         total = self._static + self._own_now
         for each in self._joint:
-            total += each.scores.normalized(each.scores.raw()) * each.weight
+            total += placement.weighted(each.scores.normalized(each.scores.raw()), each.weight)
         keys = (total << placement.TIE_BITS) + self._ties
         if self._closed is not None:
             keys[self._closed] = -1
         return keys
+
+
+def _even_score(plugin: placement.ScoredPlugin) -> int:
+    """What a plugin that scores all nodes alike adds to their totals."""
+    scores = placement.normalized(plugin.raw[:1], plugin.normalization)
+    return int(placement.weighted(scores, plugin.weight)[0])
 
 
 def _reach(
@@ -169,7 +175,7 @@ def _reach(
     columns += [column for each in constraints for column in domain_state.alike(each, slots)]
     for each in uneven:
         if each.normalization == interfaces.Normalization.NONE:
-            alone = alone + each.raw * each.weight
+            alone = alone + placement.weighted(each.raw, each.weight)
         else:
             columns.append(each.raw)
     return narrowing.reach((alone << placement.TIE_BITS) + ties, columns, count)

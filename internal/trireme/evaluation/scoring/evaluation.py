@@ -53,6 +53,17 @@ class Chain:
     remote: Sequence[RemoteScore] = ()
     percentage: int = 0
 
+    @property
+    def custom_normalization(self) -> bool:
+        """A service normalises its scores by itself, over all nodes that take the pod."""
+        return any(remote.normalization == interfaces.Normalization.CUSTOM for remote in self.remote)
+
+    @property
+    def one_by_one(self) -> bool:
+        """A placement may change what is so of any other node, so that pods are placed one at a time."""
+        by_cluster = any(remote.depends_on == interfaces.Dependency.CLUSTER for remote in self.remote)
+        return bool(self.percentage) or by_cluster or self.custom_normalization
+
 
 @dataclass(frozen=True, slots=True)
 class Roles:

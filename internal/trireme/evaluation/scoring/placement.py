@@ -65,6 +65,11 @@ def scaled(raw: arrays.Int64Array, normalization: interfaces.Normalization, most
     return MAX_SCORE - scaled if reverse else scaled
 
 
+def weighted(scores: arrays.Int64Array, weight: int) -> arrays.Int64Array:
+    """What a plugin's scores of 0 to 100 add to the totals. Shape: as `scores`, which it may be."""
+    return scores if weight == 1 else scores * weight
+
+
 def tie_order(seed: int, slots: arrays.SlotArray) -> arrays.Int64Array:
     """The slots' places among equals, below 2^20, each another one (up to a million slots). Shape: as `slots`.
 
@@ -179,9 +184,10 @@ class Placer:
         everywhere = bool(feasible.all())
         for plugin in self._static:
             if everywhere:
-                totals += normalized(plugin.raw, plugin.normalization) * plugin.weight
+                totals += weighted(normalized(plugin.raw, plugin.normalization), plugin.weight)
             else:
-                totals[feasible] += normalized(plugin.raw[feasible], plugin.normalization) * plugin.weight
+                scores = normalized(plugin.raw[feasible], plugin.normalization)
+                totals[feasible] += weighted(scores, plugin.weight)
         keys = (totals << TIE_BITS) + self._ties
         return keys if everywhere else np.where(feasible, keys, -1)
 

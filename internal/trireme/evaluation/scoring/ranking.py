@@ -92,7 +92,7 @@ class Ranking:
         for number, each in enumerate(self._plugins):
             raw = each.column.raw[slots]
             if each.own:
-                own += raw if each.weight == 1 else raw * each.weight
+                own += placement.weighted(raw, each.weight)
             elif number in self._maxima:
                 moved |= self._maxima[number].take(slots, np.where(opened, raw, _NONE))
         self.own[slots] = own
@@ -133,7 +133,7 @@ class Ranking:
             raw = each.column.raw[slots]
             if number in self._maxima:
                 raw = placement.scaled(raw, each.normalization, self._maxima[number].most)
-            total += raw if each.weight == 1 else raw * each.weight
+            total += placement.weighted(raw, each.weight)
         return total
 
 

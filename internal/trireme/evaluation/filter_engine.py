@@ -1,0 +1,296 @@
+"""FilterEngine: all that is asked of filter, answered from a snapshot and the plugins of the configured profiles.
+
+It knows nothing of servers. Who asks sees to it that the snapshot is what the question needs.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from google.protobuf import message
+
+from trireme.evaluation import questions, reserving, stopwatch
+from trireme.evaluation.filtering import columns, evaluation
+from trireme.evaluation.preemption import group_preemption, post_filtering, preemption, ways_out
+from trireme.framework import domain_rules, status
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
+from trireme.wire import node_columns
+
+# What a group may give up of its claims. Raises: ValueError, DecodeError where a member's state is none that Reserve
+# gave.
+ReleaseClaims = Callable[
+    [evaluation.Chain, filter_pb2.PodGroupPostFilterRequest, snapshot.Snapshot], filter_pb2.PodGroupPostFilterResponse
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FilterProfiles:
+    """The plugins that filter, reserve and look for a way out, by profile."""
+
+    chains: Mapping[str, evaluation.Chain] = field(default_factory=dict)
+    reservers: Mapping[str, Sequence[reserving.Reserver]] = field(default_factory=dict)
+    post_filters: Mapping[str, Sequence[post_filtering.PostFilter]] = field(default_factory=dict)
+    release_claims: ReleaseClaims | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAnswer:
+    """What the plugins of a profile say of a class: of all nodes, or of those that pods are nominated to.
+
+    `columns` is None where PreFilter refused the pod on all nodes (`refusal`), or only nominated nodes were looked at.
+    `narrowed` names the nodes that PreFilter left; None: all. `admitted` are the slots of the nominated nodes that
+    take their pods. At most `max_batch` pods may be placed by it; 0: any number.
+    """
+
+    refusal: status.Status | None
+    narrowed: frozenset[str] | None
+    narrowed_by: frozenset[str]
+    columns: node_columns.NodeColumns | None
+    constraints: Sequence[domain_rules.DomainConstraint]
+    max_batch: int
+    needs_reserve: bool
+    needs_pre_bind: bool
+    evaluated: Sequence[str]
+    timings: Sequence[filter_pb2.Timing]
+    ways_out: Sequence[filter_pb2.WayOut] = ()
+    admitted: Sequence[int] = ()
+
+
+class FilterEngine:
+    """Answers from one snapshot. Each question begins with a cycle, which names profile, class and perhaps the pod.
+
+    All methods that ask plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidQuestionError
+    for a profile or a class that is not there.
+    """
+
+    def __init__(self, snap: snapshot.Snapshot, profiles: FilterProfiles) -> None:
+        self._snap = snap
+        self._profiles = profiles
+        # Profiles with a plugin that must be asked for every pod.
+        self._always_reserve = {profile: reserving.any_remote(each) for profile, each in profiles.reservers.items()}
+        self._evaluator = evaluation.Evaluator(snap, profiles.chains)
+        self._stopwatches = stopwatch.Stopwatches()
+
+    @property
+    def chains(self) -> Mapping[str, evaluation.Chain]:
+        """The filter plugins, by profile."""
+        return self._profiles.chains
+
+    def statistics(self) -> evaluation.EvaluatorStatistics:
+        """What it has evaluated so far."""
+        return self._evaluator.statistics()
+
+    async def evaluate(self, cycle: cycle_pb2.Cycle, watch: stopwatch.Stopwatch | None = None) -> columns.ClassColumns:
+        """The columns of the cycle's class, brought up to date."""
+        return await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), watch)
+
+    async def prepare(self, cycle: cycle_pb2.Cycle) -> None:
+        """Bring up to date what the next question about the cycle's class, or its pod, is answered from."""
+        await self._evaluate_for(cycle, self._stopwatches.next())
+
+    async def filter(
+        self,
+        cycle: cycle_pb2.Cycle,
+        count: int = 1,
+        known_generation: int = 0,
+        preemptors: Sequence[core_pb2.Pod] = (),
+    ) -> FilterAnswer:
+        """Where so many pods of the class may run; a patch where the caller has the answer of `known_generation`.
+
+        `preemptors` are the first pods: ways out for them may come with the answer. Raises: StaleQuestionError where
+        the node that the cycle's pod is nominated to changes too fast.
+        """
+        watch = self._stopwatches.next()
+        kept, own = await self._evaluate_for(cycle, watch)
+        found: node_columns.NodeColumns | None = None
+        if own is not None:
+            found = self._columns_of_one(kept, own)
+        elif kept.refusal is None:
+            found = self._columns(kept, known_generation)
+        answer = self._answer(cycle, count, kept, watch, found)
+        if not preemptors:
+            return answer
+        plugins, bring_up = self._profiles.post_filters[cycle.profile], self._bring_up(cycle)
+        ways = ways_out.WaysOut(cycle, self.chains[cycle.profile], plugins, kept, bring_up, self._snap)
+        found_ways = [way async for way in ways.of(preemptors)]
+        if found is not None:
+            # What nodes said of pods that were nominated meanwhile may be new.
+            found.statuses = tuple(kept.table.statuses)
+        return dataclasses.replace(answer, ways_out=found_ways, constraints=self._constraints(cycle, count, kept))
+
+    async def filter_nominated(
+        self, cycle: cycle_pb2.Cycle, others: Sequence[cycle_pb2.PodIdentity] = (), count: int = 1
+    ) -> FilterAnswer | None:
+        """Whether the cycle's pod may run where it is nominated to, and the first of the other pods, of the same class,
+        each where it is and beside those before it. None where the pod may not, or is to be asked about in full.
+        """
+        watch = self._stopwatches.next()
+        nominated = await self._evaluator.admits_nominated(cycle, self._class_of(cycle), watch)
+        if nominated is None:
+            return None
+        kept, slot = nominated
+        admitted = [slot, *self._evaluator.admits_beside(cycle, kept, others)]
+        return self._answer(cycle, count, kept, watch, None, admitted)
+
+    async def post_filter(
+        self,
+        cycle: cycle_pb2.Cycle,
+        refused: node_columns.NodeColumns,
+        pre_filter: status.Status | None = None,
+        *,
+        offer: bool = False,
+        chosen: filter_pb2.PreemptionCandidates | None = None,
+    ) -> filter_pb2.PostFilterResponse:
+        """The way out that the PostFilter plugins have for the cycle's pod, or why there is none. `refused` says why
+        it fits on no node, or `pre_filter` why on none at all. `offer`: answer preemption's candidates; with `chosen`:
+        choose among these.
+        """
+        question = preemption.Question(
+            cycle,
+            self._class_of(cycle),
+            self.chains[cycle.profile],
+            await self.evaluate(cycle),
+            self._bring_up(cycle),
+            refused.statuses,
+            refused.index if pre_filter is None else None,
+            pre_filter,
+            offer,
+            chosen,
+        )
+        return await post_filtering.post_filter(
+            self._profiles.post_filters[cycle.profile], question, self._snap, refused
+        )
+
+    async def pod_group_post_filter(
+        self, question: filter_pb2.PodGroupPostFilterRequest
+    ) -> filter_pb2.PodGroupPostFilterResponse:
+        """Who may go for a group; or, once it was placed, who of them has to. Or which claims it may give up."""
+        self._class_of(question.cycle)
+        if not question.victims and not question.HasField("devices"):
+            return group_preemption.who_may_go(question, self._snap)
+        for member in question.members:
+            if member.pod_class not in self._snap.classes:
+                raise questions.InvalidQuestionError(f"members: no class {member.pod_class}")
+        chain = self.chains[question.cycle.profile]
+        if question.HasField("devices"):
+            assert self._profiles.release_claims is not None, "there are no profiles without it"
+            try:
+                return self._profiles.release_claims(chain, question, self._snap)
+            except (ValueError, message.DecodeError) as error:
+                raise questions.InvalidQuestionError(f"members: {error}") from error
+        placed = {member.pod_class for member in question.members}
+        for attempt in range(preemption.TRIES):
+            try:
+                kept = await self._evaluate_all(question.cycle.profile, placed)
+                return await group_preemption.who_has_to_go(question, self._snap, chain, kept)
+            except snapshot.OutOfStepError:
+                if attempt == preemption.TRIES - 1:
+                    raise
+        raise AssertionError("the last try answers or raises")
+
+    async def reserve(
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
+    ) -> list[filter_pb2.Reservation]:
+        """What the Reserve plugins assume beside each placement."""
+        pod_class, plugins = self._class_of(cycle), self._profiles.reservers[cycle.profile]
+        return await reserving.reserve(plugins, cycle, placements, pod_class, self._snap)
+
+    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        """The placements are void. Nothing is kept here; remote plugins that keep something are told."""
+        self._class_of(cycle)
+        await reserving.unreserve(self._profiles.reservers[cycle.profile], cycle, placements)
+
+    def _answer(
+        self,
+        cycle: cycle_pb2.Cycle,
+        count: int,
+        kept: columns.ClassColumns,
+        watch: stopwatch.Stopwatch,
+        found: node_columns.NodeColumns | None,
+        admitted: Sequence[int] = (),
+    ) -> FilterAnswer:
+        chain = self.chains[cycle.profile]
+        said = [kept.plugins[plugin.name].prefilter for plugin in chain.local if plugin.name in kept.plugins]
+        max_batch = min((answer.max_batch for answer in said if answer.max_batch), default=0)
+        needs_pre_bind = any(answer.reserves for answer in said)
+        return FilterAnswer(
+            kept.refusal,
+            None if kept.narrowed is None else frozenset(kept.narrowed),
+            frozenset(kept.narrowed_by),
+            found,
+            self._constraints(cycle, count, kept),
+            1 if chain.one_by_one else max_batch,
+            needs_pre_bind or self._always_reserve[cycle.profile],
+            needs_pre_bind,
+            [name for name in chain.order if name in kept.plugins and not kept.plugins[name].prefilter.skip],
+            tuple(watch.messages()),
+            admitted=admitted,
+        )
+
+    def _constraints(
+        self, cycle: cycle_pb2.Cycle, count: int, kept: columns.ClassColumns
+    ) -> Sequence[domain_rules.DomainConstraint]:
+        """How placements change other nodes, where there is to be more than one."""
+        if count < 2 or kept.refusal is not None or self.chains[cycle.profile].one_by_one:
+            return ()
+        return tuple(self._evaluator.constraints(cycle.profile, self._class_of(cycle), kept))
+
+    def _columns(self, kept: columns.ClassColumns, known_generation: int) -> node_columns.NodeColumns:
+        size = self._snap.nodes.size
+        statuses = tuple(kept.table.statuses)
+        # These columns number their statuses by themselves: a patch holds only for an answer that was taken from them.
+        if 0 <= kept.first_answered <= known_generation <= kept.generation:
+            slots = kept.changed.since(known_generation, size)
+            if slots.size * 2 < size:
+                index, capacity = kept.index[slots], kept.capacity[slots]
+                return node_columns.NodeColumns(
+                    kept.generation, known_generation, size, slots, statuses, index, capacity
+                )
+        if kept.first_answered < 0:
+            kept.first_answered = kept.generation
+        index, capacity = kept.index[:size].copy(), kept.capacity[:size].copy()
+        return node_columns.NodeColumns(kept.generation, 0, size, None, statuses, index, capacity)
+
+    def _columns_of_one(self, kept: columns.ClassColumns, own: tuple[int, int, int]) -> node_columns.NodeColumns:
+        """The complete answer about one pod of the class, for which one slot is another than for the others."""
+        size, statuses = self._snap.nodes.size, tuple(kept.table.statuses)
+        index, capacity = kept.index[:size].copy(), kept.capacity[:size].copy()
+        index[own[0]], capacity[own[0]] = own[1:]
+        return node_columns.NodeColumns(kept.generation, 0, size, None, statuses, index, capacity)
+
+    async def _evaluate_for(
+        self, cycle: cycle_pb2.Cycle, watch: stopwatch.Stopwatch
+    ) -> tuple[columns.ClassColumns, tuple[int, int, int] | None]:
+        """The columns, and own_verdict; again while services have no answer about the pod's own node as it is."""
+        for _ in range(evaluation.ATTEMPTS):
+            kept = await self.evaluate(cycle, watch)
+            own = self._evaluator.own_verdict(cycle, kept)
+            if own is None or own[1] not in kept.unanswered_statuses:
+                return kept, own
+        text = "cycle.pod: the node that it is nominated to changes faster than plugins can be called about it"
+        raise questions.StaleQuestionError(text)
+
+    async def _evaluate_all(self, profile: str, numbers: Iterable[int]) -> Mapping[int, columns.ClassColumns]:
+        """The columns of these classes, of one generation unless the cluster changes each time. Raises:
+        OutOfStepError.
+        """
+        for _ in range(preemption.TRIES):
+            generation = self._snap.generation
+            kept = {number: await self._evaluator.evaluate(profile, self._snap.classes[number]) for number in numbers}
+            if self._snap.generation == generation:
+                break
+        return kept
+
+    def _bring_up(self, cycle: cycle_pb2.Cycle) -> preemption.BringUp:
+        """Brings the columns of the cycle's class up to date while the same question is being answered."""
+        incarnation = self._snap.incarnation
+
+        async def bring_up() -> columns.ClassColumns:
+            self._snap.must_still_be(incarnation)
+            return await self.evaluate(cycle)
+
+        return bring_up
+
+    def _class_of(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
+        return questions.class_of(cycle, self.chains, self._snap)

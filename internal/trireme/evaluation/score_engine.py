@@ -1,0 +1,301 @@
+"""ScoreEngine: all that is asked of score, answered from a snapshot and the plugins of the configured profiles.
+
+It knows nothing of servers. Who asks sees to it that the snapshot is what the question needs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trireme.evaluation import questions, stopwatch
+from trireme.evaluation.scoring import (
+    columns,
+    evaluation,
+    group_placements,
+    placement,
+    placers,
+    ranking,
+    sampling,
+)
+from trireme.framework import domain_rules, status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import cycle_pb2, filter_pb2, score_pb2
+from trireme.wire import node_columns
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreProfiles:
+    """The plugins that score, by profile, and NodeResourcesFit's arguments as JSON. `tie_seed`: see placement."""
+
+    chains: Mapping[str, evaluation.Chain] = field(default_factory=dict)
+    fit_args: Mapping[str, bytes] = field(default_factory=dict)
+    tie_seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PluginScores:
+    """One plugin's scores of some nodes; None: it has nothing to say. Shape: (node asked,)."""
+
+    plugin: str
+    weight: int
+    scores: arrays.Int64Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceAnswer:
+    """The slots that the next pods go to, in order, and their totals then. `failure`: a plugin failed. `more`: ask
+    again once these pods are there.
+    """
+
+    slots: Sequence[int]
+    totals: Sequence[int]
+    failure: status.Status | None = None
+    more: bool = False
+    timings: Sequence[filter_pb2.Timing] = ()
+    evaluated: Sequence[str] = ()
+
+
+class ScoreEngine:
+    """Answers from one snapshot. Each question begins with a cycle, which names profile and class.
+
+    All methods that ask plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidQuestionError
+    for a profile, a class or a node that is not there.
+    """
+
+    def __init__(self, snap: snapshot.Snapshot, configured: ScoreProfiles) -> None:
+        self._snap = snap
+        self._configured = configured
+        self._evaluator = evaluation.Evaluator(snap, configured.chains)
+        self._ties = np.zeros(0, dtype=np.int64)
+        self._stopwatches = stopwatch.Stopwatches()
+
+    @property
+    def chains(self) -> Mapping[str, evaluation.Chain]:
+        """The score plugins, by profile."""
+        return self._configured.chains
+
+    def statistics(self) -> evaluation.EvaluatorStatistics:
+        """What it has evaluated so far."""
+        return self._evaluator.statistics()
+
+    async def prepare(self, cycle: cycle_pb2.Cycle) -> status.Status | None:
+        """Bring the class's raw scores up to date. The status where a plugin fails."""
+        kept = await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), self._stopwatches.next())
+        return kept if isinstance(kept, status.Status) else None
+
+    async def raw_scores(
+        self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
+    ) -> Sequence[PluginScores] | status.Status:
+        """What each plugin says of these slots, which are all that passed; the status where one fails."""
+        pod_class = self._class_of(cycle)
+        kept = await self._evaluator.evaluate(cycle.profile, pod_class)
+        if isinstance(kept, status.Status):
+            return kept
+        self._check(slots)
+        out = []
+        for name, weight in self.chains[cycle.profile].weights.items():
+            column = kept.plugins[name]
+            skipped = column.state is None or getattr(column.state, "skipped", False)
+            raw = None if skipped else self._raw(cycle.profile, pod_class, name, column, slots)
+            out.append(PluginScores(name, weight, raw))
+        return out
+
+    async def normalized(
+        self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray, raw: Sequence[PluginScores]
+    ) -> Sequence[PluginScores] | status.Status:
+        """These scores of the slots, each plugin's normalised as it normalises; the status where one fails."""
+        pod_class = self._class_of(cycle)
+        kept = await self._evaluator.evaluate(cycle.profile, pod_class)
+        if isinstance(kept, status.Status):
+            return kept
+        self._check(slots)
+        out = []
+        for each in raw:
+            scores = each.scores
+            if scores is not None:
+                if scores.shape != slots.shape:
+                    text = f"columns.scores: {each.plugin} has {scores.size} for {slots.size} nodes"
+                    raise questions.InvalidQuestionError(text)
+                answer = await self._normalized(cycle.profile, pod_class, each.plugin, slots, scores)
+                if isinstance(answer, status.Status):
+                    return answer
+                scores = answer
+            out.append(PluginScores(each.plugin, each.weight, scores))
+        return out
+
+    async def place(
+        self,
+        cycle: cycle_pb2.Cycle,
+        count: int,
+        capacities: node_columns.NodeColumns,
+        constraints: Sequence[domain_rules.DomainConstraint] = (),
+        extra_scores: Sequence[int] = (),
+    ) -> PlaceAnswer:
+        """The hosts of the next pods. `capacities` and `constraints` are filter's answer, which may be a patch to the
+        one before; `extra_scores`, by slot, are added to the plugins'. Raises: StaleQuestionError for a patch to
+        another answer than was given last.
+        """
+        pod_class = self._class_of(cycle)
+        known = self._evaluator.columns_of(cycle.profile, pod_class)
+        _take_capacities(known, capacities)
+        known.see_open(self._snap.nodes)
+        if known.open_count < 2:
+            return _place_without_choice(count, known, bool(constraints))
+        watch = self._stopwatches.next()
+        kept = await self._evaluator.evaluate(cycle.profile, pod_class, watch)
+        if isinstance(kept, status.Status):
+            return PlaceAnswer((), (), kept)
+        wanted, one_by_one = count, self.chains[cycle.profile].one_by_one
+        if one_by_one:
+            count, constraints = 1, ()
+        started = watch.now()
+        known.see_open(self._snap.nodes)
+        made = await self._placer(cycle, count, pod_class, known, constraints, extra_scores)
+        if isinstance(made, status.Status):
+            return PlaceAnswer((), (), made)
+        placer, slots = made
+        choices = placer.place(count)
+        watch.point("Score", started)
+        return PlaceAnswer(
+            [int(slots[choice.node]) for choice in choices],
+            [choice.total for choice in choices],
+            None,
+            one_by_one and len(choices) == count < wanted,
+            tuple(watch.messages()),
+            [name for name, column in kept.plugins.items() if column.state is not None],
+        )
+
+    async def score_placements(self, question: score_pb2.ScorePlacementsRequest) -> Sequence[int] | status.Status:
+        """How good each placement of a group is; the status where a plugin fails."""
+        self._class_of(question.cycle)
+        return group_placements.totals(question, self._snap, self._configured.fit_args[question.cycle.profile])
+
+    async def _placer(
+        self,
+        cycle: cycle_pb2.Cycle,
+        count: int,
+        pod_class: classes.PodClass,
+        known: columns.ClassColumns,
+        constraints: Sequence[domain_rules.DomainConstraint],
+        extra_scores: Sequence[int],
+    ) -> tuple[placers.AnyPlacer, arrays.SlotArray] | status.Status:
+        """Who places so many pods on the nodes at these slots; the status where a plugin fails."""
+        chain, roles = self.chains[cycle.profile], self._evaluator.roles(cycle.profile)
+        ties = self._tie_order()
+        ranked = ranking.of(known, placers.ranked(chain, roles, known), ties)
+        making = placers.PlacerFactory(self._snap, chain, roles, pod_class, known, ranked, ties)
+        if not extra_scores and making.stays(constraints) and ranked.holds(count):
+            slots = ranked.best(count)
+            return making.of_best(slots), slots
+        slots = self._candidates(known, constraints)
+        if chain.percentage:
+            slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, cycle.generation)
+        custom = {}
+        for remote in chain.remote:
+            column = known.plugins[remote.name]
+            if column.state is not None and remote.normalization == interfaces.Normalization.CUSTOM:
+                scores = await self._normalized(cycle.profile, pod_class, remote.name, slots, column.raw[slots])
+                if isinstance(scores, status.Status):
+                    return scores
+                custom[remote.name] = scores
+        extra = np.zeros(self._snap.nodes.size if extra_scores else 0, dtype=np.int64)
+        given = np.array(extra_scores, dtype=np.int64)[: extra.shape[0]]
+        extra[: given.shape[0]] = given
+        return making.of_all(slots, constraints, extra, custom, count), slots
+
+    def _candidates(
+        self, known: columns.ClassColumns, constraints: Sequence[domain_rules.DomainConstraint]
+    ) -> arrays.SlotArray:
+        """The slots that take pods of the class, or will when a domain constraint admits them. Shape: (slot,)."""
+        takes = self._takes(known) if constraints else known.open
+        takes = takes[: min((each.domain.shape[0] for each in constraints), default=None)]
+        return np.arange(takes.shape[0]) if takes.all() else np.flatnonzero(takes)
+
+    def _takes(self, known: columns.ClassColumns) -> arrays.BoolArray:
+        """Whether the slots' nodes take pods of the class by themselves. Shape: (slot,)."""
+        # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
+        size = min(self._snap.nodes.size, known.capacity.shape[0])
+        takes: arrays.BoolArray = known.capacity[:size] > 0
+        takes &= self._snap.nodes.alive[:size]
+        return takes
+
+    async def _normalized(
+        self, profile: str, pod_class: classes.PodClass, name: str, slots: arrays.SlotArray, raw: arrays.Int64Array
+    ) -> arrays.Int64Array | status.Status:
+        chain = self.chains[profile]
+        joint = self._evaluator.roles(profile).joint.get(name)
+        if joint is not None:
+            kept = self._evaluator.columns_of(profile, pod_class).plugins[name]
+            each, first, place = np.unique(slots, return_index=True, return_inverse=True)
+            return self._joint(joint, pod_class, kept, each).normalized(raw[first])[place]
+        for plugin in chain.local:
+            if plugin.name == name:
+                return placement.normalized(raw, plugin.normalization)
+        for remote in chain.remote:
+            if remote.name == name and remote.normalization != interfaces.Normalization.CUSTOM:
+                return placement.normalized(raw, remote.normalization)
+            if remote.name == name:
+                answer = await remote.normalize(profile, pod_class, self._snap, slots, raw)
+                return np.zeros_like(raw) if answer is None else answer
+        return status.error(name, f"no score plugin {name} in profile {profile}")
+
+    def _raw(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        name: str,
+        column: columns.ScoreColumn,
+        slots: arrays.SlotArray,
+    ) -> arrays.Int64Array:
+        """One plugin's raw scores of these slots, which are all that passed. Shape: (slot asked,)."""
+        joint = self._evaluator.roles(profile).joint.get(name)
+        if joint is not None:
+            each, place = np.unique(slots, return_inverse=True)
+            return self._joint(joint, pod_class, column, each).raw()[place]
+        raw: arrays.Int64Array = column.raw[slots]
+        return raw
+
+    def _joint(
+        self,
+        plugin: interfaces.JointScorePlugin,
+        pod_class: classes.PodClass,
+        column: columns.ScoreColumn,
+        slots: arrays.SlotArray,
+    ) -> interfaces.JointScores:
+        scores = plugin.joint(pod_class, self._snap, column.state, slots)
+        scores.set_feasible(np.ones(slots.shape[0], dtype=np.bool_))
+        return scores
+
+    def _tie_order(self) -> arrays.Int64Array:
+        if self._ties.shape[0] < self._snap.nodes.size:
+            self._ties = placement.tie_order(self._configured.tie_seed, np.arange(self._snap.nodes.capacity))
+        return self._ties
+
+    def _check(self, slots: arrays.SlotArray) -> None:
+        if (slots >= self._snap.nodes.size).any() or not self._snap.nodes.alive[slots].all():
+            raise questions.InvalidQuestionError("nodes.slots: there is no node at some of them")
+
+    def _class_of(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
+        return questions.class_of(cycle, self.chains, self._snap)
+
+
+def _take_capacities(kept: columns.ClassColumns, answer: node_columns.NodeColumns) -> None:
+    if answer.base_generation and answer.base_generation != kept.capacity_generation:
+        text = f"capacities.base_generation: {answer.base_generation} is not here; send them complete"
+        raise questions.StaleQuestionError(text)
+    kept.take_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
+
+
+def _place_without_choice(count: int, known: columns.ClassColumns, constrained: bool) -> PlaceAnswer:
+    """All on the only node, or nowhere: nothing is scored, so no plugin can fail by it either.
+
+    `constrained`: other nodes may be admitted after one placement, or this one no more.
+    """
+    wanted = count
+    if constrained:
+        count = 1
+    slots = np.flatnonzero(known.open).tolist() if known.open_count else []
+    hosts = [slot for slot in slots for _ in range(min(count, int(known.capacity[slot])))]
+    return PlaceAnswer(hosts, [0] * len(hosts), more=bool(hosts) and count < wanted)

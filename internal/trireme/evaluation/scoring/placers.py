@@ -1,0 +1,124 @@
+"""Who places the next pods of a class: made of its columns, and of how a placement changes each plugin's scores."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from trireme.evaluation.scoring import columns, domain_placement, evaluation, placement, ranking
+from trireme.framework import domain_rules
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+
+AnyPlacer = placement.Placer | domain_placement.DomainPlacer
+
+
+def ranked(chain: evaluation.Chain, roles: evaluation.Roles, kept: columns.ClassColumns) -> Sequence[ranking.Ranked]:
+    """The plugins whose scores of a node do not depend on other nodes, but by their maximum."""
+    out = []
+    plugins: list[interfaces.ScorePlugin | evaluation.RemoteScore] = [*roles.plain.values(), *chain.remote]
+    for plugin in plugins:
+        column = kept.plugins[plugin.name]
+        if column.state is not None:
+            weight, own = chain.weights[plugin.name], plugin.name in roles.own_node
+            out.append(ranking.Ranked(column, weight, plugin.normalization, own))
+    return out
+
+
+class PlacerFactory:
+    """Makes placers of one class from its columns as they are now."""
+
+    def __init__(
+        self,
+        snap: snapshot.Snapshot,
+        chain: evaluation.Chain,
+        roles: evaluation.Roles,
+        pod_class: classes.PodClass,
+        kept: columns.ClassColumns,
+        ranked: ranking.Ranking,
+        ties: arrays.Int64Array,
+    ) -> None:
+        self._snap = snap
+        self._chain = chain
+        self._roles = roles
+        self._class = pod_class
+        self._kept = kept
+        self._ranked = ranked
+        self._ties = ties
+
+    def stays(self, constraints: Sequence[domain_rules.DomainConstraint]) -> bool:
+        """Whether all nodes are asked about, and a placement changes nothing on another one than its own."""
+        chain = self._chain
+        return not (constraints or chain.percentage or self._joint() or chain.custom_normalization)
+
+    def of_best(self, slots: arrays.SlotArray) -> placement.Placer:
+        """Places on the best nodes, as many as there are pods: no other one can be chosen."""
+        kept, ranked = self._kept, self._ranked
+        static = placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, ranked.static[slots])
+        own = self._own_scores(slots)
+        ties = self._ties[slots]
+        return placement.Placer(kept.capacity[slots], ties, [static], own, ranked.own[slots], kept.open_count)
+
+    def of_all(
+        self,
+        slots: arrays.SlotArray,
+        constraints: Sequence[domain_rules.DomainConstraint],
+        extra: arrays.Int64Array,
+        custom: Mapping[str, arrays.Int64Array],
+        count: int,
+    ) -> AnyPlacer:
+        """Places on any of the nodes at these slots. `extra` is added to the plugins' scores where it is not empty
+        (slot,); `custom` are the scores of services that normalise by themselves (node,).
+        """
+        by_domain = bool(constraints) or self._joint()
+        static: list[placement.ScoredPlugin] = []
+        joint: list[domain_placement.JointPlugin] = []
+        for plugin in self._chain.local:
+            column, weight = self._kept.plugins[plugin.name], self._chain.weights[plugin.name]
+            if column.state is None:
+                continue
+            if plugin.name in self._roles.joint:
+                scores = self._roles.joint[plugin.name].joint(self._class, self._snap, column.state, slots)
+                joint.append(domain_placement.JointPlugin(weight, scores))
+            elif plugin.name not in self._roles.own_node:
+                # Of scores that are the same everywhere one says it all where batches are placed by domains.
+                even = column.uniform is not None
+                raw = column.raw[slots[:1]] if even and by_domain else arrays.at(column.raw, slots)
+                static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, raw, even))
+        for remote in self._chain.remote:
+            name, weight, normalization = remote.name, self._chain.weights[remote.name], remote.normalization
+            column = self._kept.plugins[name]
+            if name in custom:
+                none = interfaces.Normalization.NONE
+                static.append(placement.ScoredPlugin(name, weight, none, custom[name]))
+            elif column.state is not None:
+                static.append(placement.ScoredPlugin(name, weight, normalization, column.raw[slots]))
+        if extra.size:
+            static.append(placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, extra[slots]))
+
+        own = self._own_scores(slots)
+        own_now = arrays.at(self._ranked.own, slots)
+        ties = arrays.at(self._ties, slots)
+        capacity = arrays.at(self._kept.capacity, slots)
+        if by_domain:
+            return domain_placement.DomainPlacer(capacity, ties, static, own, own_now, joint, constraints, slots, count)
+        return placement.Placer(capacity, ties, static, own, own_now)
+
+    def _joint(self) -> bool:
+        """Whether a plugin has scores that many nodes share."""
+        return any(self._kept.plugins[name].state is not None for name in self._roles.joint)
+
+    def _own_scores(self, slots: arrays.SlotArray) -> placement.OwnScores | None:
+        own = [
+            (plugin, self._kept.plugins[name].state, self._chain.weights[name])
+            for name, plugin in self._roles.own_node.items()
+            if self._kept.plugins[name].state is not None
+        ]
+
+        def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
+            total = np.zeros((nodes.shape[0], copies), dtype=np.int64)
+            for plugin, state, weight in own:
+                scores = plugin.score_copies(self._class, self._snap, state, slots[nodes], copies)
+                total += placement.weighted(scores, weight)
+            return total
+
+        return own_scores if own else None
