@@ -1,1 +1,1 @@
-"""The cluster as the frontend sees it: informers, the cache, and what replicas are told of it."""
+"""The cluster as the frontend sees it: informers, the cache, and the deltas that replicas follow."""

@@ -6,7 +6,7 @@ setting again. It is pure (text and a file system in, values and messages out) b
 
 Where to look: `commandline` runs the whole of it in kube-scheduler's order, up to a `CompletedConfig`; `options` types
 the flags; `loading` decodes a KubeSchedulerConfiguration, `defaults`, `conversion` and `validation` are its
-steps, `profiles` expands what each profile runs; `own` is Trireme's own TriremeConfiguration; `convert` brings
-configurations of older schedulers up to date. `golang` and the `*_document` modules keep the conventions of the text
-formats (how a duration, a number or a quoted string reads), which messages depend on.
+steps, `profiles` expands what each profile runs; `own` is Trireme's own TriremeConfiguration.
+Configurations of older schedulers are the business of `config_convert`; how durations, numbers and quoted strings read
+in each text format, that of `trireme_kube.apimachinery`.
 """

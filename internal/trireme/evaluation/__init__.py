@@ -1,4 +1,4 @@
-"""Evaluating classes of pods over a snapshot: filtering, scoring and placing, reserving, preemption.
+"""Evaluating classes of pods over a snapshot: filtering, scoring, placing, reserving and preemption.
 
-A library: it has no process, asks nobody over the network and writes nothing. Filter and score serve it.
+A library: it has no process, opens no connection and writes nothing. The filter and the score process serve it.
 """

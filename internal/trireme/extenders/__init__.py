@@ -1,1 +1,1 @@
-"""HTTP extenders: what they are asked, and what becomes of their answers."""
+"""HTTP extenders: requests to them, and what follows from their answers."""

@@ -1,1 +1,1 @@
-"""The filter process: on which nodes may a class of pods run, how many fit, and why not on the others."""
+"""The filter process: on which nodes a class of pods may run, how many fit, and why not on the others."""

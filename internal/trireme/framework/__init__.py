@@ -1,1 +1,1 @@
-"""The vocabulary of the scheduling framework: statuses, events, quantities, what a plugin is."""
+"""The vocabulary of the scheduling framework: statuses, cluster events, amounts, selectors."""

@@ -1,1 +1,1 @@
-"""What a plugin is to those that evaluate it: the extension points over columns, and how it describes itself."""
+"""What a plugin is to the code that runs it: the extension points over columns, and its description of itself."""

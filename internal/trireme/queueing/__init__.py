@@ -1,1 +1,1 @@
-"""Which pod is tried next: the queue, what wakes a pod in it, and what a pending pod waits for."""
+"""The scheduling queue: which pods are tried next, and which events wake the ones that were refused."""

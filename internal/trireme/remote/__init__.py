@@ -1,1 +1,1 @@
-"""Plugins that are services of their own: calling them, and what their answers, failures and silence come to."""
+"""Plugins that are services: calls to them, their answers, and what follows if they fail or do not answer."""

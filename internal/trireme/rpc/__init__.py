@@ -1,1 +1,1 @@
-"""gRPC between the processes: servers, channels, TLS, fencing, following the snapshot stream, ending with a parent."""
+"""gRPC between the processes: servers, channels, TLS, fencing, and following the stream of deltas."""

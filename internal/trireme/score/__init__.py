@@ -1,1 +1,1 @@
-"""The score process: how good is each node for a class of pods, and where do the next ones go."""
+"""The score process: how good each node is for a class of pods, and on which nodes its next pods go."""

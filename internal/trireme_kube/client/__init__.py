@@ -1,9 +1,8 @@
 """The Kubernetes edge: the only code that talks HTTP to an API server.
 
-Everything that crosses it is turned into the program's own terms here and nowhere else: credentials that somebody must
-be asked for come from `kubernetes.aio`, requests and watches are bytes (its models cost milliseconds a pod), JSON
-becomes messages in `apimachinery.decode` and protobuf in `protobuf`, and errors become one of three kinds that say what
-the caller does next.
+Here alone the API's form is turned into the program's: credentials that need a program or an identity provider come
+from `kubernetes.aio`; requests and watches are bytes, as its models cost milliseconds for a pod; JSON becomes messages
+in `apimachinery.decode` and protobuf in `protobuf`; errors become one of three kinds, by what the caller does next.
 
 Source: k8s.io/client-go.
 """

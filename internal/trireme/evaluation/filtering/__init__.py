@@ -1,1 +1,1 @@
-"""Filter: on which nodes may a class run, and why not on the others; kept as columns and brought up to date."""
+"""Filter: on which nodes a class may run and why not on the others, as columns that are kept and updated."""

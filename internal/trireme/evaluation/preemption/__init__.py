@@ -1,1 +1,1 @@
-"""PostFilter: what a pod or a group that fits nowhere can have instead, and at whose expense."""
+"""PostFilter: which pods to evict so that a pod or a group fits that fits on no node now."""

@@ -1,1 +1,1 @@
-"""Score and place: how good each node is for a class, and which nodes its next pods get, one after the other."""
+"""Score and Place: how good each node is for a class, and the nodes of its next pods in order."""

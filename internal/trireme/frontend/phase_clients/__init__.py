@@ -1,1 +1,1 @@
-"""The phases as the frontend calls them: where their replicas are, which one is asked, what they answered."""
+"""Clients of the phases: where their replicas are, which one is called, and what they answered."""

@@ -1,1 +1,1 @@
-"""Pod groups: queued as one, tried as one, placed together or not at all."""
+"""Pod groups: queued as one, tried as one, and placed together or not at all."""
