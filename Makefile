@@ -79,6 +79,10 @@ types: $(STAMP) ## Types
 unit: $(STAMP) ## Unit tests
 	@$(BIN)/pytest tests/unit --numprocesses 2
 
+.PHONY: check
+check: $(STAMP) lint types ## While you work: style, types and the quick unit tests, in half a minute (no property tests, no processes)
+	@$(BIN)/pytest tests/unit --quiet --numprocesses 2 -m 'not hypothesis and not slow and not processes'
+
 .PHONY: test
 test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real control plane too)
 	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py && $(BIN)/python tests/conformance/real_framework.py; fi
@@ -111,7 +115,7 @@ clients: $(STAMP) ## Clients of Kubernetes against the embedded cluster (CLIENTS
 	@$(BIN)/python tests/clients/run_clients.py $(CLIENTS)
 
 .PHONY: presubmit
-presubmit: test ## Says whether a change is good
+presubmit: test ## Says whether a change may land: everything that CI checks
 
 .PHONY: protos
 protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go what examples/plugin-go needs
