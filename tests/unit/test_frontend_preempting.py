@@ -253,6 +253,34 @@ async def test_the_victim_of_an_attempt_that_failed_says_nothing_of_a_later_one(
     await world.preempting.close()
 
 
+@pytest.mark.parametrize("failing", [set(), {"a"}], ids=["deleted", "refused"])
+async def test_an_answer_that_comes_late_ends_no_later_preemption(failing: set[str]) -> None:
+    """The watch shows that the victim is gone before bind says so, and the preemptor, tried again, preempts elsewhere.
+    The answer about the first victim ended the second preemption, and the frontend with it: nothing was scheduled more.
+    """
+    world = World("a", "b")
+    world.failing = failing
+    failure = asyncio.create_task(world.preempting.background.failure())
+    world.start("a")
+    await world.settle()
+    world.go_away("a")
+    assert not world.preempting.holds("vip")
+    first, world.go = world.go, asyncio.Event()
+    world.start("b")
+    first.set()
+    await world.settle()
+    assert world.preempting.holds("vip")
+    assert world.held == {"ns/vip": "vip"}
+    assert world.activated == []
+    world.go.set()
+    await world.settle()
+    assert not world.preempting.holds("vip")
+    assert world.held == {}
+    assert not failure.done()
+    failure.cancel()
+    await world.preempting.close()
+
+
 async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     """Nothing is deleted, and no deletion will wake the preemptor: it is activated."""
     world = World("a")

@@ -246,16 +246,18 @@ class Preempting:
             staying = self._end(known)
             self._last_turn(pod, known)
             known.done = True
-            if failed or in_memory or known.unheard or not self._stands(known.last):
+            # Where the watch was faster than bind, the preemptor may have been tried and be preempting again.
+            newest = self._preemptions.get(pod.uid) is known
+            if newest and (failed or in_memory or known.unheard or not self._stands(known.last)):
                 del self._preemptions[pod.uid]
                 self._let_go(pod.key, pod.uid)
             self._observed.preempted(_kind(pod, node_name), not failed, self._observed.clock() - started)
             result = "error" if failed else "success"
             text = "Async Preemption finished completely"
             klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=result)
-        if failed:
+        if failed and newest:
             self.retries.failed(pod.key, pod.uid, known.why)
-        else:
+        elif newest:
             self.retries.forget(pod.uid)
             if in_memory or known.unheard:
                 self._activate([(pod.key, pod.uid)])
@@ -272,7 +274,7 @@ class Preempting:
             known.unheard = self._cache.pod(known.last) is None
             if self._stands(known.last):
                 self._cache.when_going(known.last, lambda: self._going(pod, known))
-            else:
+            elif self._preemptions.get(pod.uid) is known:
                 self._let_go(pod.key, pod.uid)
 
     def _going(self, pod: queued_pod.QueuedPodInfo, known: _Preemption) -> None:
