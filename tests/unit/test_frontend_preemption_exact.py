@@ -1,10 +1,13 @@
 """Preemptors beside each other: each evicts what it needs and no more, in whatever order their victims go."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
 from frontend_world import Question, World
 
+from trireme.frontend import leading
+from trireme.scheduling import call_batches
 from trireme.v1 import bind_pb2
 
 
@@ -90,6 +93,44 @@ def test_who_is_woken_before_the_others_victims_are_gone_preempts_nobody_else(wo
     _decide(world)
     world.loop.advance(30.0)
     _decide(world)
+    assert _where(world) == {"c": "n1", "p": "n0", "q": "n1", "r": "n0"}
+
+
+def _publish_steadily(world: World) -> None:
+    """The replicas learn of what happens as they do from a leader."""
+    frontend = world.frontend
+    leadership = leading.Leadership(
+        frontend._completed,
+        frontend,
+        None,  # type: ignore[arg-type]  # nothing is read
+        frontend._children,
+        lambda _: frontend._children,
+        time.monotonic,
+    )
+    world._tasks.append(world.loop.create_task(leadership._publish_steadily()))
+
+
+def test_victims_that_go_between_filter_and_post_filter_are_not_replaced_by_others(world: World) -> None:
+    """Filter refused the pod its room, since victims of another one stood there. PostFilter, on a replica that had
+    learned meanwhile that they are gone, had nobody to wait for, and preempted elsewhere, in vain.
+    """
+    _publish_steadily(world)
+    for name in ("p", "q", "r"):
+        _create(world, name, 100)
+        _decide(world)
+    _go(world, "b")
+    (question,) = (each for each in world.questions if each.rpc == "Filter")
+    assert question.request.cycle.pod.metadata.name == "p"
+    world.loop.advance(call_batches.LINGER_SECONDS)
+    _go(world, "a")
+    world.loop.advance(2 * leading.STEADY_PUBLISH_SECONDS)
+    assert question in world.questions, "its answer is that of before"
+    _decide(world)
+    assert [pod.key for pod in world.frontend.queue.nominator.pods_for("n1")] == ["ns/q"]
+    _go(world, "d")
+    for _ in range(3):
+        world.loop.advance(1.0)
+        _decide(world)
     assert _where(world) == {"c": "n1", "p": "n0", "q": "n1", "r": "n0"}
 
 

@@ -114,11 +114,14 @@ class Leadership:
     async def _publish_steadily(self) -> None:
         """Replicas get pages as they are listed, so that they have nearly all when the last one comes; and later what
         changes while nothing is scheduled, so that a pod that comes then need not wait for all of it.
+
+        A scheduling cycle publishes when it begins. Until it ends nothing more is published: PostFilter has to see the
+        cluster that Filter saw, or it evicts pods for a pod that others' victims have made room for meanwhile.
         """
         frontend = self._frontend
         while True:
             await asyncio.sleep(STEADY_PUBLISH_SECONDS if frontend.synced else PUBLISH_SECONDS)
-            if frontend.publisher.followed:
+            if frontend.publisher.followed and not frontend.scheduler.in_cycle:
                 frontend.publisher.publish()
 
     async def _lead(self, term: Term) -> None:

@@ -78,6 +78,11 @@ class Scheduler:
         can_begin = self._running and self._queue.ready() and self._available() and self._binding.room
         return Progress(self._completed, self._in_cycle or can_begin)
 
+    @property
+    def in_cycle(self) -> bool:
+        """Whether a cycle is under way."""
+        return self._in_cycle
+
     def wake(self) -> None:
         """Something changed that may make a batch possible."""
         self._wake.set()
@@ -110,8 +115,10 @@ class Scheduler:
                 self._prepare_ahead()
                 run = self._run_group if batch.class_id < 0 and self._run_group is not None else self._cycle.run
                 self._in_cycle = True
-                await run(batch)
-                self._in_cycle = False
+                try:
+                    await run(batch)
+                finally:
+                    self._in_cycle = False
                 self._completed += 1
                 if batch.class_id >= 0 and len(batch.pods) == 1 and batch.profile in self._anticipating:
                     await self._anticipate(batch)
