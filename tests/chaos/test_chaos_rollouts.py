@@ -6,7 +6,7 @@ from typing import Any
 
 import clusters
 import installation
-import launcher
+import ports
 import pytest
 from installation import pod
 
@@ -35,7 +35,7 @@ class Deployment:
     async def add(self) -> None:
         """A new pod of the phase runs, and becomes ready once the frontend uses it."""
         here, phase, number = self._here, self._phase, next(self._numbers)
-        (port,) = launcher.free_ports(1)
+        (port,) = ports.free_ports(1)
         extra = here.tls_flags(phase)
         if phase == "bind":
             extra += ["--kubeconfig", str(here.bind_kubeconfig), "--kube-api-qps", "-1"]

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from io import StringIO
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import kube_fake_server as fake
+import ports
 import yaml
 from aiohttp import web
 
@@ -214,14 +214,6 @@ def kubeconfig_for(url: str) -> str:
     )
 
 
-def free_port() -> int:
-    """A port of loopback that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextlib.asynccontextmanager
 async def served(
     folder: Path,
@@ -234,7 +226,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     """Serve the frontend as a command line with these flags does; `document` is its configuration, `own` Trireme's."""
     async with fake.serving(api) as api_server:
-        kubeconfig, config, port = folder / "kubeconfig", folder / "A.yaml", free_port()
+        kubeconfig, config, (port,) = folder / "kubeconfig", folder / "A.yaml", ports.free_ports(1)
         kubeconfig.write_text(kubeconfig_for(api_server.url))
         head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
         connection = {"clientConnection": {"kubeconfig": str(kubeconfig)}}

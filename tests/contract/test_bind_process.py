@@ -5,7 +5,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -17,6 +16,7 @@ from typing import Any
 import bind_cluster
 import grpc
 import metrics_document
+import ports
 import pytest
 from bind_cluster import Bind
 from grpc import aio
@@ -57,13 +57,6 @@ async def struck(fault: Fault) -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("no request has met the fault")
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.parametrize(
@@ -184,7 +177,8 @@ def _state(pid: int) -> str:
 
 async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     """Ready once a leader has brought a configuration; the counters show what was done."""
-    listen = f"127.0.0.1:{free_port()}"
+    (port,) = ports.free_ports(1)
+    listen = f"127.0.0.1:{port}"
     async with bind_cluster.running(tmp_path, "--metrics-listen", listen) as bind:
 
         async def get(path: str) -> tuple[int, str]:

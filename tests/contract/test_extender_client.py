@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 import certificates
-import launcher
+import ports
 import pytest
 from aiohttp import web
 
@@ -160,7 +160,7 @@ async def test_a_bad_answer_is_told_as_kube_scheduler_tells_it(
 
 async def test_nobody_there_is_told_with_the_address(session: aiohttp.ClientSession) -> None:
     """An extender that is down is named by its address."""
-    (port,) = launcher.free_ports(1)
+    (port,) = ports.free_ports(1)
     client = extender_client.ExtenderClient(
         session, model.Extender(url_prefix=f"http://127.0.0.1:{port}", http_timeout=TIMEOUT)
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import ports
 import pytest
 from certificates import Authority
 from grpc import aio
-from launcher import free_ports
 from linked_frontend import Frontend
 
 from trireme.config import own
@@ -227,7 +227,7 @@ async def test_a_plugin_decides_in_its_own_name_only(tmp_path: Path) -> None:
     authority = Authority()
     side = Side(tmp_path / "frontend", authority, "frontend", "trireme-frontend.default.svc")
     files = {name: f"{side.folder}/{file}" for name, file in FILES.items()}
-    (port,) = free_ports(1)
+    (port,) = ports.free_ports(1)
     config = own.TriremeConfiguration(
         tls=own.TLS(**files),
         handle_listen=f"127.0.0.1:{port}",

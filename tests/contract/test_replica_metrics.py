@@ -7,8 +7,8 @@ from typing import Any
 
 import aiohttp
 import metrics_document
+import ports
 import pytest
-from launcher import free_ports
 
 from trireme.filter.service import FilterService
 from trireme.phases import phase_metrics
@@ -32,7 +32,7 @@ def _own_certificate() -> certificate_expiry.Expiries:
 async def test_what_a_follower_serves(phase: str, make: Callable[..., FilterService | ScoreService]) -> None:
     """An operator would find other metrics than the document names, or a replica without a snapshot called ready."""
     service = make(Snapshot(), _no_remote)
-    (port,) = free_ports(1)
+    (port,) = ports.free_ports(1)
     listen = f"127.0.0.1:{port}"
     async with (
         phase_metrics.serve_follower(
@@ -53,7 +53,7 @@ async def test_what_a_follower_serves(phase: str, make: Callable[..., FilterServ
 async def test_a_port_in_use_is_named() -> None:
     """The process would end with a traceback, or serve no metrics and not say so."""
     service = FilterService(Snapshot(), _no_remote)
-    (port,) = free_ports(1)
+    (port,) = ports.free_ports(1)
 
     def served() -> contextlib.AbstractAsyncContextManager[None]:
         return phase_metrics.serve_follower(
@@ -74,7 +74,7 @@ async def test_a_port_in_use_is_named() -> None:
 async def test_a_replica_that_no_frontend_comes_to_stands_by() -> None:
     """While another scheduler leads a new replica would never be ready, and a rollout would hang."""
     now = [100.0]
-    (port,) = free_ports(1)
+    (port,) = ports.free_ports(1)
     listen = f"127.0.0.1:{port}"
     async with (
         plain_server.serve(listen, Registry(), lambda: "no leader has come", lambda: now[0]),

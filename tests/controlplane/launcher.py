@@ -17,7 +17,6 @@ and pods bound to them stay Pending.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ctypes
 import dataclasses
 import json
@@ -25,7 +24,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -38,6 +36,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import ports
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -112,15 +111,6 @@ class Child:
 def available(binary: Path = BINARY) -> bool:
     """Whether the control plane has been built (`make controlplane`)."""
     return os.access(binary, os.X_OK)
-
-
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on now; held together while choosing, so they differ."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 def die_with_parent() -> None:
@@ -289,7 +279,7 @@ class ControlPlane:
 
     def start_controllers(self) -> Child:
         """Starts kube-controller-manager, without the controllers that need kubelets."""
-        (port,) = free_ports(1)
+        (port,) = ports.free_ports(1)
         return self.start_program(
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig}",
@@ -307,7 +297,7 @@ class ControlPlane:
 
     def start_scheduler(self, config: Path | None = None) -> Child:
         """Starts kube-scheduler, by default as the administrator and without leader election."""
-        (port,) = free_ports(1)
+        (port,) = ports.free_ports(1)
         chosen = [f"--config={config}"] if config else [f"--kubeconfig={self.kubeconfig}", "--leader-elect=false"]
         return self.start_program(
             "kube-scheduler",
@@ -332,7 +322,7 @@ class ControlPlane:
     def _start(self) -> None:
         self.directory = self._given or Path(tempfile.mkdtemp(prefix="controlplane-"))
         self.directory.mkdir(parents=True, exist_ok=True)
-        etcd_client, etcd_peer, secure = free_ports(3)
+        etcd_client, etcd_peer, secure = ports.free_ports(3)
         self.server = f"https://127.0.0.1:{secure}"
         self._write_credentials()
         self._start_etcd(etcd_client, etcd_peer)

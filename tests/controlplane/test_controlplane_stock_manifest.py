@@ -10,6 +10,7 @@ import access_scenario
 import controlplane_fixture
 import installation
 import launcher
+import ports
 import pytest
 from controlplane_fixture import start_controlplane
 from installation import pod
@@ -60,7 +61,7 @@ async def test_the_manifest_needs_no_other_change(
     async with access_scenario.opened(cluster, tmp_path, nodes=2) as here:
         flags, port = command_line(cluster.kubeconfig_of(USER)), PORT
         if _taken(PORT):  # by a scheduler of this machine's own
-            (port,) = launcher.free_ports(1)
+            (port,) = ports.free_ports(1)
             flags.append(f"--secure-port={port}")
         command = [*installation.program("trireme.frontend.process"), *flags]
         process = installation.Process("frontend-0", command, tmp_path / "frontend-0.log")

@@ -17,6 +17,7 @@ from typing import Any
 import aiohttp
 import installation
 import launcher
+import ports
 import yaml
 
 Json = dict[str, Any]
@@ -239,7 +240,7 @@ async def played_to_kube_scheduler(
     }
     config.write_text(yaml.safe_dump(document))
     async with stage(plane, folder, gates) as on:
-        (port,) = launcher.free_ports(1)
+        (port,) = ports.free_ports(1)
         plane.start_program(
             "kube-scheduler",
             f"--config={config}",

@@ -20,6 +20,7 @@ from typing import Any
 import aiohttp
 import launcher
 import orjson
+import ports
 import witness
 import yaml
 
@@ -158,7 +159,7 @@ class Installation:
         if self.certificates is None:
             return f"unix:{self.folder}/{phase}-{number}.sock"
         if (phase, number) not in self._addresses:
-            (port,) = launcher.free_ports(1)
+            (port,) = ports.free_ports(1)
             self._addresses[phase, number] = f"127.0.0.1:{port}"
         return self._addresses[phase, number]
 
@@ -216,7 +217,7 @@ class Installation:
         config.write_text(yaml.safe_dump(document))
         own_config.write_text(yaml.safe_dump(own_document))
         command = [*program("trireme.frontend.process"), "--config", str(config), "--trireme-config", str(own_config)]
-        (port,) = launcher.free_ports(1)
+        (port,) = ports.free_ports(1)
         command += ["--secure-port", str(port), "--bind-address", "127.0.0.1", *self.frontend_flags]
         process = Process(f"frontend-{number}", command, self.folder / f"frontend-{number}.log")
         self.frontends.append(process)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import aiohttp
 import installation
 import launcher
+import ports
 from prometheus_client import parser
 
 Samples = Mapping[str, Mapping[str, float]]
@@ -22,7 +23,7 @@ OPEN_METRICS = "--authorization-always-allow-paths=/metrics,/readyz"
 @contextlib.contextmanager
 def kube_scheduler(plane: launcher.ControlPlane, *flags: str) -> Iterator[int]:
     """kube-scheduler, until the block ends; answers its port, on which everybody may read metrics."""
-    (port,) = launcher.free_ports(1)
+    (port,) = ports.free_ports(1)
     plane.start_program(
         "kube-scheduler",
         f"--kubeconfig={plane.kubeconfig}",

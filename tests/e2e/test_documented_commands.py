@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import launcher
+import ports
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
@@ -73,7 +73,7 @@ class Reader:
 
     def _port(self, written: str) -> int:
         if written not in self.ports:
-            (self.ports[written],) = launcher.free_ports(1)
+            (self.ports[written],) = ports.free_ports(1)
         return self.ports[written]
 
     @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import installation
 import launcher
+import ports
 import pytest
 import requeueing_story
 from controlplane_fixture import StartControlPlane
@@ -55,7 +56,7 @@ async def _outcome(here: installation.Installation, attempts: requeueing_story.A
 
 
 async def _theirs(plane: launcher.ControlPlane, folder: pathlib.Path) -> tuple[int, set[str]]:
-    (port,) = launcher.free_ports(1)
+    (port,) = ports.free_ports(1)
     flags = (f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1", _OPEN)
     async with _cluster(plane, folder) as here:
         attempts = _counter(here, port)

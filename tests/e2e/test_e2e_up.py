@@ -10,7 +10,7 @@ import sys
 
 import aiohttp
 import installation
-import launcher
+import ports
 import pytest
 
 from trireme_kube.componentbase import clocks
@@ -33,7 +33,7 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
     """The first commands that a newcomer types would not work: the demo, a plugin beside it, status and explain."""
     monkeypatch.setenv("TRIREME_SOCKET", str(tmp_path / "admin.sock"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    (port,) = launcher.free_ports(1)
+    (port,) = ports.free_ports(1)
     own = tmp_path / "trireme.yaml"
     own.write_text((EXAMPLES / "trireme.yaml").read_text().replace("127.0.0.1:9000", f"127.0.0.1:{port}"))
     command = [sys.executable, "-u", str(EXAMPLES / "plugin-python/maintenance.py"), "--listen", f"127.0.0.1:{port}"]
@@ -92,12 +92,12 @@ async def test_losing_the_lease_ends_the_frontend_alone(tmp_path: pathlib.Path) 
     """A frontend that loses its Lease ends, as kube-scheduler does; the cluster with all its pods was gone, too."""
     election = tmp_path / "scheduler.yaml"
     election.write_text(_ELECTION)
-    (port,) = launcher.free_ports(1)
+    (port,) = ports.free_ports(1)
     command = [*TRIREME, "up", "--nodes", "2", "--port", str(port), "--config", str(election)]
     up = installation.Process("up", command, tmp_path / "up.log")
     limit = 3 * installation.START_SECONDS
     try:
-        up.start()
+        up.start(_environment(tmp_path, "up"))
         await installation.until(lambda: "[nodes 2 " in up.said, limit, lambda: up.said)
         await asyncio.sleep(_RESTART_SECONDS + 1)  # one that ends at once is not started again
         url = f"http://127.0.0.1:{port}"

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import launcher
+import ports
 import uvloop
 import yaml
 
@@ -54,8 +55,8 @@ class Started:
         }
         for name, content in self.side.files.items():
             (directory / name).write_text(yaml.safe_dump(sides.filled(self.side, content, names), sort_keys=False))
-        ports = launcher.free_ports(sides.processes(self.side))
-        for number, command in enumerate(sides.commands(self.side, names, ports, self.workload.feature_gates)):
+        chosen = ports.free_ports(sides.processes(self.side))
+        for number, command in enumerate(sides.commands(self.side, names, chosen, self.workload.feature_gates)):
             child = launcher.spawn(f"{self.side.name}-{number}", command, directory / f"{number}.log")
             self.stack.callback(launcher.stop, child)
             self.children.append(child)
