@@ -26,6 +26,9 @@ import yaml
 
 START_SECONDS = 60.0
 
+LAST_LINES = 20
+"""Of a log, where a test failed."""
+
 LEASE_SECONDS = 8.0
 SHORT_LEASE = {
     "leaderElection": {"leaderElect": True, "leaseDuration": "8s", "renewDeadline": "6s", "retryPeriod": "500ms"}
@@ -72,8 +75,20 @@ class Process:
             await asyncio.sleep(0.05)
 
     @property
+    def started(self) -> bool:
+        return self._process is not None
+
+    @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    def story(self, word: str = "") -> str:
+        """Whether it runs, what it logged of `word`, and its last words."""
+        assert self._process is not None
+        end = self._process.poll()
+        lines = self.said.splitlines()
+        chosen = [line for line in lines[:-LAST_LINES] if word and word in line] + lines[-LAST_LINES:]
+        return "\n".join([f"{self.name} {'runs' if end is None else f'ended with {end}'}:", *chosen])
 
     def signal(self, number: int) -> None:
         if self.running and self._process is not None:
@@ -271,8 +286,17 @@ class Installation:
         word = "knows epoch" if phase == "bind" else "in step"
         return self.frontends[0].said.count(f"{self._endpoint(phase, number)}: {word}")
 
+    @property
+    def _processes(self) -> list[Process]:
+        """Frontends first: what they ask for is done before others end."""
+        return [*self.frontends, *(one for group in self.phases.values() for one in group)]
+
+    def story(self, word: str = "") -> str:
+        """How each process stands, for a test that failed; `word`: what it is about, such as a pod."""
+        return "\n".join(process.story(word) for process in self._processes if process.started)
+
     def stop(self) -> None:
-        for process in (*self.frontends, *(one for group in self.phases.values() for one in group)):
+        for process in self._processes:
             process.stop()
 
     # The API
@@ -356,8 +380,7 @@ class Installation:
         """Return the pods that have a node once there are so many."""
 
         def story() -> str:
-            logs = [process.log.read_text()[-1500:] for process in self.frontends]
-            return f"{self.witness.bound} of {count} pods are bound {self.witness.failure}\n" + "\n".join(logs)
+            return f"{self.witness.bound} of {count} pods are bound {self.witness.failure}\n{self.story()}"
 
         await until(lambda: self.witness.bound >= count, seconds, story)
         return [pod for pod in await self.pods() if pod["spec"].get("nodeName")]

@@ -32,11 +32,17 @@ async def _node_of(here: installation.Installation, name: str) -> str:
 
 
 async def _on_a_node(here: installation.Installation, name: str, seconds: float = 30.0) -> str:
-    async def bound() -> bool:
-        return bool(await _node_of(here, name))
+    seen: Json = {}
 
-    await installation.until(bound, seconds, lambda: f"{name} on a node")
-    return await _node_of(here, name)
+    async def bound() -> bool:
+        seen.update(await here.pod(name))
+        return bool(seen["spec"].get("nodeName"))
+
+    def story() -> str:
+        return f"{name} on a node: {seen['status']}\n{here.story(f'default/{name}')}"
+
+    await installation.until(bound, seconds, story)
+    return str(seen["spec"]["nodeName"])
 
 
 async def test_a_pod_that_matters_more_takes_the_place_of_others(cluster: clusters.OpenCluster) -> None:
@@ -135,6 +141,7 @@ async def test_many_preemptors_each_find_their_own_place(cluster: clusters.OpenC
     """On a full cluster each of many preemptors evicts what it needs and no more: no pod goes in vain."""
     async with cluster(nodes=10, cpu="4") as here:
         await _priorities(here)
+        here.frontend_flags += ["-v=5"]
         await here.start()
         await here.create_pods(_victim(f"low{n}") for n in range(40))
         await here.bound(40)
