@@ -503,7 +503,7 @@ async def test_a_list_that_was_begun_is_taken_up(streams: bool) -> None:
             while len(server.seen) < 2 - streams:
                 await asyncio.sleep(0.001)
             log = Log()
-            followed = informer.Informer(api, THINGS, _name, [log], begun=begun)
+            followed = informer.Informer(api, THINGS, _name, [log], prefetch=begun)
             task = asyncio.create_task(followed.run())
             await log.until(lambda: followed.synced)
             task.cancel()

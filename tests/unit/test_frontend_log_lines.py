@@ -70,7 +70,7 @@ def test_what_is_told_of_a_pod(
     told: pytest.LogCaptureFixture, has_node: bool, was_pending: bool, was_placed: bool, said: list[tuple[int, str]]
 ) -> None:
     """A pod's way through the scheduler could not be followed in the log."""
-    event_log.pod_told("ns/p", has_node, was_pending, was_placed)
+    event_log.pod_changed("ns/p", has_node, was_pending, was_placed)
     assert [(level, text) for level, text, _ in _lines(told)] == said
 
 
@@ -79,4 +79,4 @@ def test_nothing_is_told_where_nobody_listens(caplog: pytest.LogCaptureFixture) 
     caplog.set_level(logging.INFO, logger=event_log.log.name)
     event_log.node_changed(None, _node())
     event_log.pod_deleted("ns/p", True)
-    assert (caplog.records, event_log.wanted()) == ([], False)
+    assert (caplog.records, event_log.enabled()) == ([], False)

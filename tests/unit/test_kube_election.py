@@ -50,14 +50,14 @@ def _lease(holder: str, version: int, transitions: int = 0, duration: int = 15, 
         "leaseTransitions": transitions,
     }
     metadata = {"name": "kube-scheduler", "labels": {"kept": "yes"}, "resourceVersion": str(version)}
-    return election.record_of({"metadata": metadata, "spec": spec})
+    return election.lease_record({"metadata": metadata, "spec": spec})
 
 
 def _written(turn: Turn, version: int) -> LeaseRecord:
     """What the server answers to the write that `turn` asks for."""
     assert isinstance(turn.instruction, (Create, Update))
     body = turn.instruction.body
-    return election.record_of({**body, "metadata": {**body["metadata"], "resourceVersion": str(version)}})
+    return election.lease_record({**body, "metadata": {**body["metadata"], "resourceVersion": str(version)}})
 
 
 def _leader(now: float = 100.0, version: int = 7) -> Election:
@@ -134,7 +134,7 @@ def test_a_lease_that_was_given_back_is_taken_at_once(holder: str | None) -> Non
         "metadata": {"resourceVersion": "5"},
         "spec": {"holderIdentity": holder, "leaseTransitions": 2},
     }
-    turn = machine.done(100.0, election.record_of(raw))
+    turn = machine.done(100.0, election.lease_record(raw))
     assert isinstance(turn.instruction, Update)
     assert turn.instruction.body["spec"]["leaseTransitions"] == 3
 
@@ -337,7 +337,7 @@ class _World:
 
     def serve(self, instruction: Any) -> Any:
         if isinstance(instruction, Read):
-            return election.record_of(self.stored) if self.stored else NOT_FOUND
+            return election.lease_record(self.stored) if self.stored else NOT_FOUND
         if isinstance(instruction, Create):
             if self.stored:
                 return ApiError(409, "AlreadyExists", "exists")
@@ -349,7 +349,7 @@ class _World:
         self.version += self.rng.randint(1, 5)
         metadata = {**instruction.body["metadata"], "resourceVersion": str(self.version)}
         self.stored = {**instruction.body, "metadata": metadata}
-        return election.record_of(self.stored)
+        return election.lease_record(self.stored)
 
     def run(self, until: float) -> None:
         while self.agenda and self.now < until:
@@ -385,7 +385,7 @@ CHOSEN = ElectionSettings("me", coordinated=True)
 def _chosen(version: int = 7, holder: str = "me", **spec: Any) -> LeaseRecord:
     """The Lease as the API server's controller writes it."""
     raw = dict(_lease(holder, version, duration=5).raw)
-    return election.record_of({**raw, "spec": {**raw["spec"], "strategy": "OldestEmulationVersion", **spec}})
+    return election.lease_record({**raw, "spec": {**raw["spec"], "strategy": "OldestEmulationVersion", **spec}})
 
 
 def _candidate() -> Election:
@@ -434,7 +434,7 @@ def test_a_leader_whose_term_ends_does_not_renew(way: str) -> None:
     lost: list[Notice] = []
     if way == "preferred":
         spec = {**kept.raw["spec"], "preferredHolder": "other"}
-        seen = election.record_of({**kept.raw, "spec": spec})
+        seen = election.lease_record({**kept.raw, "spec": spec})
     else:
         now = 200.0
     turn = machine.done(now, None)

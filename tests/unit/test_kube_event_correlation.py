@@ -11,7 +11,7 @@ def _key(message: str = "m", *, name: str = "p", version: str = "1", reason: str
 def test_from_the_tenth_message_on_events_are_one() -> None:
     """If this fails, a message that counts something makes an event a time."""
     correlator = Correlator()
-    told = [correlator.aggregated(_key(f"m{number}", version=str(number)), 0.0) for number in range(12)]
+    told = [correlator.aggregate(_key(f"m{number}", version=str(number)), 0.0) for number in range(12)]
     assert [each.message for each in told[:9]] == [f"m{number}" for number in range(9)]
     assert [each.message for each in told[9:]] == [f"{COMBINED}m{number}" for number in range(9, 12)]
     assert len({each.key for each in told[9:]}) == 1
@@ -20,7 +20,7 @@ def test_from_the_tenth_message_on_events_are_one() -> None:
 def test_the_same_message_again_is_the_same_event() -> None:
     """If this fails, an event that only repeats is called a combination, or is counted apart after each change."""
     correlator = Correlator()
-    told = {correlator.aggregated(_key(version=str(number)), 0.0) for number in range(50)}
+    told = {correlator.aggregate(_key(version=str(number)), 0.0) for number in range(50)}
     assert [each.message for each in told] == ["m"]
 
 
@@ -28,9 +28,9 @@ def test_what_is_long_past_is_not_similar() -> None:
     """If this fails, a pod's events of yesterday make those of today unreadable."""
     correlator = Correlator()
     for number in range(20):
-        correlator.aggregated(_key(f"m{number}"), 0.0)
-    assert correlator.aggregated(_key("again"), SIMILAR_SECONDS).message == f"{COMBINED}again"
-    assert correlator.aggregated(_key("later"), 2 * SIMILAR_SECONDS + 1).message == "later"
+        correlator.aggregate(_key(f"m{number}"), 0.0)
+    assert correlator.aggregate(_key("again"), SIMILAR_SECONDS).message == f"{COMBINED}again"
+    assert correlator.aggregate(_key("later"), 2 * SIMILAR_SECONDS + 1).message == "later"
 
 
 def test_an_object_has_twenty_five_events_and_then_one_in_five_minutes() -> None:

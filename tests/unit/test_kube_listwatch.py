@@ -231,7 +231,7 @@ def test_a_collection_that_is_needed_and_not_served_is_no_success() -> None:
 def test_a_wanted_version_of_a_small_collection_is_listed_at_once() -> None:
     """If this fails, a new leader waits for bookmarks where one request would do."""
     protocol = _watching(100)
-    protocol.want(150)
+    protocol.request_version(150)
     assert protocol.next_step() == StreamList("150", SECONDS)
     protocol.opened()
     protocol.events([_end(151)])
@@ -243,14 +243,14 @@ def test_a_list_of_all_at_once_is_not_small_because_it_is_one_answer() -> None:
     """If this fails, a hundred thousand pods are listed again at each change of leader."""
     protocol = _protocol()
     protocol.page([_object(f"p{number}", 1) for number in range(501)], {"resourceVersion": "100"})
-    protocol.want(150)
+    protocol.request_version(150)
     assert protocol.next_step() == OpenWatch("100", listwatch.CATCH_UP_WATCH_SECONDS)
 
 
 def test_a_wanted_version_makes_watches_short_until_it_is_reached() -> None:
     """If this fails, a new leader waits up to a minute for the bookmark of an idle collection."""
     protocol = _watching_many(100)
-    protocol.want(150)
+    protocol.request_version(150)
     assert not protocol.reached(150)
     assert protocol.next_step() == OpenWatch("100", listwatch.CATCH_UP_WATCH_SECONDS)
     protocol.opened()
@@ -263,8 +263,8 @@ def test_a_wanted_version_makes_watches_short_until_it_is_reached() -> None:
 def test_who_wants_less_does_not_slow_down_who_wants_more() -> None:
     """If this fails, a new leader waits for minutes because somebody else was content with an older version."""
     protocol = _watching_many(100)
-    protocol.want(200)
-    protocol.want(150)
+    protocol.request_version(200)
+    protocol.request_version(150)
     protocol.events([_event("BOOKMARK", 150)])
     assert not protocol.reached(200)
     assert protocol.next_step() == OpenWatch("150", listwatch.CATCH_UP_WATCH_SECONDS)
@@ -273,7 +273,7 @@ def test_who_wants_less_does_not_slow_down_who_wants_more() -> None:
 def test_a_wanted_version_that_no_watch_brings_leads_to_a_list() -> None:
     """If this fails, a new leader on a server without bookmarks waits for ever."""
     protocol = _watching_many(100)
-    protocol.want(150)
+    protocol.request_version(150)
     for _ in range(listwatch.CATCH_UP_WATCHES):
         assert isinstance(protocol.next_step(), OpenWatch)
         protocol.opened()
@@ -365,7 +365,7 @@ TOO_LARGE = ApiError(504, "Timeout", "", details={"causes": [{"reason": "Resourc
 def test_a_stream_that_cannot_begin_at_a_version_begins_at_the_newest(error: ApiError) -> None:
     """Else an informer asks for ever for a version that a server restored from a backup does not have."""
     protocol = _watching(100)
-    protocol.want(150)
+    protocol.request_version(150)
     assert protocol.next_step() == StreamList("150", SECONDS)
     protocol.failed(error)
     assert protocol.next_step() == StreamList("", SECONDS)

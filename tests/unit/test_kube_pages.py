@@ -53,7 +53,7 @@ async def _read(listed: pages.Pages) -> list[int]:
 @pytest.mark.parametrize(
     ("size", "limit", "limits"),
     [
-        (10, 4, [4, pages.MOST_OF_A_PAGE]),
+        (10, 4, [4, pages.MAX_PAGE_OBJECTS]),
         (pages.PAGE_BYTES // 8, 4, [4, 7, 7]),
         (pages.PAGE_BYTES, 4, [4, 4, 4, 4, 4]),
         (10, 0, [0]),

@@ -21,7 +21,7 @@ class Far:
     """A plugin that answers as the test says; `failing` are the names of pods whose calls fail."""
 
     name = "Far"
-    pre_enqueue_words = 'running PreEnqueue plugin "Far"'
+    pre_enqueue_error_prefix = 'running PreEnqueue plugin "Far"'
 
     def __init__(self) -> None:
         self.failing = {"p", "q", "r"}

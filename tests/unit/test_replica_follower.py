@@ -94,7 +94,7 @@ async def test_a_phase_follows_the_scheduler_of_a_rebuilt_cluster() -> None:
     assert await answers(follow, 5, 1, "new")
     assert not await answers(follow, 1000, 1, "old")
     assert not await answers(follow, 4, 1, "new")
-    assert follow.asker().fence == cycle_pb2.Fence(epoch=5, scheduler_id="new")
+    assert follow.caller_identity().fence == cycle_pb2.Fence(epoch=5, scheduler_id="new")
     # Nor does the same epoch number of another scheduler name the state that is here.
     assert not await answers(follow, 5, 1, "another")
     for stream in (old, new):

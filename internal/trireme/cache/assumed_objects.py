@@ -40,8 +40,8 @@ class _Assumption:
 class AssumedObjects:
     """Assumptions over the objects that the informers show."""
 
-    def __init__(self, shown: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
-        self._shown = shown
+    def __init__(self, informed: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
+        self._informed = informed
         self._assumed: dict[Key, _Assumption] = {}
 
     def __len__(self) -> int:
@@ -50,49 +50,49 @@ class AssumedObjects:
     def get(self, key: Key) -> snapshot_pb2.ClusterObject | None:
         """The object as it is assumed to be; as it is shown where nothing is assumed of it."""
         assumption = self._assumed.get(key)
-        return self._shown.get(key) if assumption is None else assumption.entry
+        return self._informed.get(key) if assumption is None else assumption.entry
 
     def all(self) -> Iterator[snapshot_pb2.ClusterObject]:
         """All objects as they are assumed to be."""
-        for key, shown in self._shown.items():
+        for key, entry in self._informed.items():
             assumption = self._assumed.get(key)
-            yield shown if assumption is None else assumption.entry
+            yield entry if assumption is None else assumption.entry
         for key, assumption in self._assumed.items():
-            if key not in self._shown:
+            if key not in self._informed:
                 yield assumption.entry
 
     def assume(self, uid: str, entries: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
         """All of these are assumed for the pod, or none. Raises: OutOfSyncError."""
         shared = {key for key, entry in entries.items() if self._shares(key, entry)}
         for key, entry in entries.items():
-            shown = self._shown.get(key)
+            stored = self._informed.get(key)
             if key in shared:
                 continue
-            if shown is None and not version_of(entry):
+            if stored is None and not version_of(entry):
                 # It is only to be made.
                 continue
-            if shown is None:
+            if stored is None:
                 raise OutOfSyncError(f'"{_name(key)}" is not there any more')
-            if version_of(shown) != version_of(entry):
-                versions = f"stored: {version_of(shown)}, assume: {version_of(entry)}"
+            if version_of(stored) != version_of(entry):
+                versions = f"stored: {version_of(stored)}, assume: {version_of(entry)}"
                 raise OutOfSyncError(f'"{_name(key)}" is out of sync ({versions})')
         for key, entry in entries.items():
             if key in shared:
-                standing = self._assumed[key]
-                self._assumed[key] = replace(standing, users=standing.users | {uid})
+                existing = self._assumed[key]
+                self._assumed[key] = replace(existing, users=existing.users | {uid})
             else:
                 self._assumed[key] = _Assumption(entry, version_of(entry), frozenset((uid,)))
 
     def forget(self, uid: str) -> dict[Key, snapshot_pb2.ClusterObject]:
         """Nothing is assumed for the pod any more; answers what was assumed for it alone, by object."""
-        gone = {}
+        dropped = {}
         for key, assumption in [each for each in self._assumed.items() if uid in each[1].users]:
             if len(assumption.users) > 1:
                 self._assumed[key] = replace(assumption, users=assumption.users - {uid})
             else:
-                gone[key] = assumption.entry
+                dropped[key] = assumption.entry
                 del self._assumed[key]
-        return gone
+        return dropped
 
     def close(self, uids: Collection[str]) -> list[Key]:
         """No other pods of their group may count on what is assumed for these any more; answers the objects."""
@@ -108,35 +108,35 @@ class AssumedObjects:
 
     def _shares(self, key: Key, entry: snapshot_pb2.ClusterObject) -> bool:
         """Whether it is already assumed, for another pod of the group that is being tried."""
-        standing = self._assumed.get(key)
+        existing = self._assumed.get(key)
         return (
-            standing is not None
+            existing is not None
             and bool(entry.open_to_group)
-            and standing.entry.open_to_group == entry.open_to_group
-            and standing.entry.resource_claim.metadata.uid == entry.resource_claim.metadata.uid
+            and existing.entry.open_to_group == entry.open_to_group
+            and existing.entry.resource_claim.metadata.uid == entry.resource_claim.metadata.uid
         )
 
-    def shown(self, key: Key) -> list[Key]:
+    def on_informed(self, key: Key) -> list[Key]:
         """The informer shows the object, or that it is gone: another version than the one assumed counts. Answers the
         objects of which nothing is assumed any more because of that, beside this one.
         """
         if not self._assumed:
             return []
         assumption = self._assumed.get(key)
-        entry = self._shown.get(key)
+        entry = self._informed.get(key)
         if assumption is not None and _is_void(key, assumption, entry):
             del self._assumed[key]
         if entry is None or key[0] != DEVICE_CLAIM or not entry.resource_claim.status.HasField("allocation"):
             return []
         owners = {owner.uid for owner in entry.resource_claim.metadata.owner_references if owner.controller}
-        made = [
+        created = [
             other
             for other, assumed in self._assumed.items()
-            if not assumed.users.isdisjoint(owners) and not assumed.version and other not in self._shown
+            if not assumed.users.isdisjoint(owners) and not assumed.version and other not in self._informed
         ]
-        for other in made:
+        for other in created:
             del self._assumed[other]
-        return made
+        return created
 
 
 def _is_void(key: Key, assumption: _Assumption, entry: snapshot_pb2.ClusterObject | None) -> bool:

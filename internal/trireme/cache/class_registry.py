@@ -194,10 +194,10 @@ class ClassRegistry:
 
     def _new_base(self, base: bytes) -> int:
         pod = core_pb2.Pod.FromString(base)
-        asked = _amounts(pod, self.rules)
+        requested = _amounts(pod, self.rules)
         if pod.HasField("status") and not (self.keep_deferred and resizes.deferred(pod.status)):
             plain = _without_resources(pod)
-            if plain != pod and _amounts(plain, self.rules) == asked:
+            if plain != pod and _amounts(plain, self.rules) == requested:
                 # What the kubelet reports is what was asked for: no other class for it.
                 return self.base_of(plain.SerializeToString(deterministic=True))
         number = self._next_base

@@ -59,9 +59,9 @@ class ClusterCache:
         self._overlay = assumed_objects.AssumedObjects(self._objects)
         self._nominations: dict[str, snapshot_pb2.Nomination] = {}
         # What nominations the pods have, by UID: node and nomination, also where the node is not known (yet).
-        self._promises: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
+        self._pod_nominations: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
         self._changes = _Changes()
-        self._untaken: collections.deque[snapshot_pb2.Delta] = collections.deque()
+        self._pending_deltas: collections.deque[snapshot_pb2.Delta] = collections.deque()
         # Objects and nominations as of the last delta.
         self._published_objects: set[tuple[str, str, str]] = set()
         self._published_nominations: set[str] = set()
@@ -102,30 +102,30 @@ class ClusterCache:
         """The node is this from now on; answers whether that changes anything, and what it was (None: it is new)."""
         name = node.metadata.name
         slot = self._slots.get(name)
-        known = slot is not None
+        exists = slot is not None
         if slot is None:
             slot = self._free_slots.pop() if self._free_slots else self._take_new_slot()
             self._slots[name] = slot
         entry = snapshot_pb2.NodeEntry(slot=slot, node=node, json=json).SerializeToString(deterministic=True)
         old = self._entries.get(slot)
-        if known and old == entry:
+        if exists and old == entry:
             return False, node
         before = None if old is None else snapshot_pb2.NodeEntry.FromString(old).node
-        if before is not None and told_late(before, node):
+        if before is not None and is_older_version(before, node):
             return False, before
         self._entries[slot] = entry
         self._changes.nodes.add(slot)
         if before is not None:
-            self.revision += bool(json) or not _reported_again(before, node)
+            self.revision += bool(json) or not _is_heartbeat(before, node)
             return True, before
         self.revision += 1
         self._names[slot] = (name, self.generation + 1)
         self._changes.new_slots.add(slot)
         for pod in self._on_node.get(name, ()):
-            self._settle(pod, slot)
-        for uid, promised in self._promises.items():
-            if promised[0] == name:
-                self._promise(uid, slot)
+            self._assign_row(pod, slot)
+        for uid, nomination in self._pod_nominations.items():
+            if nomination[0] == name:
+                self._place_nomination(uid, slot)
         return True, None
 
     def remove_node(self, name: str) -> core_pb2.Node | None:
@@ -140,7 +140,7 @@ class ClusterCache:
         before = snapshot_pb2.NodeEntry.FromString(self._entries.pop(slot)).node
         for pod in self._on_node.get(name, ()):
             if pod.slot != NO_SLOT:
-                self._unsettle(pod)
+                self._free_row(pod)
         for uid in [uid for uid, nomination in self._nominations.items() if nomination.slot == slot]:
             self.nominate(uid, None)
         self._changes.nodes.discard(slot)
@@ -216,8 +216,8 @@ class ClusterCache:
         """The pod is taken to be on the node before it is bound. Takes a hold on the class of its own."""
         if uid in self._pods:
             raise ValueError(f"pod {key} is on node {self._pods[uid].node_name} already")
-        held = self.registry.intern(base, labels)
-        pod = self._place(key, uid, node_name, base, labels, held)
+        interned = self.registry.intern(base, labels)
+        pod = self._place(key, uid, node_name, base, labels, interned)
         pod.assumed = True
         self._assumed.add(uid)
 
@@ -239,7 +239,7 @@ class ClusterCache:
         for uid in uids:
             pod = self._pods.get(uid)
             if pod is not None and pod.slot != NO_SLOT:
-                self._unsettle(pod)
+                self._free_row(pod)
 
     def show(self, uids: Iterable[str]) -> None:
         """Those of the hidden pods that are still there are on their nodes again."""
@@ -247,7 +247,7 @@ class ClusterCache:
             pod = self._pods.get(uid)
             slot = NO_SLOT if pod is None else self.slot_of(pod.node_name)
             if pod is not None and pod.slot == NO_SLOT and slot != NO_SLOT:
-                self._settle(pod, slot)
+                self._assign_row(pod, slot)
 
     def set_evicting(self, uid: str, evicting: bool) -> None:
         """The pod is, or is not, about to be evicted: the replicas see it as preempted before its object says so."""
@@ -279,13 +279,13 @@ class ClusterCache:
         """The object is this from now on."""
         key = _object_key(entry)
         self._objects[key] = entry
-        self._change_objects((key, *self._overlay.shown(key)))
+        self._change_objects((key, *self._overlay.on_informed(key)))
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:
         """The object is gone."""
         key = (kind, namespace, name)
         if self._objects.pop(key, None) is not None:
-            self._change_objects((key, *self._overlay.shown(key)))
+            self._change_objects((key, *self._overlay.on_informed(key)))
 
     def get_object(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
         """The object as the informer shows it."""
@@ -309,9 +309,9 @@ class ClusterCache:
 
     def forget_objects(self, uid: str) -> list[assumed_objects.Change]:
         """Nothing is assumed of objects for the pod any more; answers what that changed."""
-        gone = self._overlay.forget(uid)
-        self._change_objects(gone)
-        return [(entry, self._overlay.get(key)) for key, entry in gone.items()]
+        dropped = self._overlay.forget(uid)
+        self._change_objects(dropped)
+        return [(entry, self._overlay.get(key)) for key, entry in dropped.items()]
 
     def close_objects(self, uids: Collection[str]) -> None:
         """What is assumed of objects for these pods of a group is not open to others of it any more."""
@@ -321,7 +321,7 @@ class ClusterCache:
 
     def object_keys(self, kind: str) -> set[tuple[str, str]]:
         """Namespace and name of all objects of a kind."""
-        return {(namespace, name) for known, namespace, name in self._objects if known == kind}
+        return {(namespace, name) for object_kind, namespace, name in self._objects if object_kind == kind}
 
     def nominate(self, uid: str, nomination: snapshot_pb2.Nomination | None) -> None:
         """The pod waits for a node from now on; None: it does not."""
@@ -340,17 +340,17 @@ class ClusterCache:
         """The pod waits for the node, known or not, from now on; empty: for none."""
         uid = nomination.pod.uid
         if not node_name:
-            self._promises.pop(uid, None)
+            self._pod_nominations.pop(uid, None)
             self.nominate(uid, None)
             return
-        self._promises[uid] = (node_name, nomination)
-        self._promise(uid, self.slot_of(node_name))
+        self._pod_nominations[uid] = (node_name, nomination)
+        self._place_nomination(uid, self.slot_of(node_name))
 
-    def _promise(self, uid: str, slot: int) -> None:
+    def _place_nomination(self, uid: str, slot: int) -> None:
         if slot == NO_SLOT:
             self.nominate(uid, None)
             return
-        nomination = self._promises[uid][1]
+        nomination = self._pod_nominations[uid][1]
         nomination.slot = slot
         self.nominate(uid, nomination)
 
@@ -361,12 +361,12 @@ class ClusterCache:
 
         Much is divided into several deltas (`delta_chunks`), so call this until it answers None.
         """
-        if not self._untaken:
-            taken = self._take_changes()
-            if taken is None:
+        if not self._pending_deltas:
+            changes = self._take_changes()
+            if changes is None:
                 return None
-            self._untaken.extend(delta_chunks.chunked(self._changed_parts(*taken), self._begin_delta))
-        return self._untaken.popleft()
+            self._pending_deltas.extend(delta_chunks.chunked(self._changed_parts(*changes), self._begin_delta))
+        return self._pending_deltas.popleft()
 
     def _begin_delta(self) -> snapshot_pb2.Delta:
         self.generation += 1
@@ -381,19 +381,19 @@ class ClusterCache:
         for uid in changes.nominations:
             if uid not in self._nominations:
                 yield delta_chunks.BYTES_PER_NAME, functools.partial(_remove_nomination, uid)
-        gone = [row for row, pod in changes.rows.items() if pod is None]
-        yield from delta_chunks.numbers(gone, lambda delta, rows: delta.removed_pods.extend(rows))
+        removed_rows = [row for row, pod in changes.rows.items() if pod is None]
+        yield from delta_chunks.numbers(removed_rows, lambda delta, rows: delta.removed_pods.extend(rows))
         slots = sorted(changes.removed_slots)
         yield from delta_chunks.numbers(slots, lambda delta, some: delta.removed_slots.extend(some))
         for entry in added:
             yield delta_chunks.pod_class(_class_message(entry))
         for slot in sorted(changes.nodes):
             yield delta_chunks.node(self._entries[slot])
-        there = [pod for pod in changes.rows.values() if pod is not None]
-        yield from delta_chunks.pods(there, changes.known_rows)
+        placed = [pod for pod in changes.rows.values() if pod is not None]
+        yield from delta_chunks.pods(placed, changes.known_rows)
         for key in changes.objects:
-            known = self._overlay.get(key)
-            yield delta_chunks.removed_object(*key) if known is None else delta_chunks.cluster_object(known)
+            entry_ = self._overlay.get(key)
+            yield delta_chunks.removed_object(*key) if entry_ is None else delta_chunks.cluster_object(entry_)
         for uid in changes.nominations:
             if uid in self._nominations:
                 yield delta_chunks.nomination(self._nominations[uid])
@@ -401,7 +401,7 @@ class ClusterCache:
 
     def drop_delta(self) -> None:
         """As take_delta where nobody follows: whoever begins to gets all of it by a full sync."""
-        self._untaken.clear()
+        self._pending_deltas.clear()
         if self._take_changes() is not None:
             self.generation += 1
 
@@ -422,10 +422,10 @@ class ClusterCache:
 
         Chunks are made as they are asked for: nothing may change the cache before the last one is.
         """
-        begun = itertools.count()
+        chunk_numbers = itertools.count()
 
         def begin() -> snapshot_pb2.Delta:
-            if next(begun) == 0:
+            if next(chunk_numbers) == 0:
                 return snapshot_pb2.Delta(reset=True, partial=True, to_generation=self.generation)
             return snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation, partial=True)
 
@@ -441,8 +441,8 @@ class ClusterCache:
             yield delta_chunks.node(node)
         settled = [pod for pod in self._pods.values() if pod.slot != NO_SLOT]
         yield from delta_chunks.pods(settled, frozenset())
-        for known in self._overlay.all():
-            yield delta_chunks.cluster_object(known)
+        for entry_ in self._overlay.all():
+            yield delta_chunks.cluster_object(entry_)
         for nomination in self._nominations.values():
             yield delta_chunks.nomination(nomination)
 
@@ -471,24 +471,24 @@ class ClusterCache:
     def _enter(self, pod: PlacedPod, node_name: str) -> None:
         """The pod, which is on no node, is on this one, known or not."""
         pod.node_name = node_name
-        there = self._on_node.get(node_name)
-        if there is None:
-            there = self._on_node[node_name] = set()
-        there.add(pod)
+        pods_on_node = self._on_node.get(node_name)
+        if pods_on_node is None:
+            pods_on_node = self._on_node[node_name] = set()
+        pods_on_node.add(pod)
         slot = self._slots.get(node_name)
         if slot is not None:
-            self._settle(pod, slot)
+            self._assign_row(pod, slot)
 
     def _leave(self, pod: PlacedPod) -> None:
         """The pod is on no node any more."""
         if pod.slot != NO_SLOT:
-            self._unsettle(pod)
-        there = self._on_node[pod.node_name]
-        there.remove(pod)
-        if not there:
+            self._free_row(pod)
+        pods_on_node = self._on_node[pod.node_name]
+        pods_on_node.remove(pod)
+        if not pods_on_node:
             del self._on_node[pod.node_name]
 
-    def _settle(self, pod: PlacedPod, slot: int) -> None:
+    def _assign_row(self, pod: PlacedPod, slot: int) -> None:
         if self._free_rows:
             pod.row = self._free_rows.pop()
         else:
@@ -498,7 +498,7 @@ class ClusterCache:
         self.revision += 1
         self._changes.rows[pod.row] = pod
 
-    def _unsettle(self, pod: PlacedPod) -> None:
+    def _free_row(self, pod: PlacedPod) -> None:
         """The pod's row is free: at once where no delta has had it, otherwise with the next one."""
         changes = self._changes
         self.revision += 1
@@ -551,34 +551,34 @@ class _Changes:
         return not (self.nodes or self.removed_slots or self.rows or self.objects or self.nominations)
 
 
-def told_late(known: Any, told: Any) -> bool:
+def is_older_version(current: Any, update: Any) -> bool:
     """Whether the object that is told of is an older version of the one that is known. One made again is not."""
-    old, new = known.metadata, told.metadata
+    old, new = current.metadata, update.metadata
     if old.uid != new.uid or not (old.resource_version.isdigit() and new.resource_version.isdigit()):
         return False
     return int(new.resource_version) < int(old.resource_version)
 
 
-def _replace_present(known: set[T], changed: set[T], exists: Callable[[T], bool]) -> None:
-    """Bring `known` up to date with the elements that changed."""
+def _replace_present(published: set[T], changed: set[T], exists: Callable[[T], bool]) -> None:
+    """Bring `published` up to date with the elements that changed."""
     for each in changed:
         if exists(each):
-            known.add(each)
+            published.add(each)
         else:
-            known.discard(each)
+            published.discard(each)
 
 
-def _reported_again(before: core_pb2.Node, now: core_pb2.Node) -> bool:
+def _is_heartbeat(before: core_pb2.Node, now: core_pb2.Node) -> bool:
     """Whether the node is as it was, and its kubelet only said so once more, as it does every few minutes."""
-    told = []
+    plain_nodes = []
     for node in (before, now):
         plain = core_pb2.Node()
         plain.CopyFrom(node)
         plain.metadata.resource_version = ""
         for condition in plain.status.conditions:
             condition.ClearField("last_heartbeat_time")
-        told.append(plain)
-    return told[0] == told[1]
+        plain_nodes.append(plain)
+    return plain_nodes[0] == plain_nodes[1]
 
 
 def _class_message(entry: class_registry.ClassEntry) -> snapshot_pb2.PodClass:

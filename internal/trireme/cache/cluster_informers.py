@@ -27,10 +27,10 @@ Decoders = tuple[Callable[[Any], Any], Callable[[bytes], Any] | None]
 
 def make(
     api: client.ApiClient,
-    begun: Mapping[resources.Resource, list_prefetch.ListPrefetch],
+    prefetched: Mapping[resources.Resource, list_prefetch.ListPrefetch],
     gate: Callable[[str], bool],
     paths: Set[tuple[str, str]],
-    kept: extender_objects.ExtenderObjects | None,
+    extender_cache: extender_objects.ExtenderObjects | None,
     on_pods: OnEvents,
     on_nodes: OnEvents,
     on_objects: Callable[[object_kinds.ObjectKind, Sequence[Any]], None],
@@ -38,8 +38,8 @@ def make(
 ) -> list[informer.Informer[Any]]:
     """The informers of pods, of nodes and of each kind whose feature gates are on.
 
-    `begun` are lists that were asked for already, `paths` fields of pods that plugins read beside, which may
-    grow; `kept` keeps objects for extenders, and `json` the JSON of nodes for plugins.
+    `prefetched` are lists that were asked for already, `paths` fields of pods that plugins read beside, which may
+    grow; `extender_cache` keeps objects for extenders, and `json` the JSON of nodes for plugins.
     """
     pods: Decoders = (
         functools.partial(pod_projection.parse, extra=paths),
@@ -47,21 +47,21 @@ def make(
     )
     nodes = _decoders(core_pb2.Node)
     pod_consumers, node_consumers = [_Consumer(on_pods)], [_Consumer(on_nodes)]
-    if kept is not None:
-        pods = kept.pod_decoder(pods[0]), None
+    if extender_cache is not None:
+        pods = extender_cache.pod_decoder(pods[0]), None
         # What is gone is forgotten once the others have heard of it.
-        pod_consumers.append(_Consumer(kept.on_pods))
-    if kept is not None and kept.keeps_nodes:
-        nodes = kept.node_decoder(nodes[0]), None
-        node_consumers.append(_Consumer(kept.on_nodes))
+        pod_consumers.append(_Consumer(extender_cache.on_pods))
+    if extender_cache is not None and extender_cache.keeps_nodes:
+        nodes = extender_cache.node_decoder(nodes[0]), None
+        node_consumers.append(_Consumer(extender_cache.on_nodes))
     nodes = json.decoder(nodes[0]), nodes[1]
-    make_one = functools.partial(_informer, api, begun, gate(listwatch.STREAMS_GATE))
+    make_one = functools.partial(_informer, api, prefetched, gate(listwatch.STREAMS_GATE))
     made = [make_one(resources.PODS, pods, pod_consumers), make_one(resources.NODES, nodes, node_consumers)]
     for kind in object_kinds.KINDS:
         if all(gate(name) for name in kind.gates):
             consumer = _Consumer(functools.partial(on_objects, kind))
             made.append(make_one(kind.watched, _decoders(kind.message), [consumer]))
-    if json.wanted:
+    if json.enabled:
         made[1].request_json()
     return made
 
@@ -82,7 +82,7 @@ def _decoders(message: type[M]) -> Decoders:
 
 def _informer(
     api: client.ApiClient,
-    begun: Mapping[resources.Resource, list_prefetch.ListPrefetch],
+    prefetched: Mapping[resources.Resource, list_prefetch.ListPrefetch],
     streams: bool,
     watched: resources.Resource,
     decoders: Decoders,
@@ -90,5 +90,5 @@ def _informer(
 ) -> informer.Informer[Any]:
     read, read_protobuf = decoders
     return informer.Informer(
-        api, watched, read, consumers, decode_protobuf=read_protobuf, begun=begun.get(watched), streams=streams
+        api, watched, read, consumers, decode_protobuf=read_protobuf, prefetch=prefetched.get(watched), streams=streams
     )

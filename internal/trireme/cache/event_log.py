@@ -18,7 +18,7 @@ _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.i
 _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 
 
-def wanted() -> bool:
+def enabled() -> bool:
     """Whether events are logged one by one."""
     return klog.enabled(log, _ADD_DELETE)
 
@@ -41,7 +41,7 @@ def node_deleted(node: core_pb2.Node) -> None:
     _in_tree("Removed node from NodeTree", node)
 
 
-def pod_told(key: str, has_node: bool, was_pending: bool, was_placed: bool) -> None:
+def pod_changed(key: str, has_node: bool, was_pending: bool, was_placed: bool) -> None:
     """A pod was listed, added or changed."""
     pod = klog.Ref(key)
     if not has_node:

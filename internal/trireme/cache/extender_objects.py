@@ -20,7 +20,7 @@ Json = Mapping[str, Any]
 Decode = Callable[[Json], T]
 
 
-class Kept(Protocol):
+class ObjectSource(Protocol):
     """What is kept, by UID and by name."""
 
     def pod(self, uid: str, node_name: str = "") -> bytes | None:
@@ -44,12 +44,12 @@ class ExtenderObjects:
 
     def pod(self, uid: str, node_name: str = "") -> bytes | None:
         """The pod as JSON. One that is only assumed on the node does not say so by itself."""
-        kept = self._pods.get(uid)
-        if kept is None or not node_name:
-            return kept
-        raw = orjson.loads(kept)
+        cached = self._pods.get(uid)
+        if cached is None or not node_name:
+            return cached
+        raw = orjson.loads(cached)
         if raw["spec"].get("nodeName") == node_name:
-            return kept
+            return cached
         raw["spec"]["nodeName"] = node_name
         return orjson.dumps(raw)
 
@@ -92,21 +92,21 @@ class ExtenderObjects:
         for kind, node in events:
             self._forget("nodes", self._nodes, kind, None if node is None else node.metadata.name)
 
-    def _forget(self, what: str, kept: dict[str, bytes], kind: EventKind, key: str | None) -> None:
+    def _forget(self, what: str, cached: dict[str, bytes], kind: EventKind, key: str | None) -> None:
         if kind == EventKind.LIST_START:
             self._listed[what] = set()
         elif kind == EventKind.LIST_END:
             listed = self._listed.pop(what, set())
-            for gone in [known for known in kept if known not in listed]:
-                del kept[gone]
+            for deleted in [key_ for key_ in cached if key_ not in listed]:
+                del cached[deleted]
         elif kind == EventKind.DELETED and key is not None:
-            kept.pop(key, None)
+            cached.pop(key, None)
         elif kind == EventKind.LISTED and key is not None and what in self._listed:
             self._listed[what].add(key)
 
 
-def _bytes(raw: Json, left_out: str = "") -> bytes:
+def _bytes(raw: Json, excluded: str = "") -> bytes:
     """The object as kube-scheduler has it: without the type, and of pods without who wrote which field."""
-    metadata = {key: value for key, value in raw["metadata"].items() if key != left_out}
+    metadata = {key: value for key, value in raw["metadata"].items() if key != excluded}
     whole = {key: value for key, value in raw.items() if key not in ("kind", "apiVersion", "metadata")}
     return orjson.dumps({"metadata": metadata, **whole})

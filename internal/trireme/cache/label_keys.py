@@ -34,4 +34,4 @@ class LabelKeys:
 
     def carrying(self, keys: Collection[str]) -> list[str]:
         """The pods that carry any of the keys."""
-        return [uid for carried, pods in self._pods.items() if any(key in keys for key in carried) for uid in pods]
+        return [uid for pod_keys, pods in self._pods.items() if any(key in keys for key in pod_keys) for uid in pods]

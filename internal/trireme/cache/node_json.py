@@ -16,10 +16,10 @@ NodeT = TypeVar("NodeT", bound=core_pb2.Node)
 
 
 class NodeJson:
-    """The JSON of nodes whose events are being delivered. `wanted`: whether some plugin wants it."""
+    """The JSON of nodes whose events are being delivered. `enabled`: whether some plugin wants it."""
 
-    def __init__(self, wanted: bool = False) -> None:
-        self.wanted = wanted
+    def __init__(self, enabled: bool = False) -> None:
+        self.enabled = enabled
         self._by_version: dict[tuple[str, str], bytes] = {}
 
     def decoder(self, decode: Callable[[Json], NodeT]) -> Callable[[Json], NodeT]:
@@ -27,7 +27,7 @@ class NodeJson:
 
         def keeping(raw: Json) -> NodeT:
             node = decode(raw)
-            if self.wanted:
+            if self.enabled:
                 # Objects of a list come without these two, objects of a watch with them.
                 whole = {"kind": "Node", "apiVersion": "v1", **raw}
                 self._by_version[_version(node)] = orjson.dumps(whole)

@@ -119,7 +119,7 @@ def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra:
         nominated, start = status.nominated_node_name, status.start_time.seconds
         condition = () if node_name else _scheduled_condition(status)
         deferred = bool(node_name) and resizes.deferred(status)
-        _forget_what_happened(status)
+        _keep_resource_status(status)
     metadata.ClearField("name")
     metadata.ClearField("uid")
     metadata.ClearField("resource_version")
@@ -158,7 +158,7 @@ def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra:
     )
 
 
-def _forget_what_happened(status: projection_pb2.ProjectedPodStatus) -> None:
+def _keep_resource_status(status: projection_pb2.ProjectedPodStatus) -> None:
     """Leaves of the status what resource arithmetic reads."""
     status.ClearField("nominated_node_name")
     status.ClearField("start_time")
@@ -195,7 +195,7 @@ def _shared(text: bytes) -> _Shared:
         _narrow_container(ephemeral.ephemeral_container_common)
     if not any(each.ephemeral_container_common.volume_mounts for each in spec.ephemeral_containers):
         spec.ClearField("ephemeral_containers")
-    _settle(pod)
+    _normalize(pod)
     if not spec.priority:
         spec.ClearField("priority")
     if not spec.preemption_policy:
@@ -227,7 +227,7 @@ def _shared(text: bytes) -> _Shared:
     )
 
 
-def _settle(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
+def _normalize(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
     # An amount that is none is told of by whoever makes a class of the key.
     with contextlib.suppress(FieldError):
         normalization.settle(pod)
@@ -271,7 +271,7 @@ def _with_extra(base: bytes, whole: core_pb2.Pod, paths: Set[tuple[str, str]]) -
             if field.json_name != name:
                 alone.ClearField(field.name)
         target.MergeFrom(alone)
-    _settle(pod)
+    _normalize(pod)
     return pod.SerializeToString(deterministic=True)
 
 

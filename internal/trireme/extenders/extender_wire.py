@@ -62,12 +62,12 @@ def preemption_body(pod: bytes, victims: Mapping[str, Victims], pods_by_uid: Map
     """ExtenderPreemptionArgs; with `pods_by_uid` victims are sent whole, without it only their UIDs."""
     entries = []
     for node in sorted(victims):
-        there = victims[node]
+        node_victims = victims[node]
         if pods_by_uid is None:
-            pods = b",".join(b'{"UID":%b}' % orjson.dumps(uid) for uid in there.uids)
+            pods = b",".join(b'{"UID":%b}' % orjson.dumps(uid) for uid in node_victims.uids)
         else:
-            pods = b",".join(pods_by_uid[uid] for uid in there.uids)
-        entries.append(b'%b:{"Pods":[%b],"NumPDBViolations":%d}' % (orjson.dumps(node), pods, there.violations))
+            pods = b",".join(pods_by_uid[uid] for uid in node_victims.uids)
+        entries.append(b'%b:{"Pods":[%b],"NumPDBViolations":%d}' % (orjson.dumps(node), pods, node_victims.violations))
     by_node = b"{%b}" % b",".join(entries)
     whole, meta = (b"null", by_node) if pods_by_uid is None else (by_node, b"null")
     return b'{"Pod":%b,"NodeNameToVictims":%b,"NodeNameToMetaVictims":%b}' % (pod, whole, meta)
@@ -102,9 +102,9 @@ def filter_result(answer: Any, names_only: bool) -> FilterResult:
     nodes = fields.object("Nodes", "v1.NodeList")
     names = fields.texts("NodeNames")
     failed, unresolvable = fields.text_map("FailedNodes"), fields.text_map("FailedAndUnresolvableNodes")
-    said = fields.text("Error")
-    if said:
-        raise ExtenderError(said)
+    error_text = fields.text("Error")
+    if error_text:
+        raise ExtenderError(error_text)
     if not names_only or names is None:
         names = () if nodes is None else tuple(_node_names(fields.within("Nodes", nodes, "NodeList")))
     return FilterResult(names, failed, unresolvable)
@@ -123,9 +123,9 @@ def priorities(answer: Any) -> list[tuple[str, int]]:
 def preemption_result(answer: Any) -> dict[str, Victims]:
     """ExtenderPreemptionResult. Raises: ExtenderError."""
     result = _Fields(answer, "ExtenderPreemptionResult")
-    found = result.object("NodeNameToMetaVictims", "map[string]*v1.MetaVictims")
+    victims_by_node = result.object("NodeNameToMetaVictims", "map[string]*v1.MetaVictims")
     out = {}
-    for node, entry in (found or {}).items():
+    for node, entry in (victims_by_node or {}).items():
         fields = result.within("NodeNameToMetaVictims", entry, "MetaVictims")
         pods = fields.list("Pods", "[]*v1.MetaPod")
         uids = tuple(fields.within("Pods", pod, "MetaPod").text("UID") for pod in pods or ())
@@ -135,9 +135,9 @@ def preemption_result(answer: Any) -> dict[str, Victims]:
 
 def check_bound(answer: Any) -> None:
     """ExtenderBindingResult. Raises: ExtenderError: the extender says that it did not bind the pod."""
-    said = _Fields(answer, "ExtenderBindingResult").text("Error")
-    if said:
-        raise ExtenderError(said)
+    error_text = _Fields(answer, "ExtenderBindingResult").text("Error")
+    if error_text:
+        raise ExtenderError(error_text)
 
 
 def _node_names(nodes: "_Fields") -> Iterable[str]:

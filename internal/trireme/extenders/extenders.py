@@ -84,7 +84,7 @@ class Extenders:
         configured: Iterable[tuple[model.Extender, Client]],
         registry: class_registry.ClassRegistry,
         cache: cluster_cache.ClusterCache,
-        objects: extender_objects.Kept,
+        objects: extender_objects.ObjectSource,
     ) -> None:
         made = [
             _Extender(config, client, frozenset(resource.name for resource in config.managed_resources))

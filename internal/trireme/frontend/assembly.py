@@ -560,9 +560,9 @@ class Frontend:
 
     async def _see_more_of_nodes(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the cache hold the nodes' JSON, before a plugin that wants it is called."""
-        if self._node_json.wanted or not remote_plugins.want_node_json(infos):
+        if self._node_json.enabled or not remote_plugins.want_node_json(infos):
             return
-        self._node_json.wanted = True
+        self._node_json.enabled = True
         log.info("reading all nodes again, as JSON: a remote plugin wants them so")
         self.informers[1].request_json()
         await self.informers[1].relist()

@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from trireme.rpc import forker
 
     forked = forker.fork()
-    with forker.trusting_nobody():
+    with forker.without_system_authorities():
         from trireme.frontend import starting
 
     return starting.start(argv, told, forked)

@@ -138,11 +138,11 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
 async def _lifespan(
     phase: Phase[ServiceT], options: argparse.Namespace, supervisor: supervision.Supervisor
 ) -> AsyncIterator[Sequence[grpc_server.Service]]:
-    def asker() -> cycle_pb2.Cycle:
-        return service.follow.asker()
+    def caller_identity() -> cycle_pb2.Cycle:
+        return service.follow.caller_identity()
 
     snap = snapshot.Snapshot()
-    remotes = remote_plugin.RemotePlugins(snap, asker)
+    remotes = remote_plugin.RemotePlugins(snap, caller_identity)
     service = phase.make(snap, remotes)
     hosted = HostedPlugins(service.follow.instance, phase.point, lambda: service.chains, remotes.statistics)
     measured = phase_metrics.serve_follower(

@@ -19,7 +19,7 @@ from trireme.rpc import dialing
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
-Asker = Callable[[], cycle_pb2.Cycle]
+CallerIdentity = Callable[[], cycle_pb2.Cycle]
 """Who asks, as the fields `fence` and `config_hash` of a Cycle."""
 
 
@@ -44,7 +44,7 @@ class PluginClient:
     def __init__(
         self,
         config: snapshot_pb2.RemotePlugin,
-        asker: Asker,
+        caller_identity: CallerIdentity,
         connection: remote_connection.PluginConnection,
     ) -> None:
         """Raises: ValueError naming the plugin and the field that is wrong."""
@@ -62,12 +62,12 @@ class PluginClient:
         self.ignores_failure = config.failure_policy == snapshot_pb2.FAILURE_POLICY_IGNORE
         self.pods = remote_request.PodBytes(config.name, info.pod_fields)
         self.nodes = remote_request.NodeBytes(info.node_data)
-        self._asker = asker
+        self._caller_identity = caller_identity
 
     @property
     def config_hash(self) -> int:
         """The hash of the configuration in force."""
-        return self._asker().config_hash
+        return self._caller_identity().config_hash
 
     def serves(self, point: plugin_pb2.ExtensionPoint.ValueType) -> bool:
         """Whether it takes part in this step; a plugin that said nothing of itself is asked at every one."""
@@ -82,7 +82,7 @@ class PluginClient:
     def cycle(self, profile: str, pod_class: classes.PodClass, generation: int, state: bytes) -> bytes:
         """A serialised Cycle about a class."""
         pod = self.pods.of(pod_class)
-        return remote_request.cycle(profile, pod_class.id, generation, pod, state, self._asker())
+        return remote_request.cycle(profile, pod_class.id, generation, pod, state, self._caller_identity())
 
     def own_cycle(self, cycle: cycle_pb2.Cycle, state: bytes = b"") -> cycle_pb2.Cycle:
         """The cycle with the pod as this plugin sees it, and with its own state."""
@@ -96,20 +96,20 @@ class PluginClient:
         """The pods as this plugin sees them."""
         return [self.pods.project(pod) for pod in pods]
 
-    def failure(self, words: str, detail: str) -> status.Status | None:
+    def failure(self, prefix: str, detail: str) -> status.Status | None:
         """What becomes of the pod: the error in kube-scheduler's words, or None where the plugin is left out."""
         if self.ignores_failure:
             return None
-        return status.error(self.name, f"{words}: {detail}")
+        return status.error(self.name, f"{prefix}: {detail}")
 
 
 def connect(
     config: snapshot_pb2.RemotePlugin,
-    asker: Asker = cycle_pb2.Cycle,
+    caller_identity: CallerIdentity = cycle_pb2.Cycle,
 ) -> PluginClient:
     """The plugin over a connection of its own. Raises: ValueError naming the plugin and the field that is wrong."""
-    connection = remote_connection.PluginConnection(config, config_hash=lambda: asker().config_hash)
-    return PluginClient(config, asker, connection)
+    connection = remote_connection.PluginConnection(config, config_hash=lambda: caller_identity().config_hash)
+    return PluginClient(config, caller_identity, connection)
 
 
 async def handshake(
@@ -124,19 +124,19 @@ async def handshake(
     Raises:
         HandshakeError: it did not answer in time, hosts no plugin of that name, or describes itself wrongly.
     """
-    where = f"plugin {name} at {address}"
+    prefix = f"plugin {name} at {address}"
     try:
         remote_connection.check_target(address, "address")
         response = await _plugin_info(address, deadline_seconds, dialing.Dialer(tls))
     except (ValueError, message.DecodeError) as error:
-        raise HandshakeError(f"{where}: {error}") from error
+        raise HandshakeError(f"{prefix}: {error}") from error
     except aio.AioRpcError as error:
         detail = remote_connection.one_line(error.details() or "")
-        raise HandshakeError(f"{where}: {error.code().name}: {detail}") from error
+        raise HandshakeError(f"{prefix}: {error.code().name}: {detail}") from error
     try:
         return hosted(name, response)
     except ValueError as error:
-        raise HandshakeError(f"{where}: {error}") from error
+        raise HandshakeError(f"{prefix}: {error}") from error
 
 
 def hosted(name: str, response: plugin_pb2.GetPluginInfoResponse) -> plugin_pb2.PluginInfo:

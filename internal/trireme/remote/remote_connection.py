@@ -54,7 +54,7 @@ OPTIONS = (
 )
 
 # The plugin is there and says that it cannot answer this question: no failure of the plugin as such.
-_ABOUT_THE_QUESTION = frozenset(
+_REQUEST_ERRORS = frozenset(
     {
         grpc.StatusCode.INVALID_ARGUMENT,
         grpc.StatusCode.FAILED_PRECONDITION,
@@ -198,7 +198,7 @@ class PluginConnection:
         max_calls = config.info.max_concurrent_calls
         dialer = dialing.Dialer(dialing.remote_settings(config))
         self._endpoints = [_Endpoint(target, dialer, max_calls) for target in config.endpoints]
-        self._answered = self._failed = self._not_asked = 0
+        self._answered = self._failed = self._rejected_by_breaker = 0
         self._last_error = ""
         self._durations = call_durations.CallDurations()
 
@@ -210,7 +210,7 @@ class PluginConnection:
             self._breaker.failures_in_a_row,
             self._answered,
             self._failed,
-            self._not_asked,
+            self._rejected_by_breaker,
             sum(endpoint.in_flight for endpoint in self._endpoints),
             sum(endpoint.waiting for endpoint in self._endpoints),
             self._last_error,
@@ -239,24 +239,24 @@ class PluginConnection:
         Raises:
             PluginError: there is no answer.
         """
-        left = self._deadline
+        remaining = self._deadline
         untried = list(self._endpoints)
         while True:
             endpoint = self._next(untried)
             untried.remove(endpoint)
             async with endpoint.turn():
-                listed = during()
+                registration = during()
                 self._admit()
                 started = self._clock()
                 try:
-                    with listed:
-                        payload = await self._call(endpoint, method, request, left)
+                    with registration:
+                        payload = await self._call(endpoint, method, request, remaining)
                     answer = read(method.response.FromString(payload))
                 except plugin_control.ConfigurationRefused as error:
                     raise self._on_failure(endpoint, str(error)) from error
                 except aio.AioRpcError as error:
-                    left -= self._clock() - started
-                    if error.code() in _TRY_ANOTHER and untried and left > 0:
+                    remaining -= self._clock() - started
+                    if error.code() in _TRY_ANOTHER and untried and remaining > 0:
                         self._avoid(endpoint)
                         self._breaker.abandoned()
                         continue
@@ -279,9 +279,9 @@ class PluginConnection:
         """
         endpoint = self._next(self._endpoints)
         async with endpoint.turn():
-            listed = during()
+            registration = during()
             self._admit()
-            with listed:
+            with registration:
                 async with contextlib.aclosing(self._stream(endpoint, method, request)) as responses:
                     async for response in responses:
                         yield response
@@ -322,15 +322,17 @@ class PluginConnection:
         started = self._clock()
         try:
             try:
-                return await self._call_in_step(endpoint, method, request, seconds)
+                return await self._call_until_caught_up(endpoint, method, request, seconds)
             except aio.AioRpcError as error:
-                left = seconds - (self._clock() - started)
-                await self._configure(endpoint, error, left)
-            return await self._call_in_step(endpoint, method, request, left)
+                remaining = seconds - (self._clock() - started)
+                await self._configure(endpoint, error, remaining)
+            return await self._call_until_caught_up(endpoint, method, request, remaining)
         finally:
             self._durations.observe(self._clock() - started)
 
-    async def _call_in_step(self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float) -> bytes:
+    async def _call_until_caught_up(
+        self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float
+    ) -> bytes:
         """One call; where the plugin follows the cluster and is behind, again until it has come up."""
         end = self._clock() + seconds
         while True:
@@ -360,7 +362,7 @@ class PluginConnection:
 
     def _admit(self) -> None:
         if not self._breaker.admit():
-            self._not_asked += 1
+            self._rejected_by_breaker += 1
             raise PluginError(
                 f"not asked, after {self._breaker.failures_in_a_row} failures in a row: {self._last_error}"
             )
@@ -385,7 +387,7 @@ class PluginConnection:
 
     def _on_rpc_error(self, endpoint: _Endpoint, error: aio.AioRpcError) -> PluginError:
         detail = one_line(error.details() or "")
-        if error.code() in _ABOUT_THE_QUESTION:
+        if error.code() in _REQUEST_ERRORS:
             self._failed += 1
             self._breaker.answered()
             self._last_error = f"{endpoint.target}: {error.code().name}: {detail}"

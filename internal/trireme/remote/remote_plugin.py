@@ -48,10 +48,10 @@ class RemotePlugins:
     def __init__(
         self,
         snap: snapshot.Snapshot,
-        asker: remote_client.Asker = cycle_pb2.Cycle,
+        caller_identity: remote_client.CallerIdentity = cycle_pb2.Cycle,
     ) -> None:
         self._snap = snap
-        self._asker = asker
+        self._caller_identity = caller_identity
         # A connection lives as long as a chain of plugins uses it; a new configuration makes new chains.
         self._connections: weakref.WeakValueDictionary[bytes, remote_connection.PluginConnection] = (
             weakref.WeakValueDictionary()
@@ -82,13 +82,15 @@ class RemotePlugins:
         key = config.SerializeToString(deterministic=True)
         connection = self._connections.get(key)
         if connection is None:
-            connection = remote_connection.PluginConnection(config, config_hash=lambda: self._asker().config_hash)
+            connection = remote_connection.PluginConnection(
+                config, config_hash=lambda: self._caller_identity().config_hash
+            )
             self._connections[key] = connection
         self._snap.keep_nodes(
             messages=config.info.node_data == plugin_pb2.NODE_DATA_MESSAGES,
             json=config.info.node_data == plugin_pb2.NODE_DATA_JSON,
         )
-        return remote_client.PluginClient(config, self._asker, connection)
+        return remote_client.PluginClient(config, self._caller_identity, connection)
 
 
 class RemoteFilterPlugin:
@@ -141,15 +143,15 @@ class RemoteFilterPlugin:
                 answers = remote_response.read_filter(
                     response, self.name, part.stop - part.start, self.depends_on, newest
                 )
-                failed = answers.error()
-                if failed is None:
+                error_status = answers.error()
+                if error_status is None:
                     verdicts.index[part] = answers.intern(table)
                     capacity[part] = answers.capacity
-                return failed
+                return error_status
 
-            failed = await client.connection.ask(_FILTER, remote_request.filter_nodes(cycle, selection), read)
-            if failed is not None:
-                raise _Failed(failed.message)
+            error_status = await client.connection.ask(_FILTER, remote_request.filter_nodes(cycle, selection), read)
+            if error_status is not None:
+                raise _Failed(error_status.message)
 
         assert verdicts.capacity is not None
         capacity = verdicts.capacity
@@ -182,9 +184,9 @@ class RemoteFilterPlugin:
                 index[part] = answers.intern(table)
                 return answers.error()
 
-            failed = await client.connection.ask(_FILTER, request, read)
-            if failed is not None:
-                raise _Failed(failed.message)
+            error_status = await client.connection.ask(_FILTER, request, read)
+            if error_status is not None:
+                raise _Failed(error_status.message)
 
         try:
             await _in_parts(((part, remote_dry_run.request(cycle, client, snap, runs[part])) for part in parts), ask)
@@ -197,7 +199,7 @@ class RemoteFilterPlugin:
         return interfaces.PreFilterResult(status=failed, skip=failed is None, unanswered=failed is None)
 
 
-class _HeldState:
+class _CachedPreScore:
     """What PreScore said of one class."""
 
     __slots__ = ("value",)
@@ -223,11 +225,11 @@ class RemoteScorePlugin:
         """
         client = self._client
         try:
-            said, state = await self._pre_score(profile, pod_class, snap, slots)
-            if said.code is status.Code.SKIP:
+            pre_score_status, state = await self._pre_score(profile, pod_class, snap, slots)
+            if pre_score_status.code is status.Code.SKIP:
                 return None
-            if said.code is not status.Code.SUCCESS:
-                return client.failure(f'running PreScore plugin "{self.name}"', said.message)
+            if pre_score_status.code is not status.Code.SUCCESS:
+                return client.failure(f'running PreScore plugin "{self.name}"', pre_score_status.message)
         except remote_connection.PluginError as error:
             return client.failure(f'running PreScore plugin "{self.name}"', str(error))
         cycle = client.cycle(profile, pod_class, snap.generation, state)
@@ -264,19 +266,19 @@ class RemoteScorePlugin:
     ) -> arrays.Int64Array | status.Status | None:
         """The raw scores of all feasible slots, brought into 0 to 100 by the plugin's own NormalizeScore."""
         client = self._client
-        cycle = client.cycle(profile, pod_class, snap.generation, self._held(profile, pod_class)[1])
+        cycle = client.cycle(profile, pod_class, snap.generation, self._cached_pre_score(profile, pod_class)[1])
         column = score_pb2.ScoreColumn(plugin=self.name, scores=raw.tolist())
         request = remote_request.normalize_score(cycle, client.nodes.names(snap.nodes, slots), column)
 
         def read(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status | None:
             return remote_response.read_score(response, self.name, slots.shape[0], interfaces.Normalization.NONE)
 
-        words = f'running Normalize on Score plugins: plugin "{self.name}" failed with'
+        prefix = f'running Normalize on Score plugins: plugin "{self.name}" failed with'
         try:
             answer = await client.connection.ask(_NORMALIZE, request, read)
         except remote_connection.PluginError as error:
-            return client.failure(words, str(error))
-        return client.failure(words, answer.message) if isinstance(answer, status.Status) else answer
+            return client.failure(prefix, str(error))
+        return client.failure(prefix, answer.message) if isinstance(answer, status.Status) else answer
 
     async def _pre_score(
         self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
@@ -284,21 +286,21 @@ class RemoteScorePlugin:
         client = self._client
         if not client.serves(plugin_pb2.EXTENSION_POINT_PRE_SCORE):
             return status.SUCCESS, b""
-        held = pod_class.memo(self._key(profile), _HeldState)
-        if held.value is not None and self.depends_on is not interfaces.Dependency.CLUSTER:
-            return held.value
+        cached = pod_class.memo(self._key(profile), _CachedPreScore)
+        if cached.value is not None and self.depends_on is not interfaces.Dependency.CLUSTER:
+            return cached.value
         cycle = client.cycle(profile, pod_class, snap.generation, b"")
-        said = await client.connection.ask(
+        result = await client.connection.ask(
             _PRE_SCORE,
             remote_request.score(cycle, client.nodes.names(snap.nodes, slots)),
             lambda response: remote_response.read_pre_score(response, self.name),
         )
-        if said[0].code is not status.Code.ERROR:
-            held.value = said
-        return said
+        if result[0].code is not status.Code.ERROR:
+            cached.value = result
+        return result
 
-    def _held(self, profile: str, pod_class: classes.PodClass) -> tuple[status.Status, bytes]:
-        return pod_class.memo(self._key(profile), _HeldState).value or (status.SUCCESS, b"")
+    def _cached_pre_score(self, profile: str, pod_class: classes.PodClass) -> tuple[status.Status, bytes]:
+        return pod_class.memo(self._key(profile), _CachedPreScore).value or (status.SUCCESS, b"")
 
     def _key(self, profile: str) -> str:
         return f"remote state {self.name} {profile}"
@@ -317,15 +319,15 @@ async def _in_parts(parts: Iterator[tuple[slice, bytes]], ask: Callable[[slice, 
     if second is None:
         await ask(*first)
         return
-    waiting = itertools.chain((first, second), parts)
+    remaining = itertools.chain((first, second), parts)
 
     async def work() -> None:
-        for part, selection in waiting:
+        for part, selection in remaining:
             await ask(part, selection)
 
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(CALLS_PER_QUESTION):
                 group.create_task(work())
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from None
+    except ExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None

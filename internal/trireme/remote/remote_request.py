@@ -83,7 +83,7 @@ class PodBytes:
 
     def of(self, pod_class: classes.PodClass) -> bytes:
         """The serialised pod."""
-        return pod_class.memo(self._key, lambda given: self.project(given.pod).SerializeToString(deterministic=True))
+        return pod_class.memo(self._key, lambda c: self.project(c.pod).SerializeToString(deterministic=True))
 
     def project(self, pod: core_pb2.Pod) -> core_pb2.Pod:
         """Any pod as the plugin sees it."""
@@ -145,12 +145,12 @@ def _with_payload(
     table: nodes.NodeTable, slots: arrays.SlotArray, field_number: int, payloads: Mapping[int, bytes]
 ) -> Iterable[bytes]:
     """Views with name and payload, of the nodes as they are now, joined only when they are needed."""
-    kept = [(table.names[slot], payloads.get(slot, b"")) for slot in slots.tolist()]
+    rows = [(table.names[slot], payloads.get(slot, b"")) for slot in slots.tolist()]
     return (
         packing.delimited(
             _SELECTION_NODES, packing.delimited(_VIEW_NAME, name.encode()) + packing.delimited(field_number, payload)
         )
-        for name, payload in kept
+        for name, payload in rows
     )
 
 

@@ -42,7 +42,7 @@ class RemoteQueuePlugin:
     def __init__(self, client: remote_client.PluginClient) -> None:
         self.name = client.name
         #: What the message of an error of PreEnqueue begins with.
-        self.pre_enqueue_words = f'running PreEnqueue plugin "{client.name}"'
+        self.pre_enqueue_error_prefix = f'running PreEnqueue plugin "{client.name}"'
         self._client = client
 
     async def pre_enqueue(self, profile: str, pods: Sequence[core_pb2.Pod]) -> list[status.Status]:
@@ -50,19 +50,19 @@ class RemoteQueuePlugin:
         request = queue_pb2.PreEnqueueRequest(
             profile=profile, pods=self._client.own_pods(pods), config_hash=self._client.config_hash
         )
-        words = self.pre_enqueue_words
+        prefix = self.pre_enqueue_error_prefix
 
         def read(response: queue_pb2.PreEnqueueResponse) -> list[status.Status]:
             _check_count("statuses", response.statuses, len(pods))
             return [
-                _read_status(entry, f"statuses[{at}]", self._client, words)
+                _read_status(entry, f"statuses[{at}]", self._client, prefix)
                 for at, entry in enumerate(response.statuses)
             ]
 
         try:
             return await self._client.connection.ask(_PRE_ENQUEUE, request.SerializeToString(), read)
         except remote_connection.PluginError as error:
-            return [self._client.failure(words, str(error)) or status.SUCCESS] * len(pods)
+            return [self._client.failure(prefix, str(error)) or status.SUCCESS] * len(pods)
 
     async def queue_sort(
         self, pods: Sequence[core_pb2.Pod], queued_ns: Sequence[int]
@@ -129,8 +129,8 @@ class RemoteReservePlugin:
         except remote_connection.PluginError as error:
             return self._client.failure(f'running PostFilter plugin "{self.name}"', str(error))
         if answer.status.code == status_pb2.CODE_ERROR:
-            words = f'running PostFilter plugin "{self.name}"'
-            return self._client.failure(words, ", ".join(answer.status.messages))
+            prefix = f'running PostFilter plugin "{self.name}"'
+            return self._client.failure(prefix, ", ".join(answer.status.messages))
         return answer
 
     async def reserve(
@@ -139,20 +139,20 @@ class RemoteReservePlugin:
         """What to assume beside each placement; on failure the error, or None where that is ignored."""
         request = filter_pb2.ReserveRequest(cycle=self._client.own_cycle(cycle), placements=placements)
 
-        words = f'running Reserve plugin "{self.name}"'
+        prefix = f'running Reserve plugin "{self.name}"'
 
         def read(response: filter_pb2.ReserveResponse) -> list[filter_pb2.Reservation]:
-            return _results("reservations", response.reservations, len(placements), self._client, words)
+            return _results("reservations", response.reservations, len(placements), self._client, prefix)
 
         try:
             return await self._client.connection.ask(_RESERVE, request.SerializeToString(), read)
         except remote_connection.PluginError as error:
-            return self._client.failure(words, str(error))
+            return self._client.failure(prefix, str(error))
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> bool:
         """Tell that the placements are void; whether the plugin heard of it."""
         request = filter_pb2.UnreserveRequest(cycle=self._client.own_cycle(cycle), placements=placements)
-        return await _told(self._client, _UNRESERVE, request.SerializeToString())
+        return await _notify(self._client, _UNRESERVE, request.SerializeToString())
 
 
 class RemoteBindPlugin:
@@ -170,10 +170,10 @@ class RemoteBindPlugin:
         """Whether each pod is bound now, waits or is refused; on failure the error, or None where that is ignored."""
         request = bind_pb2.PermitRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
 
-        words = f'running Permit plugin "{self.name}"'
+        prefix = f'running Permit plugin "{self.name}"'
 
         def read(response: bind_pb2.PermitResponse) -> list[bind_pb2.PermitResult]:
-            results = _results("results", response.results, len(items), self._client, words, status.Code.WAIT)
+            results = _results("results", response.results, len(items), self._client, prefix, status.Code.WAIT)
             for at, result in enumerate(results):
                 _check_timeout(f"results[{at}]", result)
             return results
@@ -181,7 +181,7 @@ class RemoteBindPlugin:
         try:
             return await self._client.connection.ask(_PERMIT, request.SerializeToString(), read)
         except remote_connection.PluginError as error:
-            return self._client.failure(words, str(error))
+            return self._client.failure(prefix, str(error))
 
     async def pre_bind(
         self,
@@ -195,11 +195,11 @@ class RemoteBindPlugin:
             cycle=self._client.own_cycle(cycle), items=self._own_items(items), preflight=preflight
         )
 
-        words = f'running PreBindPreFlight "{self.name}"' if preflight else f'running PreBind plugin "{self.name}"'
+        prefix = f'running PreBindPreFlight "{self.name}"' if preflight else f'running PreBind plugin "{self.name}"'
 
         def read(response: bind_pb2.PreBindResponse) -> list[bind_pb2.PreBindResult]:
             also = (status.Code.SKIP, status.Code.WAIT)
-            results = _results("results", response.results, len(items), self._client, words, *also)
+            results = _results("results", response.results, len(items), self._client, prefix, *also)
             for at, result in enumerate(results):
                 _check_timeout(f"results[{at}]", result)
                 if result.status.code == status_pb2.CODE_WAIT and not result.wait_for:
@@ -209,7 +209,7 @@ class RemoteBindPlugin:
         try:
             return await self._client.connection.ask(_PRE_BIND, request.SerializeToString(), read, during)
         except remote_connection.PluginError as error:
-            return self._client.failure(words, str(error))
+            return self._client.failure(prefix, str(error))
 
     async def bind(
         self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem], during: remote_connection.During
@@ -220,14 +220,14 @@ class RemoteBindPlugin:
             PluginError: the stream ended before all results came; the fate of the rest is open, whatever the policy.
         """
         request = bind_pb2.BindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
-        words = f'running Bind plugin "{self.name}"'
+        prefix = f'running Bind plugin "{self.name}"'
         missing = set(range(len(items)))
         async for response in self._client.connection.ask_stream(_BIND, request.SerializeToString(), during):
             for result in response.results:
                 if result.index not in missing:
                     raise remote_connection.PluginError(f"the answer to Bind is wrong: results.index: {result.index}")
                 try:
-                    value = _read_status(result.status, "status", self._client, words, status.Code.SKIP)
+                    value = _read_status(result.status, "status", self._client, prefix, status.Code.SKIP)
                 except ValueError as error:
                     raise remote_connection.PluginError(f"the answer to Bind is wrong: results.{error}") from error
                 missing.remove(result.index)
@@ -238,7 +238,7 @@ class RemoteBindPlugin:
     async def post_bind(self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]) -> bool:
         """Tell that the pods were bound; whether the plugin heard of it."""
         request = bind_pb2.PostBindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
-        return await _told(self._client, _POST_BIND, request.SerializeToString())
+        return await _notify(self._client, _POST_BIND, request.SerializeToString())
 
     def _own_items(self, items: Sequence[bind_pb2.BindItem]) -> list[bind_pb2.BindItem]:
         own = []
@@ -250,7 +250,7 @@ class RemoteBindPlugin:
         return own
 
 
-async def _told(client: remote_client.PluginClient, method: remote_connection.Method[Any], request: bytes) -> bool:
+async def _notify(client: remote_client.PluginClient, method: remote_connection.Method[Any], request: bytes) -> bool:
     try:
         return await client.connection.ask(method, request, lambda _: True)
     except remote_connection.PluginError:
@@ -263,7 +263,7 @@ def _check_count(field: str, entries: Sequence[object], count: int) -> None:
 
 
 def _read_status(
-    message: status_pb2.Status, field: str, client: remote_client.PluginClient, words: str, *also: status.Code
+    message: status_pb2.Status, field: str, client: remote_client.PluginClient, prefix: str, *also: status.Code
 ) -> status.Status:
     """The status; an error as kube-scheduler words it, or success where the plugin's errors are ignored.
 
@@ -272,7 +272,7 @@ def _read_status(
     """
     value = remote_response.read_status(message, client.name, field, also)
     if value.code is status.Code.ERROR:
-        return client.failure(words, value.message) or status.SUCCESS
+        return client.failure(prefix, value.message) or status.SUCCESS
     return value
 
 
@@ -281,13 +281,13 @@ def _results(
     results: Sequence[Result],
     count: int,
     client: remote_client.PluginClient,
-    words: str,
+    prefix: str,
     *also: status.Code,
 ) -> list[Result]:
     """The results with their statuses as `_read_status` has them. Raises: ValueError naming what is wrong."""
     _check_count(field, results, count)
     for at, result in enumerate(results):
-        value = _read_status(result.status, f"{field}[{at}].status", client, words, *also)
+        value = _read_status(result.status, f"{field}[{at}].status", client, prefix, *also)
         result.status.CopyFrom(wire_status.to_message(value))
     return list(results)
 

@@ -114,17 +114,17 @@ class EpochGuard:
         if scheduler_id == self._scheduler_id:
             if epoch >= self._epoch:
                 return
-            seen = f"a leader of epoch {self._epoch} has been seen"
+            explanation = f"a leader of epoch {self._epoch} has been seen"
         else:
             highest = self._replaced.get(scheduler_id, 0)
             if epoch > highest:
                 return
-            seen = (
+            explanation = (
                 f"a leader of epoch {highest} has been seen, "
                 f"and scheduler {self._scheduler_id!r} has replaced scheduler {scheduler_id!r}"
             )
         self._refused += 1
-        raise Refusal(RefusalReason.STALE_EPOCH, f"epoch {epoch} is over: {seen}; {_IF_RESTORED}")
+        raise Refusal(RefusalReason.STALE_EPOCH, f"epoch {epoch} is over: {explanation}; {_IF_RESTORED}")
 
     def admit(self, epoch: int, scheduler_id: str = "") -> bool:
         """Puts an epoch in force; answers whether it is a new one.

@@ -101,7 +101,7 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         """What it has seen so far."""
         return FollowerStatistics(self._guard.epoch, self._snap.generation, self._stream, self._deltas, self._refused)
 
-    def asker(self) -> cycle_pb2.Cycle:
+    def caller_identity(self) -> cycle_pb2.Cycle:
         """In whose name this replica asks plugins: the leader it follows, and that one's configuration."""
         fence = cycle_pb2.Fence(epoch=self._guard.epoch, scheduler_id=self._guard.scheduler_id)
         return cycle_pb2.Cycle(fence=fence, config_hash=self._config_hash)
@@ -149,12 +149,12 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         """Acknowledge all that was applied, what comes while it writes included: nothing else may follow for long, and
         the leader takes who does not acknowledge for gone.
         """
-        told = -1
-        while told != self._deltas:
+        acknowledged_deltas = -1
+        while acknowledged_deltas != self._deltas:
             await asyncio.sleep(delay)
             if stream != self._stream or not self._snap.synced:
                 return
-            self._acknowledged, told, delay = True, self._deltas, ACK_SECONDS
+            self._acknowledged, acknowledged_deltas, delay = True, self._deltas, ACK_SECONDS
             answer = snapshot_pb2.SyncResponse(applied_generation=self._snap.generation, instance=self.instance)
             await context.write(answer)
 
@@ -163,9 +163,9 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         fence = cycle.fence
         # Only a stream brings another scheduler: its calls wait for that, and depose nobody.
         follows = fence.scheduler_id == self._guard.scheduler_id
-        take_note = self._guard.admit if follows else self._guard.check
+        check_epoch = self._guard.admit if follows else self._guard.check
         try:
-            take_note(fence.epoch, fence.scheduler_id)
+            check_epoch(fence.epoch, fence.scheduler_id)
         except fencing.Refusal as refusal:
             await grpc_server.refuse(context, refusal)
         if not await self._reaches(cycle, context.time_remaining()):
@@ -184,8 +184,8 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
 
     def _at(self, cycle: cycle_pb2.Cycle) -> bool:
         fence, synced_by = cycle.fence, self._synced_by
-        followed = fence.epoch == synced_by.epoch and fence.scheduler_id == synced_by.scheduler_id
-        return self._snap.synced and followed and self._snap.generation >= cycle.generation
+        same_leader = fence.epoch == synced_by.epoch and fence.scheduler_id == synced_by.scheduler_id
+        return self._snap.synced and same_leader and self._snap.generation >= cycle.generation
 
     async def _reaches(self, cycle: cycle_pb2.Cycle, remaining: float | None) -> bool:
         if self._at(cycle):

@@ -70,19 +70,19 @@ class Forker:
 
     def run(self) -> int:
         """Serve until stdin ends. Returns the exit code."""
-        ended, wakeup = socket.socketpair()
-        for end in (ended, wakeup):
+        sigchld, wakeup = socket.socketpair()
+        for end in (sigchld, wakeup):
             end.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
         with selectors.DefaultSelector() as selector:
             selector.register(0, selectors.EVENT_READ)
-            selector.register(ended, selectors.EVENT_READ)
+            selector.register(sigchld, selectors.EVENT_READ)
             while True:
                 for key, _ in selector.select():
-                    if key.fileobj is ended:
+                    if key.fileobj is sigchld:
                         with contextlib.suppress(BlockingIOError):
-                            ended.recv(4096)
+                            sigchld.recv(4096)
                     elif not self._read():
                         return 0
                 self._reap()
@@ -92,30 +92,30 @@ class Forker:
         data = os.read(0, 1 << 16)
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
-            asked = json.loads(line)
-            if "start" in asked:
-                self._start(asked["start"], asked["module"], asked["arguments"])
-            elif asked["name"] in self._pids:
-                os.kill(self._pids[asked["name"]], asked["signal"])
+            request = json.loads(line)
+            if "start" in request:
+                self._start(request["start"], request["module"], request["arguments"])
+            elif request["name"] in self._pids:
+                os.kill(self._pids[request["name"]], request["signal"])
         return bool(data)
 
     def _start(self, name: str, module: str, arguments: list[str]) -> None:
         forker = os.getpid()
         pid = os.fork()
         if not pid:
-            _become(forker, name, module, arguments)
+            _run_phase(forker, name, module, arguments)
         self._pids[name] = pid
-        _say({"started": name, "pid": pid})
+        _report({"started": name, "pid": pid})
 
     def _reap(self) -> None:
         for name, pid in list(self._pids.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 del self._pids[name]
-                _say({"ended": name, "code": os.waitstatus_to_exitcode(status)})
+                _report({"ended": name, "code": os.waitstatus_to_exitcode(status)})
 
 
-def _become(forker: int, name: str, module: str, arguments: list[str]) -> NoReturn:
+def _run_phase(forker: int, name: str, module: str, arguments: list[str]) -> NoReturn:
     """In the fork: be that phase, and never come back."""
 
     def phase() -> int:
@@ -131,14 +131,14 @@ def _become(forker: int, name: str, module: str, arguments: list[str]) -> NoRetu
         code: int = importlib.import_module(module).main(arguments)
         return code
 
-    _never_come_back(phase)
+    _run_and_exit(phase)
 
 
-def _never_come_back(live: Callable[[], int]) -> NoReturn:
+def _run_and_exit(run: Callable[[], int]) -> NoReturn:
     """End the fork with what it lived for, whatever becomes of that."""
     code = 1
     try:
-        code = live()
+        code = run()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except BaseException:
@@ -149,8 +149,8 @@ def _never_come_back(live: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def _say(what: dict[str, Any]) -> None:
-    os.write(1, json.dumps(what).encode() + b"\n")
+def _report(message: dict[str, Any]) -> None:
+    os.write(1, json.dumps(message).encode() + b"\n")
 
 
 def fork() -> Line:
@@ -158,44 +158,44 @@ def fork() -> Line:
     # NumPy's threads, which a fork would be without, and which nothing here is large enough for.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     frontend = os.getpid()
-    with _pipes() as (asked, asks, hears, said):
+    with _pipes() as (requests_read, requests_write, reports_read, reports_write):
         _flush()
         pid = os.fork()
         if not pid:
-            _never_come_back(lambda: _on(frontend, asked, said))
-        return Line(pid, os.dup(asks), os.dup(hears))
+            _run_and_exit(lambda: _run_forked(frontend, requests_read, reports_write))
+        return Line(pid, os.dup(requests_write), os.dup(reports_read))
 
 
 def spawn() -> Line:
     """Start a forker as a program of its own."""
-    with _pipes() as (asked, asks, hears, said):
+    with _pipes() as (requests_read, requests_write, reports_read, reports_write):
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-m", "trireme.rpc.forker"],
             os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, asked, 0), (os.POSIX_SPAWN_DUP2, said, 1)],
+            file_actions=[(os.POSIX_SPAWN_DUP2, requests_read, 0), (os.POSIX_SPAWN_DUP2, reports_write, 1)],
         )
-        return Line(pid, os.dup(asks), os.dup(hears))
+        return Line(pid, os.dup(requests_write), os.dup(reports_read))
 
 
 @contextlib.contextmanager
 def _pipes() -> Iterator[tuple[int, int, int, int]]:
     """Both ends of what the forker is asked, and of what it says; closed at the end."""
-    asked, asks = os.pipe()
-    hears, said = os.pipe()
+    requests_read, requests_write = os.pipe()
+    reports_read, reports_write = os.pipe()
     try:
-        yield asked, asks, hears, said
+        yield requests_read, requests_write, reports_read, reports_write
     finally:
-        for descriptor in (asked, asks, hears, said):
+        for descriptor in (requests_read, requests_write, reports_read, reports_write):
             os.close(descriptor)
 
 
-def _on(frontend: int, asked: int, said: int) -> int:
+def _run_forked(frontend: int, requests_read: int, reports_write: int) -> int:
     """In the fork: be the forker."""
     # Whoever waits for the end of the frontend's output must not wait until all is loaded and stdin is looked at.
     parent_death.exit_with_parent(frontend, signal.SIGKILL)
-    os.dup2(asked, 0)
-    os.dup2(said, 1)
+    os.dup2(requests_read, 0)
+    os.dup2(reports_write, 1)
     os.closerange(3, _NO_DESCRIPTOR)
     sys.stdout = os.fdopen(1, "w", closefd=False)  # whatever it was before
     return main()
@@ -208,7 +208,7 @@ def _flush() -> None:
 
 
 @contextlib.contextmanager
-def trusting_nobody() -> Iterator[None]:
+def without_system_authorities() -> Iterator[None]:
     """For loading aiohttp: it would read all authorities of the system for sessions that name none, which takes a
     twentieth of a start, and all of ours name theirs.
     """
@@ -230,7 +230,7 @@ def main() -> int:
         # A terminal, or `timeout`, tells the whole group; the frontend has to end first.
         signal.signal(number, signal.SIG_IGN)
     gc.disable()
-    with trusting_nobody():
+    with without_system_authorities():
         for module in SHARED:
             importlib.import_module(module)
     gc.freeze()

@@ -296,13 +296,13 @@ def _guarded(handler: _Handler, check: Callable[[Any], Awaitable[None]]) -> _Han
 
         return guarded
 
-    made: dict[tuple[bool, bool], tuple[Any, Any, Any]] = {
+    factories: dict[tuple[bool, bool], tuple[Any, Any, Any]] = {
         (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary, unary),
         (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream, streaming),
         (True, False): (grpc.stream_unary_rpc_method_handler, handler.stream_unary, unary),
         (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream, streaming),
     }
-    make, inner, wrap = made[(bool(handler.request_streaming), bool(handler.response_streaming))]
+    make, inner, wrap = factories[(bool(handler.request_streaming), bool(handler.response_streaming))]
     result: _Handler = make(
         wrap(inner),
         request_deserializer=handler.request_deserializer,

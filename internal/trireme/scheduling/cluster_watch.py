@@ -136,7 +136,7 @@ class ClusterWatch:
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Pods were listed, added, changed or deleted."""
-        logged = event_log.wanted()
+        logged = event_log.enabled()
         listed = self._listed.get("pods", set())
         for kind, parsed in events:
             if logged and parsed is not None:
@@ -158,7 +158,9 @@ class ClusterWatch:
             if pending or placed is not None:
                 event_log.pod_deleted(parsed.key, pending)
         elif parsed.node_name or parsed.scheduler_name in self.profiles:
-            event_log.pod_told(parsed.key, bool(parsed.node_name), pending, placed is not None and not placed.assumed)
+            event_log.pod_changed(
+                parsed.key, bool(parsed.node_name), pending, placed is not None and not placed.assumed
+            )
 
     def _known_pods(self) -> set[Any]:
         return {pod.uid for pod in self._cache.pods() if not pod.assumed} | set(self._pending) | set(self._foreign)
@@ -438,7 +440,7 @@ class ClusterWatch:
     def _set_object(self, kind: object_kinds.ObjectKind, key: tuple[str, str], entry: Any) -> None:
         known = self._cache.get_object(kind.field, *key)
         before = None if known is None else getattr(known, kind.field)
-        if before == entry or (before is not None and cluster_cache.told_late(before, entry)):
+        if before == entry or (before is not None and cluster_cache.is_older_version(before, entry)):
             return
         told = self._as_told(kind, key)
         self._registry.select_by(kind.selected_keys(entry))

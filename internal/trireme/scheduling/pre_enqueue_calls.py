@@ -89,7 +89,7 @@ class PreEnqueueCalls:
             (answer,) = await plugin.pre_enqueue(profile, [pod])
             if answer.code is status.Code.ERROR:
                 self._recoveries.setdefault(plugin.name, asyncio.Event())
-                return plugin.name, answer.message.removeprefix(f"{plugin.pre_enqueue_words}: ")
+                return plugin.name, answer.message.removeprefix(f"{plugin.pre_enqueue_error_prefix}: ")
             self._recovered(plugin.name)
             if answer.code is not status.Code.SUCCESS:
                 log.info("pod %s waits: %s: %s", asked.pod.key, plugin.name, answer.message)

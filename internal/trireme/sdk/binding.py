@@ -25,7 +25,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
         await self._invoker.require(context, "permit")
         response = bind_pb2.PermitResponse()
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context)
+            call = await self._invoker.call_for(request.cycle, context)
             for item in request.items:
                 answer = await self._invoker.call("permit", call, item)
                 result = response.results.add()
@@ -44,7 +44,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
         await self._invoker.require(context, "pre_bind")
         response = bind_pb2.PreBindResponse()
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context)
+            call = await self._invoker.call_for(request.cycle, context)
             for item in request.items:
                 answer = None if request.preflight else await self._invoker.call("pre_bind", call, item)
                 if isinstance(answer, bind_pb2.PreBindResult):
@@ -59,7 +59,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
         """The plugin's bind of each pod; each result goes out as it is known."""
         await self._invoker.require(context, "bind")
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context)
+            call = await self._invoker.call_for(request.cycle, context)
             for index, item in enumerate(request.items):
                 answer = await self._invoker.call("bind", call, item)
                 result = bind_pb2.BindResult(index=index, status=self._invoker.message("bind", answer))
@@ -71,7 +71,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
         """The plugin's post_bind of each pod."""
         await self._invoker.require(context, "post_bind")
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context)
+            call = await self._invoker.call_for(request.cycle, context)
             for item in request.items:
                 await self._invoker.call("post_bind", call, item)
         return bind_pb2.PostBindResponse()

@@ -43,12 +43,12 @@ class ClusterState:
         self.nodes: dict[int, core_pb2.Node] = {}
         self.classes: dict[int, core_pb2.Pod] = {}
         self._pods: dict[int, PlacedPod] = {}
-        self._on: dict[int, dict[int, PlacedPod]] = {}
+        self._pods_by_slot: dict[int, dict[int, PlacedPod]] = {}
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
 
     def pods_on(self, slot: int) -> Collection[PlacedPod]:
         """The pods on the node at the slot."""
-        return self._on.get(slot, {}).values()
+        return self._pods_by_slot.get(slot, {}).values()
 
     def pod(self, row: int) -> PlacedPod | None:
         """The pod of a row of the pod table."""
@@ -92,8 +92,8 @@ class ClusterState:
             if kind is not None:
                 entry = getattr(changed, kind)
                 self._objects.setdefault(kind, {})[entry.metadata.namespace, entry.metadata.name] = entry
-        for gone in delta.removed_objects:
-            self._objects.get(gone.kind, {}).pop((gone.namespace, gone.name), None)
+        for removed in delta.removed_objects:
+            self._objects.get(removed.kind, {}).pop((removed.namespace, removed.name), None)
 
     def _set_pods(self, columns: snapshot_pb2.PodColumns) -> None:
         entries = zip(
@@ -112,11 +112,11 @@ class ClusterState:
                 uid, name = uid or old.uid, name or old.name
                 self._remove_pod(row)
             pod = PlacedPod(uid, name, self.classes[number], slot, start, bool(flags & TERMINATING))
-            self._pods[row] = self._on.setdefault(slot, {})[row] = pod
+            self._pods[row] = self._pods_by_slot.setdefault(slot, {})[row] = pod
 
     def _remove_pod(self, row: int) -> None:
         pod = self._pods.pop(row)
-        on = self._on[pod.slot]
-        del on[row]
-        if not on:
-            del self._on[pod.slot]
+        neighbours = self._pods_by_slot[pod.slot]
+        del neighbours[row]
+        if not neighbours:
+            del self._pods_by_slot[pod.slot]

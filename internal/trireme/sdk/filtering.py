@@ -30,7 +30,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         """The plugin's pre_filter; without one every pod goes on."""
         response = filter_pb2.PreFilterResponse()
         async with self._invoker.turn(context):
-            answer = await self._invoker.call("pre_filter", await self._invoker.call_of(request.cycle, context))
+            answer = await self._invoker.call("pre_filter", await self._invoker.call_for(request.cycle, context))
             if isinstance(answer, PreFilter):
                 response.state = answer.state
                 if answer.nodes is not None:
@@ -47,7 +47,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         await self._invoker.require(context, "filter", "filter_nodes")
         response = filter_pb2.FilterResponse()
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context, request.count)
+            call = await self._invoker.call_for(request.cycle, context, request.count)
             if request.dry_runs:
                 verdicts = await self._dry_runs(call, request.dry_runs)
             else:
@@ -62,7 +62,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         await self._invoker.require(context, "post_filter")
         response = filter_pb2.PostFilterResponse()
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context)
+            call = await self._invoker.call_for(request.cycle, context)
             answer = await self._invoker.call("post_filter", call, request.columns)
             if isinstance(answer, filter_pb2.PostFilterResponse):
                 return answer
@@ -76,7 +76,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         await self._invoker.require(context, "reserve")
         response = filter_pb2.ReserveResponse()
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context)
+            call = await self._invoker.call_for(request.cycle, context)
             for placement in request.placements:
                 answer = await self._invoker.call("reserve", call, placement)
                 if isinstance(answer, filter_pb2.Reservation):
@@ -90,7 +90,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
     ) -> filter_pb2.UnreserveResponse:
         """The plugin's unreserve of each placement, in order; without one there is nothing to give back."""
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context)
+            call = await self._invoker.call_for(request.cycle, context)
             for placement in request.placements:
                 await self._invoker.call("unreserve", call, placement)
         return filter_pb2.UnreserveResponse()
@@ -99,11 +99,11 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         verdicts: list[object] = []
         for run in runs:
             if call.cluster is None:
-                as_if = dataclasses.replace(call, removed_pods=run.removed_pods, added_pods=run.added_pods)
+                dry_run_call = dataclasses.replace(call, removed_pods=run.removed_pods, added_pods=run.added_pods)
                 nodes = calls.from_views([run.node])
             else:
-                as_if, nodes = _following(call, run, call.cluster)
-            verdicts += await self._verdicts(as_if, nodes)
+                dry_run_call, nodes = _dry_run_of_follower(call, run, call.cluster)
+            verdicts += await self._verdicts(dry_run_call, nodes)
         return verdicts
 
     async def _verdicts(self, call: calls.Call, nodes: Sequence[calls.Node]) -> Sequence[object]:
@@ -132,7 +132,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         return node_columns.pack(generation, 0, len(verdicts), None, list(table), index.astype(np.int16), capacity)
 
 
-def _following(
+def _dry_run_of_follower(
     call: calls.Call, run: filter_pb2.DryRun, cluster: cluster_state.ClusterState
 ) -> tuple[calls.Call, list[calls.Node]]:
     """A dry run for a plugin that follows the cluster: its pods are rows and classes.
@@ -141,5 +141,5 @@ def _following(
     """
     removed = [placed.pod for placed in map(cluster.pod, run.removed_rows) if placed is not None]
     added = [cluster.classes[number] for number in run.added_classes if number in cluster.classes]
-    as_if = dataclasses.replace(call, removed_pods=removed, added_pods=added)
-    return as_if, [calls.from_slot(run.slot, cluster)]
+    dry_run_call = dataclasses.replace(call, removed_pods=removed, added_pods=added)
+    return dry_run_call, [calls.from_slot(run.slot, cluster)]

@@ -32,21 +32,21 @@ class Handle:
 
     async def allow(self, pod: cycle_pb2.PodIdentity) -> bool:
         """Let a pod go on that waits for this plugin; False: it does not wait."""
-        return await self._found(
+        return await self._exists(
             self._stub.Allow(frontend_pb2.AllowRequest(pod=pod, plugin=self._plugin), timeout=DEADLINE_SECONDS)
         )
 
     async def reject(self, pod: cycle_pb2.PodIdentity, message: str) -> bool:
         """Refuse a pod that waits; False: it does not wait."""
         request = frontend_pb2.RejectRequest(pod=pod, plugin=self._plugin, message=message)
-        return await self._found(self._stub.Reject(request, timeout=DEADLINE_SECONDS))
+        return await self._exists(self._stub.Reject(request, timeout=DEADLINE_SECONDS))
 
     async def activate(self, pods: Iterable[cycle_pb2.PodIdentity]) -> list[cycle_pb2.PodIdentity]:
         """Try these pods now, back-off or not; answers those that will be tried."""
         response = await self._stub.Activate(frontend_pb2.ActivateRequest(pods=pods), timeout=DEADLINE_SECONDS)
         return list(response.activated)
 
-    async def _found(self, call: Awaitable[object]) -> bool:
+    async def _exists(self, call: Awaitable[object]) -> bool:
         try:
             await call
         except aio.AioRpcError as error:

@@ -58,7 +58,7 @@ class Invoker:
         if not any(self.method(name) for name in names):
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"plugin {self.name} has no {names[0]}")
 
-    async def call_of(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any], count: int = 1) -> Call:
+    async def call_for(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any], count: int = 1) -> Call:
         """The call of a cycle, with the plugin's configuration.
 
         Ends the RPC with FAILED_PRECONDITION if the calling leader has been deposed.

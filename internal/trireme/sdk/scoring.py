@@ -27,7 +27,7 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
         """The plugin's pre_score; without one it scores every pod."""
         response = score_pb2.PreScoreResponse()
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context)
+            call = await self._invoker.call_for(request.cycle, context)
             nodes = calls.from_selection(request.nodes, call.cluster)
             answer = await self._invoker.call("pre_score", call, nodes)
             if isinstance(answer, bytes):
@@ -43,13 +43,13 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
         await self._invoker.require(context, "score", "score_nodes")
         response = score_pb2.ScoreResponse(status=wire_status.to_message(status.SUCCESS))
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context)
+            call = await self._invoker.call_for(request.cycle, context)
             nodes = calls.from_selection(request.nodes, call.cluster)
             if self._invoker.method("score_nodes") is None:
                 scores = await self._invoker.each("score", call, nodes)
             else:
                 scores = await self._invoker.call("score_nodes", call, nodes)
-            response.columns.add(plugin=self._invoker.name, scores=_checked("score", scores, len(nodes)))
+            response.columns.add(plugin=self._invoker.name, scores=_check_scores("score", scores, len(nodes)))
         return response
 
     async def NormalizeScore(
@@ -59,19 +59,19 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
         await self._invoker.require(context, "normalize_scores")
         response = score_pb2.NormalizeScoreResponse(status=wire_status.to_message(status.SUCCESS))
         async with self._invoker.turn(context):
-            call = await self._invoker.call_of(request.cycle, context)
+            call = await self._invoker.call_for(request.cycle, context)
             nodes = calls.from_selection(request.nodes, call.cluster)
             for column in request.columns:
                 if column.plugin != self._invoker.name:
                     continue
                 scores = await self._invoker.call("normalize_scores", call, nodes, list(column.scores))
                 response.columns.add(
-                    plugin=self._invoker.name, scores=_checked("normalize_scores", scores, len(column.scores))
+                    plugin=self._invoker.name, scores=_check_scores("normalize_scores", scores, len(column.scores))
                 )
         return response
 
 
-def _checked(step: str, scores: Sequence[Any], count: int) -> list[int]:
+def _check_scores(step: str, scores: Sequence[Any], count: int) -> list[int]:
     if len(scores) != count:
         raise InvalidResult(f"{step} returned {len(scores)} scores of {count} nodes")
     try:

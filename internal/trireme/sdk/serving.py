@@ -53,9 +53,9 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
         await self._invoker.require(context, "configure")
         response = plugin_pb2.ConfigureResponse()
         async with self._invoker.turn(context):
-            given = Configuration(request.profile, orjson.loads(request.args_json), dict(request.feature_gates))
+            configuration = Configuration(request.profile, orjson.loads(request.args_json), dict(request.feature_gates))
             try:
-                config = await self._invoker.call("configure", given)
+                config = await self._invoker.call("configure", configuration)
             except InvalidArguments as refused:
                 for field, message in refused.problems:
                     response.errors.add(field=field, message=message)

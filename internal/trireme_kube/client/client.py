@@ -225,7 +225,7 @@ class ApiClient:
         end = self._clock() + deadline
         async for attempt in tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_worth_repeating),
-            wait=lambda state: max(_asked_wait(state), _backoff(state)),
+            wait=lambda state: max(_requested_wait(state), _backoff(state)),
             stop=lambda state: self._clock() + state.upcoming_sleep >= end,
             reraise=True,
         ):
@@ -314,19 +314,19 @@ class ApiClient:
     ) -> ApiResponse:
         waited = await self._throttle(end - self._clock())
         started = self._clock()
-        left = max(end - started, 0.001)
+        remaining = max(end - started, 0.001)
         self._requests += 1
         self._in_flight += 1
         status = 0
         try:
             if self._writes is None or method == "GET":
-                answer = await self._ask(method, target, headers, body, left)
+                response = await self._exchange(method, target, headers, body, remaining)
             else:
-                answer = await self._writes.send(method, target, headers, body or b"", left)
-            status = answer.status
+                response = await self._writes.send(method, target, headers, body or b"", remaining)
+            status = response.status
             if status >= 300:
-                raise errors.from_response(status, answer.reason, answer.headers, answer.body)
-            return ApiResponse(status, answer.headers, answer.body)
+                raise errors.from_response(status, response.reason, response.headers, response.body)
+            return ApiResponse(status, response.headers, response.body)
         except (ApiError, ApiUnreachable):
             self._failures += 1
             raise
@@ -334,7 +334,7 @@ class ApiClient:
             self._in_flight -= 1
             self._observe(method, status, started, waited)
 
-    async def _ask(
+    async def _exchange(
         self, method: str, target: str, headers: credentials.Headers, body: bytes | None, seconds: float
     ) -> write_pool.Answer:
         """One request over the session."""
@@ -355,12 +355,12 @@ class ApiClient:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _unreachable(error, self.host) from error
 
-    async def _throttle(self, patience: float) -> float:
-        """Waits for the rate limit, if it lets us through within `patience`; answers how long it took."""
+    async def _throttle(self, deadline: float) -> float:
+        """Waits for the rate limit, if it lets us through within `deadline`; answers how long it took."""
         wait = self._bucket.take(self._clock())
         if wait <= 0:
             return 0.0
-        if wait >= patience:
+        if wait >= deadline:
             self._bucket.give_back()
             raise ApiUnreachable(
                 f"the client's own rate limit ({self._settings.qps:g} requests a second) would delay this request "
@@ -525,7 +525,7 @@ def _is_worth_repeating(error: BaseException) -> bool:
 _backoff = tenacity.wait_random_exponential(multiplier=0.2, max=5.0)
 
 
-def _asked_wait(state: tenacity.RetryCallState) -> float:
+def _requested_wait(state: tenacity.RetryCallState) -> float:
     """Units: seconds; how long the server's last answer asks to wait."""
     error = state.outcome.exception() if state.outcome else None
     return error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0

@@ -141,10 +141,10 @@ def _versions(configuration: connection.Connection) -> tuple[object, ...]:
 def file_version(path: pathlib.Path) -> tuple[object, ...]:
     """Another value whenever somebody has written the file anew."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return (path,)
-    return path, found.st_ino, found.st_mtime_ns, found.st_size
+    return path, stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> Credentials:
@@ -154,36 +154,36 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
       KubeconfigError: naming the file and the field at fault.
     """
     if not source.kubeconfig and not source.master:
-        made, renewal = _asked().in_cluster()
-        return Credentials(made, "the pod's service account", renewal, clock=clock)
+        config, renewal = _external().in_cluster()
+        return Credentials(config, "the pod's service account", renewal, clock=clock)
     context = kubeconfig.read(source.kubeconfig, source.master)
     if context.asks:
-        made, renewal = await _asked().load(context)
+        config, renewal = await _external().load(context)
     else:
-        made, renewal = _held(context)
-    credentials = Credentials(made, context.origin, renewal, context.impersonation, clock)
-    _check_tls(context, made)
-    made.proxy = made.proxy or proxy_from_environment(credentials.host)
+        config, renewal = _from_kubeconfig(context)
+    credentials = Credentials(config, context.origin, renewal, context.impersonation, clock)
+    _check_tls(context, config)
+    config.proxy = config.proxy or proxy_from_environment(credentials.host)
     return credentials
 
 
-def _asked() -> types.ModuleType:
+def _external() -> types.ModuleType:
     # Loading the package behind it takes a fifth of a frontend's start, and most have no use for it.
     from trireme_kube.client import external_credentials
 
     return external_credentials
 
 
-def _held(context: kubeconfig.Context) -> tuple[connection.Connection, Renewal | None]:
+def _from_kubeconfig(context: kubeconfig.Context) -> tuple[connection.Connection, Renewal | None]:
     try:
-        made = connection.of(context.document)
+        config = connection.of(context.document)
     except (OSError, ValueError) as error:
         raise context.error("user", " ".join(str(error).split())) from error
 
     async def renew(_: bool) -> None:
-        connection.renew(made, context.document)
+        connection.renew(config, context.document)
 
-    return made, renew if context.rotates else None
+    return config, renew if context.rotates else None
 
 
 def _check_tls(context: kubeconfig.Context, configuration: connection.Connection) -> None:

@@ -80,8 +80,8 @@ class LeaseRecord:
         return self._terms() == other._terms()
 
     def _terms(self) -> tuple[object, ...]:
-        of_holder = (self.holder, self.duration_seconds, self.acquire_time, self.renew_time, self.transitions)
-        return (*of_holder, self.preferred_holder, self.strategy)
+        holder_fields = (self.holder, self.duration_seconds, self.acquire_time, self.renew_time, self.transitions)
+        return (*holder_fields, self.preferred_holder, self.strategy)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -202,14 +202,14 @@ class Election:
         """Takes the outcome of the last instruction (None of a Wait) and answers the next."""
         last = self._instruction
         if self.phase is Phase.RELEASING:
-            return self._released(now, last, outcome)
+            return self._continue_release(now, last, outcome)
         if isinstance(last, Wait):
             return self._attempt(now)
         if isinstance(outcome, LeaseRecord):
-            return self._was_read(now, outcome) if isinstance(last, Read) else self._was_written(now, outcome)
+            return self._on_read(now, outcome) if isinstance(last, Read) else self._on_written(now, outcome)
         if isinstance(last, Read):
             if isinstance(outcome, ApiError) and outcome.not_found and not self._settings.coordinated:
-                return self._turn(Create(self._new_lease(), self._patience(now)), now)
+                return self._turn(Create(self._new_lease(), self._request_timeout(now)), now)
             return self._attempt_failed(now)
         if isinstance(last, Update) and self.phase is Phase.LEADING and self._optimistic:
             self._optimistic = False
@@ -238,32 +238,32 @@ class Election:
                 return self._lose(now, "the lease could not be renewed in time", release=True)
             if self._observed is not None and not self._settings.coordinated:
                 self._optimistic = True
-                return self._turn(Update(self._renewed(self._observed), self._patience(now)), now)
+                return self._turn(Update(self._renewal(self._observed), self._request_timeout(now)), now)
         return self._turn(self._read(now))
 
-    def _was_read(self, now: float, lease: LeaseRecord) -> Turn:
+    def _on_read(self, now: float, lease: LeaseRecord) -> Turn:
         notices = self._observe(now, lease)
         ours = lease.holder == self._settings.identity
         if self.phase is Phase.LEADING:
             if not ours:
                 lost = self._lose(now, f"the lease is held by {lease.holder or 'nobody'}", release=False)
                 return Turn(lost.instruction, (*notices, *lost.notices))
-            if self._settings.coordinated and not self._chosen(now, lease):
+            if self._settings.coordinated and not self._may_continue(now, lease):
                 return self._attempt_failed(now, notices)
-            return self._turn(Update(self._renewed(lease), self._patience(now)), now, notices)
+            return self._turn(Update(self._renewal(lease), self._request_timeout(now)), now, notices)
         if self._settings.coordinated:
-            if not ours or not self._chosen(now, lease):
+            if not ours or not self._may_continue(now, lease):
                 return self._attempt_failed(now, notices)
         elif lease.holder and not ours and now < self._observed_at + lease.duration_seconds:
             return self._attempt_failed(now, notices)
-        body = self._renewed(lease) if ours else self._taken_over(lease)
-        return self._turn(Update(body, self._patience(now)), now, notices)
+        body = self._renewal(lease) if ours else self._takeover(lease)
+        return self._turn(Update(body, self._request_timeout(now)), now, notices)
 
-    def _chosen(self, now: float, lease: LeaseRecord) -> bool:
+    def _may_continue(self, now: float, lease: LeaseRecord) -> bool:
         """Whether the holder may go on: the Lease has not run out, and nobody else is to have it."""
         return now <= self._observed_at + lease.duration_seconds and not lease.preferred_holder
 
-    def _was_written(self, now: float, lease: LeaseRecord) -> Turn:
+    def _on_written(self, now: float, lease: LeaseRecord) -> Turn:
         notices = self._observe(now, lease)
         self._valid_until = self._sent_at + int(self._settings.lease_duration)
         self._give_up_at = 0.0
@@ -294,12 +294,12 @@ class Election:
         self._give_up_at = now + self._settings.renew_deadline
         return self._turn(self._read(now))
 
-    def _released(self, now: float, last: Instruction, outcome: Outcome) -> Turn:
+    def _continue_release(self, now: float, last: Instruction, outcome: Outcome) -> Turn:
         conflict = isinstance(outcome, ApiError) and outcome.conflict
         if now < self._give_up_at:
             if isinstance(last, Read) and isinstance(outcome, LeaseRecord):
                 if outcome.holder == self._settings.identity:
-                    return self._turn(Update(self._emptied(outcome), self._patience(now)), now)
+                    return self._turn(Update(self._release_body(outcome), self._request_timeout(now)), now)
             elif conflict:
                 return self._turn(self._read(now))
         self.phase = Phase.ENDED
@@ -317,14 +317,14 @@ class Election:
         return (Observed(lease.holder),)
 
     def _read(self, now: float) -> Read:
-        return Read(self._patience(now))
+        return Read(self._request_timeout(now))
 
-    def _patience(self, now: float) -> float:
+    def _request_timeout(self, now: float) -> float:
         """How long one request may take: half the renew deadline, so that there is time for a second one."""
-        patience = self._settings.renew_deadline / 2
+        timeout = self._settings.renew_deadline / 2
         if self.phase is not Phase.ACQUIRING:
-            patience = min(patience, self._give_up_at - now)
-        return max(patience, 0.001)
+            timeout = min(timeout, self._give_up_at - now)
+        return max(timeout, 0.001)
 
     def _turn(self, instruction: Instruction, sent_at: float | None = None, notices: tuple[Notice, ...] = ()) -> Turn:
         if sent_at is not None:
@@ -342,16 +342,16 @@ class Election:
             "spec": self._spec(self._settings.identity, None, 0),
         }
 
-    def _taken_over(self, lease: LeaseRecord) -> dict[str, Any]:
+    def _takeover(self, lease: LeaseRecord) -> dict[str, Any]:
         return {**lease.raw, "spec": self._spec(self._settings.identity, None, lease.transitions + 1)}
 
-    def _renewed(self, lease: LeaseRecord) -> dict[str, Any]:
+    def _renewal(self, lease: LeaseRecord) -> dict[str, Any]:
         spec = self._spec(self._settings.identity, lease.acquire_time, lease.transitions)
         if self._settings.coordinated and lease.strategy:
             spec["strategy"] = lease.strategy
         return {**lease.raw, "spec": spec}
 
-    def _emptied(self, lease: LeaseRecord) -> dict[str, Any]:
+    def _release_body(self, lease: LeaseRecord) -> dict[str, Any]:
         spec = self._spec("", None, lease.transitions)
         spec["leaseDurationSeconds"] = 1
         return {**lease.raw, "spec": spec}
@@ -367,7 +367,7 @@ class Election:
         }
 
 
-def record_of(raw: Mapping[str, Any]) -> LeaseRecord:
+def lease_record(raw: Mapping[str, Any]) -> LeaseRecord:
     """Reads a Lease object; what is missing or odd counts as empty, so that it can be taken over and mended."""
     metadata, spec = raw.get("metadata"), raw.get("spec")
     metadata = metadata if isinstance(metadata, dict) else {}

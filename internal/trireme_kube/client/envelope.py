@@ -43,10 +43,10 @@ def status(data: bytes) -> dict[str, Any]:
     if wrapped.type_meta.kind != "Status":
         raise BadEnvelope(f"a {wrapped.type_meta.kind or 'nameless kind'} instead of a Status")
     try:
-        said = encoding_pb2.ApiStatus.FromString(wrapped.raw)
+        status_message = encoding_pb2.ApiStatus.FromString(wrapped.raw)
     except DecodeError as error:
         raise BadEnvelope(f"no Status: {error}") from error
-    details = said.details
+    details = status_message.details
     named = {"name": details.name, "group": details.group, "kind": details.kind, "uid": details.uid}
     out: dict[str, Any] = {name: text for name, text in named.items() if text}
     if details.causes:
@@ -57,9 +57,9 @@ def status(data: bytes) -> dict[str, Any]:
         out["retryAfterSeconds"] = details.retry_after_seconds
     return {
         "kind": "Status",
-        "status": said.status,
-        "message": said.message,
-        "reason": said.reason,
+        "status": status_message.status,
+        "message": status_message.message,
+        "reason": status_message.reason,
         "details": out,
-        "code": said.code,
+        "code": status_message.code,
     }

@@ -47,20 +47,20 @@ class Correlator:
         self._similar: OrderedDict[SeriesKey, _Similar] = OrderedDict()
         self._buckets: OrderedDict[SeriesKey, TokenBucket] = OrderedDict()
 
-    def aggregated(self, key: SeriesKey, now: float) -> Correlated:
+    def aggregate(self, key: SeriesKey, now: float) -> Correlated:
         """The event itself, or the one that stands for all that are like it."""
         # An object is the same after a change.
         key = key._replace(regarding=key.regarding._replace(resource_version=""))
         shared = key._replace(message="")
-        known = self._similar.get(shared)
-        if known is None or now - known.last_seen > SIMILAR_SECONDS:
-            known = _Similar({}, now)
-        known.messages[key.message] = None
-        known.last_seen = now
-        self._keep(self._similar, shared, known)
-        if len(known.messages) < MAX_MESSAGES:
+        similar = self._similar.get(shared)
+        if similar is None or now - similar.last_seen > SIMILAR_SECONDS:
+            similar = _Similar({}, now)
+        similar.messages[key.message] = None
+        similar.last_seen = now
+        self._keep(self._similar, shared, similar)
+        if len(similar.messages) < MAX_MESSAGES:
             return Correlated(key, key.message)
-        known.messages.popitem()
+        similar.messages.popitem()
         return Correlated(shared, COMBINED + key.message)
 
     def is_spam(self, key: SeriesKey, now: float) -> bool:

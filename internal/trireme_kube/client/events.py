@@ -168,7 +168,7 @@ class EventRecorder:
     ) -> None:
         """Records a core/v1 event: for the Lease, and for all where the server serves nothing newer."""
         self._recorded += 1
-        key, text = self._correlator.aggregated(
+        key, text = self._correlator.aggregate(
             SeriesKey(event_type, "", reason, controller, regarding, message), self._clock()
         )
         spam = self._correlator.is_spam(key, self._clock())

@@ -33,9 +33,9 @@ PLUGIN_DEADLINE_SECONDS = 60.0
 
 def in_cluster() -> tuple[connection.Connection, Renewal]:
     """The pod's service account. Raises: KubeconfigError: there is none."""
-    made = connection.Connection()
+    config = connection.Connection()
     try:
-        _in_cluster_package.load_incluster_config(made)
+        _in_cluster_package.load_incluster_config(config)
     except (kube_config.ConfigException, OSError) as error:
         # kube-scheduler's words for having nothing at all to go by.
         raise KubeconfigError(
@@ -45,30 +45,30 @@ def in_cluster() -> tuple[connection.Connection, Renewal]:
 
     async def renew(_: bool) -> None:
         # The package's hook reads the token file again when its copy is older than a minute.
-        with _told_as_ours():
-            made.refresh_api_key_hook(made)
+        with _as_kubeconfig_errors():
+            config.refresh_api_key_hook(config)
 
-    return made, renew
+    return config, renew
 
 
 async def load(context: kubeconfig.Context) -> tuple[connection.Connection, Renewal]:
     """What the context's program or identity provider gives. Raises: KubeconfigError: nothing that can be used."""
-    made = connection.Connection()
-    loader = await _load_context(context, made)
+    config = connection.Connection()
+    loader = await _load_context(context, config)
 
     async def renew(rejected: bool) -> None:
-        with _told_as_ours():
-            await _renew(context, loader, made, rejected)
+        with _as_kubeconfig_errors():
+            await _renew(context, loader, config, rejected)
 
-    return made, renew
+    return config, renew
 
 
-async def _load_context(context: kubeconfig.Context, made: connection.Connection) -> Any:
+async def _load_context(context: kubeconfig.Context, config: connection.Connection) -> Any:
     reports: list[str] = []
     try:
         with _library_reports(reports):
             async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
-                loader = await _package.load_kube_config_from_dict(context.document, client_configuration=made)
+                loader = await _package.load_kube_config_from_dict(context.document, client_configuration=config)
     except TimeoutError as error:
         raise context.error(
             "user", f"the credential plugin took longer than {PLUGIN_DEADLINE_SECONDS:.0f} s"
@@ -80,25 +80,25 @@ async def _load_context(context: kubeconfig.Context, made: connection.Connection
     return loader
 
 
-async def _renew(context: kubeconfig.Context, loader: Any, made: connection.Connection, rejected: bool) -> None:
+async def _renew(context: kubeconfig.Context, loader: Any, config: connection.Connection, rejected: bool) -> None:
     if context.has_plugin:
-        known_expiry = hasattr(loader, "exec_plugin_expiry")
-        if rejected and known_expiry:
+        has_expiry = hasattr(loader, "exec_plugin_expiry")
+        if rejected and has_expiry:
             del loader.exec_plugin_expiry
-        elif not rejected and not known_expiry:
+        elif not rejected and not has_expiry:
             return  # a plugin that gives no expiry is asked again only when its answer was rejected
         async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
             await loader.load_from_exec_plugin()
-        made.cert_file = getattr(loader, "cert_file", made.cert_file)
-        made.key_file = getattr(loader, "key_file", made.key_file)
+        config.cert_file = getattr(loader, "cert_file", config.cert_file)
+        config.key_file = getattr(loader, "key_file", config.key_file)
     else:
         await loader._load_authentication()  # asks the identity provider again
     if "token" in loader.__dict__:
-        made.api_key["BearerToken"] = loader.token
+        config.api_key["BearerToken"] = loader.token
 
 
 @contextlib.contextmanager
-def _told_as_ours() -> Iterator[None]:
+def _as_kubeconfig_errors() -> Iterator[None]:
     try:
         yield
     except kube_config.ConfigException as error:

@@ -73,7 +73,7 @@ class Informer(Generic[T]):
         consumers: Sequence[Consumer[T]],
         *,
         decode_protobuf: Callable[[bytes], T] | None = None,
-        begun: list_prefetch.ListPrefetch | None = None,
+        prefetch: list_prefetch.ListPrefetch | None = None,
         streams: bool = True,
         rng: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
@@ -81,7 +81,7 @@ class Informer(Generic[T]):
         """An informer for `resource`, which `run` starts.
 
         `decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are requested, without it
-        JSON. `begun` is the first list if it was begun already. `streams`: lists may come as streams.
+        JSON. `prefetch` is the first list if it was begun already. `streams`: lists may come as streams.
         """
         self.resource = resource
         self._api = api
@@ -91,8 +91,8 @@ class Informer(Generic[T]):
         self._consumers = tuple(consumers)
         self._clock = clock
         self._protocol = listwatch.ListWatch(resource, rng, streams=streams)
-        self._hurry = asyncio.Event()
-        self._begun = begun
+        self._interrupt = asyncio.Event()
+        self._prefetch = prefetch
         self._pages: pages.Pages | None = None  # of the list under way
         self._synced = False
         self._delivering = False
@@ -133,13 +133,13 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """Follows the collection until it is cancelled."""
         self._running = True
-        if self._begun is not None and self._begun.accept != self._accept:
-            await self._begun.end()
-            self._begun = None
+        if self._prefetch is not None and self._prefetch.accept != self._accept:
+            await self._prefetch.end()
+            self._prefetch = None
         try:
             while True:
                 step = self._protocol.next_step()
-                self._hurry.clear()
+                self._interrupt.clear()
                 match step:
                     case listwatch.Pause():
                         await self._pause(step.seconds)
@@ -149,8 +149,8 @@ class Informer(Generic[T]):
                         await self._watch(step)
         finally:
             await self._end_list()
-            if self._begun is not None:
-                await self._begun.end()
+            if self._prefetch is not None:
+                await self._prefetch.end()
 
     @property
     def _accept(self) -> str:
@@ -172,7 +172,7 @@ class Informer(Generic[T]):
             await asyncio.sleep(POLL_SECONDS)
         before = self._protocol.counters.lists
         self._protocol.relist()
-        self._hurry.set()
+        self._interrupt.set()
         if self._stream is not None:
             self._stream.close()
         while self._protocol.counters.lists == before or not self._idle():  # noqa: ASYNC110  # as above
@@ -194,8 +194,8 @@ class Informer(Generic[T]):
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((version, future))
         if not self._protocol.reached(version):
-            self._protocol.want(version)
-            self._hurry.set()
+            self._protocol.request_version(version)
+            self._interrupt.set()
             # A list under way is waited for: breaking it off would only begin it again.
             if self._stream is not None and not self._protocol.streaming:
                 self._stream.close()
@@ -225,14 +225,14 @@ class Informer(Generic[T]):
     async def _pause(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._hurry.wait()
+                await self._interrupt.wait()
         except TimeoutError:
             pass
 
     async def _list(self, step: listwatch.ListPage) -> None:
-        if self._begun is not None:
-            self._pages = self._begun.pages
-            self._begun = None
+        if self._prefetch is not None:
+            self._pages = self._prefetch.pages
+            self._prefetch = None
         if self._pages is None:
             self._pages = pages.Pages(self._api, self.resource, self._accept, step.limit)
         try:
@@ -247,16 +247,16 @@ class Informer(Generic[T]):
         await self._deliver(deliveries)
 
     async def _end_list(self) -> None:
-        ended, self._pages = self._pages, None
-        if ended is not None:
-            await ended.close()
+        pages_to_close, self._pages = self._pages, None
+        if pages_to_close is not None:
+            await pages_to_close.close()
 
     def _open(
         self, step: listwatch.StreamList | listwatch.OpenWatch
     ) -> contextlib.AbstractAsyncContextManager[client.ByteStream | list_prefetch.ListPrefetch]:
         if isinstance(step, listwatch.StreamList):
-            if self._begun is not None:
-                return self._begun
+            if self._prefetch is not None:
+                return self._prefetch
             params = list_prefetch.stream_parameters(self.resource, step.version, step.seconds)
         else:
             params = {
@@ -274,20 +274,20 @@ class Informer(Generic[T]):
         started = self._clock()
         try:
             async with self._open(step) as stream:
-                self._begun = None
+                self._prefetch = None
                 self._stream = stream
                 self._protocol.opened()
                 await self._follow(stream)
         except ApiSilent:
             self._protocol.closed(self._clock() - started)
         except (ApiError, ApiUnreachable, watch.BrokenStream) as error:
-            if self._begun is not None and self._begun.pages is None:
-                self._begun = None  # it was refused, and is not to be listed in pages
-            broken_off = self._hurry.is_set() and not self._protocol.streaming  # by ourselves
+            if self._prefetch is not None and self._prefetch.pages is None:
+                self._prefetch = None  # it was refused, and is not to be listed in pages
+            broken_off = self._interrupt.is_set() and not self._protocol.streaming  # by ourselves
             if not (broken_off and isinstance(error, ApiUnreachable)):
                 await self._fail(error)
         else:
-            if not self._hurry.is_set() or self._protocol.streaming:
+            if not self._interrupt.is_set() or self._protocol.streaming:
                 self._protocol.closed(self._clock() - started)
         finally:
             self._stream = None
@@ -301,12 +301,12 @@ class Informer(Generic[T]):
         """
         framed = content_types.is_protobuf(stream.content_type)
         cut = protobuf.FrameDecoder() if framed else watch.LineDecoder()
-        while (self._protocol.streaming or not self._hurry.is_set()) and (chunk := await stream.chunk()):
+        while (self._protocol.streaming or not self._interrupt.is_set()) and (chunk := await stream.chunk()):
             listing = self._protocol.streaming
             deliveries, error = self._protocol.events(cut.feed(chunk))
             await self._deliver(deliveries)
             if listing and not (self._protocol.streaming or self._protocol.behind):
-                self._hurry.clear()  # the list had what was wanted while it was under way
+                self._interrupt.clear()  # the list had what was wanted while it was under way
             if error is not None:
                 raise error
 

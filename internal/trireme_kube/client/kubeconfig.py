@@ -38,7 +38,7 @@ class Context:
 
     def error(self, field: str, problem: str) -> KubeconfigError:
         """An error about a field such as `user.client-key`; the first word is looked up in `names`."""
-        return KubeconfigError(f"{self.origin}: {_placed(self.names, field)}: {problem}")
+        return KubeconfigError(f"{self.origin}: {_field_path(self.names, field)}: {problem}")
 
 
 def read(path: str, master: str = "") -> Context:
@@ -141,7 +141,7 @@ def _make(
 
 
 def _check_server(origin: str, names: Mapping[str, str], cluster: dict[str, Any]) -> None:
-    server = _text(origin, _placed(names, "cluster.server"), cluster.get("server"))
+    server = _text(origin, _field_path(names, "cluster.server"), cluster.get("server"))
     if "://" not in server:
         # client-go's rule for a bare host: no TLS, whatever the entry says of certificates.
         server = f"http://{server}"
@@ -149,9 +149,9 @@ def _check_server(origin: str, names: Mapping[str, str], cluster: dict[str, Any]
         url = urllib.parse.urlsplit(server)
         _ = url.port  # a port out of range is noticed only here
     except ValueError as error:
-        raise KubeconfigError(f"{origin}: {_placed(names, 'cluster.server')}: {server!r}: {error}") from error
+        raise KubeconfigError(f"{origin}: {_field_path(names, 'cluster.server')}: {server!r}: {error}") from error
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise KubeconfigError(f"{origin}: {_placed(names, 'cluster.server')}: {server!r} is not an http(s) URL")
+        raise KubeconfigError(f"{origin}: {_field_path(names, 'cluster.server')}: {server!r} is not an http(s) URL")
     cluster["server"] = f"{url.scheme}{server[len(url.scheme) :]}".rstrip("/")
 
 
@@ -169,11 +169,11 @@ def _check_files(
             try:
                 base64.b64decode(data, validate=True)
             except (binascii.Error, ValueError, TypeError) as error:
-                raise KubeconfigError(f"{origin}: {_placed(names, entry)}.{data_field}: not base64") from error
+                raise KubeconfigError(f"{origin}: {_field_path(names, entry)}.{data_field}: not base64") from error
             value.pop(field, None)
         elif value.get(field):
             value.pop(data_field, None)
-            value[field] = _file(origin, f"{_placed(names, entry)}.{field}", folder, value[field])
+            value[field] = _file(origin, f"{_field_path(names, entry)}.{field}", folder, value[field])
         else:
             value.pop(field, None)
             value.pop(data_field, None)
@@ -218,7 +218,7 @@ def _text(origin: str, place: str, value: Any) -> str:
     return value
 
 
-def _placed(names: Mapping[str, str], field: str) -> str:
+def _field_path(names: Mapping[str, str], field: str) -> str:
     first, dot, rest = field.partition(".")
     return f"{names.get(first, first)}{dot}{rest}".strip(".")
 

@@ -93,7 +93,7 @@ class LeaseElector:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
-        self._stop_asked = threading.Event()
+        self._stop_requested = threading.Event()
         self._ended: asyncio.Future[None] | None = None
         self.leading: Leading | None = None
 
@@ -120,7 +120,7 @@ class LeaseElector:
 
         It takes at most the renew deadline.
         """
-        self._stop_asked.set()
+        self._stop_requested.set()
         loop, stopping = self._loop, self._stopping
         if loop is not None and stopping is not None:
             with contextlib.suppress(RuntimeError):  # the thread ended meanwhile
@@ -152,9 +152,9 @@ class LeaseElector:
     async def _contend(self) -> None:
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        if self._stop_asked.is_set():  # asked before there was an event to set
+        if self._stop_requested.is_set():  # asked before there was an event to set
             self._stopping.set()
-        async with self._standing(), await client.connect(self._connection) as api:
+        async with self._candidate_registered(), await client.connect(self._connection) as api:
             turn = self._machine.start(self._clock())
             stopped = False
             while True:
@@ -162,16 +162,16 @@ class LeaseElector:
                     self._publish(notice)
                 if isinstance(turn.instruction, election.End):
                     return
-                work = self._carry_out(api, turn.instruction)
+                operation = self._execute(api, turn.instruction)
                 if stopped:
-                    turn = self._machine.done(self._clock(), await work)
+                    turn = self._machine.done(self._clock(), await operation)
                     continue
-                stopped, outcome = await self._unless_stopped(work)
+                stopped, outcome = await self._unless_stopped(operation)
                 now = self._clock()
                 turn = self._machine.stop(now) if stopped else self._machine.done(now, outcome)
 
     @contextlib.asynccontextmanager
-    async def _standing(self) -> AsyncIterator[None]:
+    async def _candidate_registered(self) -> AsyncIterator[None]:
         """We are a candidate meanwhile, where that is needed."""
         if self._candidacy is None:
             yield
@@ -185,10 +185,10 @@ class LeaseElector:
                 finally:
                     standing.cancel()
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, election.Outcome]) -> tuple[bool, election.Outcome]:
-        """Runs `work` to its outcome, or breaks it off when somebody asks to stop."""
+    async def _unless_stopped(self, operation: Coroutine[Any, Any, election.Outcome]) -> tuple[bool, election.Outcome]:
+        """Runs `operation` to its outcome, or breaks it off when somebody asks to stop."""
         assert self._stopping is not None
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(operation)
         stop = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -202,21 +202,21 @@ class LeaseElector:
             return True, None
         return False, task.result()
 
-    async def _carry_out(self, api: client.ApiClient, instruction: election.Instruction) -> election.Outcome:
+    async def _execute(self, api: client.ApiClient, instruction: election.Instruction) -> election.Outcome:
         match instruction:
             case election.Wait(seconds):
                 await asyncio.sleep(seconds)
                 return None
             case election.Read(deadline):
-                work = api.get(self.settings.path, _timeout(deadline), deadline=deadline)
+                request = api.get(self.settings.path, _timeout(deadline), deadline=deadline)
             case election.Create(body, deadline):
-                work = api.post(self.settings.collection, body, _timeout(deadline), deadline=deadline)
+                request = api.post(self.settings.collection, body, _timeout(deadline), deadline=deadline)
             case election.Update(body, deadline):
-                work = api.put(self.settings.path, body, _timeout(deadline), deadline=deadline)
+                request = api.put(self.settings.path, body, _timeout(deadline), deadline=deadline)
             case _:
                 raise AssertionError(f"not an instruction to carry out: {instruction}")
         try:
-            return election.record_of((await work).json())
+            return election.lease_record((await request).json())
         except (ApiError, ApiUnreachable) as error:
             if not (isinstance(error, ApiError) and error.not_found):
                 log.info("lease %s/%s: %s", self.settings.namespace, self.settings.name, error)
@@ -285,4 +285,4 @@ async def read_lease(api: client.ApiClient, namespace: str, name: str, deadline:
         if error.not_found:
             return None
         raise
-    return election.record_of(response.json())
+    return election.lease_record(response.json())

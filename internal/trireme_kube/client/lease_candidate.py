@@ -55,7 +55,7 @@ class LeaseCandidate:
         self._api = api
         self._candidacy = candidacy
         self._wall = wall
-        self._known: Json | None = None
+        self._current: Json | None = None
         self._due = asyncio.Event()
         self._listed = asyncio.Event()
         own = resources.Resource(
@@ -74,10 +74,10 @@ class LeaseCandidate:
             if kind is EventKind.LIST_END:
                 self._listed.set()
             elif kind is EventKind.LIST_START or kind is EventKind.DELETED or candidate is None:
-                self._known = None
+                self._current = None
             else:
-                self._known = candidate
-                if kind is not EventKind.LISTED and _pinged(candidate):
+                self._current = candidate
+                if kind is not EventKind.LISTED and _is_pinged(candidate):
                     self._due.set()
 
     async def run(self) -> None:
@@ -106,15 +106,15 @@ class LeaseCandidate:
 
     async def _ensure(self) -> None:
         """Create the object, or renew it. Raises: ApiError, ApiUnreachable."""
-        renewed = timestamps.micro(self._wall())
-        known = self._known
-        if known is None:
-            await self._api.post(_COLLECTION, self._new(renewed))
+        renew_time = timestamps.micro(self._wall())
+        current = self._current
+        if current is None:
+            await self._api.post(_COLLECTION, self._new(renew_time))
             return
-        body = {**known, "spec": {**(known.get("spec") or {}), "renewTime": renewed}}
+        body = {**current, "spec": {**(current.get("spec") or {}), "renewTime": renew_time}}
         await self._api.put(f"{_COLLECTION}/{self._candidacy.identity}", body)
 
-    def _new(self, renewed: str) -> dict[str, Any]:
+    def _new(self, renew_time: str) -> dict[str, Any]:
         return {
             "apiVersion": "coordination.k8s.io/v1beta1",
             "kind": "LeaseCandidate",
@@ -124,19 +124,19 @@ class LeaseCandidate:
                 "binaryVersion": self._candidacy.binary_version,
                 "emulationVersion": self._candidacy.emulation_version,
                 "strategy": STRATEGY,
-                "renewTime": renewed,
+                "renewTime": renew_time,
             },
         }
 
 
-def _pinged(candidate: Json) -> bool:
+def _is_pinged(candidate: Json) -> bool:
     """Whether somebody asked, since it was renewed, if the candidate is still there."""
     spec = candidate.get("spec") or {}
-    asked, renewed = (_moment(spec.get(name)) for name in ("pingTime", "renewTime"))
-    return asked is not None and (renewed is None or asked > renewed)
+    ping_time, renew_time = (_parse_time(spec.get(name)) for name in ("pingTime", "renewTime"))
+    return ping_time is not None and (renew_time is None or ping_time > renew_time)
 
 
-def _moment(text: object) -> tuple[int, int] | None:
+def _parse_time(text: object) -> tuple[int, int] | None:
     if not isinstance(text, str):
         return None
     try:

@@ -134,9 +134,9 @@ class ListWatch:
         self._pause = 0.0
         self._growing = FIRST_PAUSE_SECONDS
         self._version_text = ""
-        self._wanted = 0
+        self._requested_version = 0
         self._short_watches = 0
-        self._seen_in_watch = 0
+        self._events_in_watch = 0
         self.state = State.LISTING
         self.listed = False
         self.version = 0
@@ -153,8 +153,8 @@ class ListWatch:
         if self._paging:
             return ListPage(0 if self._page_expirations >= PAGED_LIST_TRIES else self._resource.page)
         if self.state is not State.WATCHING:
-            wanted = str(self._wanted) if self.behind and not self._newest else self._version_text
-            return StreamList(wanted, watch_seconds(self._random))
+            version = str(self._requested_version) if self.behind and not self._newest else self._version_text
+            return StreamList(version, watch_seconds(self._random))
         if self.behind:
             return OpenWatch(self._version_text, CATCH_UP_WATCH_SECONDS)
         return OpenWatch(self._version_text, watch_seconds(self._random))
@@ -162,7 +162,7 @@ class ListWatch:
     @property
     def behind(self) -> bool:
         """Whether somebody wants events that have not come."""
-        return self._wanted > self.version
+        return self._requested_version > self.version
 
     @property
     def streaming(self) -> bool:
@@ -173,9 +173,9 @@ class ListWatch:
         """Whether every event up to `version` was delivered. What is absent has no events."""
         return self.listed and (self.state is State.ABSENT or self.version >= version)
 
-    def want(self, version: int) -> None:
+    def request_version(self, version: int) -> None:
         """Somebody needs all events up to `version`: the next steps hurry; break off the one under way."""
-        self._wanted = max(self._wanted, version)
+        self._requested_version = max(self._requested_version, version)
         self._short_watches = 0
         if self._small and self.state is State.WATCHING:
             self._start_list()
@@ -211,7 +211,7 @@ class ListWatch:
     def opened(self) -> None:
         """The server accepted the watch, or the stream."""
         self.counters.watches += 1
-        self._seen_in_watch = self._streamed = 0
+        self._events_in_watch = self._streamed = 0
         self._streaming = self.state is not State.WATCHING
         self._fresh = True
 
@@ -235,7 +235,7 @@ class ListWatch:
                 self._advance(item)
             elif raw["type"] == "ERROR":
                 return deliveries, errors.from_status(item)
-        if self._seen_in_watch:
+        if self._events_in_watch:
             # It works: should it break, the pause is a first one, however often watches have broken before.
             self._succeeded()
         self.counters.events += len(deliveries) - of_list
@@ -268,11 +268,11 @@ class ListWatch:
         if self._streaming:
             self._list_in_pages()
             return
-        if not self._seen_in_watch and seconds < SHORTEST_WATCH_SECONDS:
+        if not self._events_in_watch and seconds < SHORTEST_WATCH_SECONDS:
             self._failed("the server ended a watch at once")
             return
         self._succeeded()
-        if self._wanted > self.version:
+        if self._requested_version > self.version:
             self._short_watches += 1
             if self._short_watches >= CATCH_UP_WATCHES:
                 self._start_list()
@@ -289,7 +289,7 @@ class ListWatch:
             self.counters.expirations += 1
             if listing:
                 self._page_expirations += 1
-            if listing or self._seen_in_watch:
+            if listing or self._events_in_watch:
                 self._start_list()  # at once
                 return []
         self._failed(str(error), error.retry_after if isinstance(error, ApiError) else None)
@@ -317,7 +317,7 @@ class ListWatch:
         self._streaming, self._paging, self._fresh = False, True, True
 
     def _advance(self, item: Raw) -> None:
-        self._seen_in_watch += 1
+        self._events_in_watch += 1
         version = watch.version_of(item)
         if version:
             self.version = version

@@ -22,7 +22,7 @@ from trireme_kube.client.watch import Raw
 DEADLINE_SECONDS = 60.0
 # Reading this much in one go takes some 5 ms in protobuf, and 20 in JSON.
 PAGE_BYTES = 2 << 20
-MOST_OF_A_PAGE = 2000
+MAX_PAGE_OBJECTS = 2000
 # Pods of a cluster with a few thousand nodes; more would be kept twice for little.
 AHEAD_BYTES = 32 << 20
 
@@ -40,9 +40,9 @@ class Pages:
         self._limit = limit
         self._bytes = 0
         # Bounded by their bytes; an error is the last.
-        self._come: asyncio.Queue[tuple[Page, int] | Exception] = asyncio.Queue()
-        self._room = asyncio.Event()
-        self._asking = asyncio.create_task(self._ask(), name=f"list {resource.name}")
+        self._responses: asyncio.Queue[tuple[Page, int] | Exception] = asyncio.Queue()
+        self._space_available = asyncio.Event()
+        self._task = asyncio.create_task(self._read_ahead(), name=f"list {resource.name}")
 
     async def next(self) -> Page:
         """The next page: its objects, and the list's metadata. To be asked once for each, until one fails.
@@ -50,20 +50,20 @@ class Pages:
         Raises:
           ApiError, ApiUnreachable: there will be no more of them.
         """
-        come = await self._come.get()
-        if isinstance(come, Exception):
-            raise come
-        page, size = come
+        response = await self._responses.get()
+        if isinstance(response, Exception):
+            raise response
+        page, size = response
         self._bytes -= size
-        self._room.set()
+        self._space_available.set()
         return page
 
     async def close(self) -> None:
         """Ask for nothing more."""
-        self._asking.cancel()
-        await asyncio.gather(self._asking, return_exceptions=True)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _ask(self) -> None:
+    async def _read_ahead(self) -> None:
         token = ""
         try:
             while True:
@@ -71,17 +71,17 @@ class Pages:
                 items, metadata = list_of(response)
                 size = len(response.body)
                 self._bytes += size
-                self._come.put_nowait(((items, metadata), size))
+                self._responses.put_nowait(((items, metadata), size))
                 token = str(metadata.get("continue") or "")
                 if not token:
                     return
-                fitting = min(len(items) * PAGE_BYTES // max(size, 1), MOST_OF_A_PAGE)
-                self._limit = max(self._limit, fitting)
+                objects_per_page = min(len(items) * PAGE_BYTES // max(size, 1), MAX_PAGE_OBJECTS)
+                self._limit = max(self._limit, objects_per_page)
                 while self._bytes > AHEAD_BYTES:
-                    self._room.clear()
-                    await self._room.wait()
+                    self._space_available.clear()
+                    await self._space_available.wait()
         except Exception as error:
-            self._come.put_nowait(error)
+            self._responses.put_nowait(error)
 
     async def _request(self, token: str) -> client.ApiResponse:
         params = self._resource.selectors()
@@ -100,11 +100,11 @@ def list_of(response: client.ApiResponse) -> Page:
     """
     if content_types.is_protobuf(response.headers.get("Content-Type")):
         return protobuf.page_of(response.body)
-    answer = response.json()
-    if isinstance(answer, dict) and isinstance(answer.get("metadata"), dict):
-        items = answer.get("items")
+    document = response.json()
+    if isinstance(document, dict) and isinstance(document.get("metadata"), dict):
+        items = document.get("items")
         if items is None:  # Go writes an empty list as null
             items = []
         if isinstance(items, list) and all(isinstance(item, dict) for item in items):
-            return items, answer["metadata"]
+            return items, document["metadata"]
     raise ApiError(502, "", "the answer is not a list of objects")

@@ -74,5 +74,5 @@ class Store(Generic[T]):
 
     def _drop_unlisted(self) -> list[Change[T]]:
         listed, self._listed = self._listed or set(), None
-        gone = [key for key in self._objects if key not in listed]
-        return [Change(key, self._objects.pop(key), None) for key in gone]
+        deleted = [key for key in self._objects if key not in listed]
+        return [Change(key, self._objects.pop(key), None) for key in deleted]

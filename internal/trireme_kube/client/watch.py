@@ -134,8 +134,8 @@ def metadata_of(raw: Raw) -> Mapping[str, Any]:
             "uid": metadata.uid,
             "resourceVersion": metadata.resource_version,
         }
-    found = raw.get("metadata")
-    return found if isinstance(found, dict) else {}
+    metadata_field = raw.get("metadata")
+    return metadata_field if isinstance(metadata_field, dict) else {}
 
 
 def _decode(line: bytes) -> RawEvent:

@@ -29,7 +29,7 @@ from trireme_kube.client.errors import ApiUnreachable, is_refused
 MAX_ANSWER_BYTES = 32 << 20
 # Connections that are opened at a time. One takes both sides as long as two writes, mostly for TLS: where a hundred
 # writes come at once, the first would wait for as many connections, and most of those be of no use ten writes later.
-MOST_OPENING = 4
+MAX_OPENING = 4
 # Sets of headers that are kept encoded: one for each content type, until the credentials change.
 MAX_HEADS = 8
 
@@ -96,9 +96,9 @@ class WritePool:
 
     def _head(self, headers: Mapping[str, str]) -> bytes:
         """The header lines up to the length of the body; encoded once for each set of headers."""
-        known = self._heads.get(id(headers))
-        if known is not None:
-            return known[1]
+        cached = self._heads.get(id(headers))
+        if cached is not None:
+            return cached[1]
         lines = [("Host", self._authority), *headers.items()]
         for name, value in lines:
             if "\r" in value or "\n" in value or "\0" in value:
@@ -116,7 +116,7 @@ class WritePool:
                 if not connection.transport.is_closing():
                     return connection
                 self._open -= 1
-            if self._open < max(self._limit, 1) and self._opening < MOST_OPENING:
+            if self._open < max(self._limit, 1) and self._opening < MAX_OPENING:
                 return await self._connect(end)
             await self._turn(end)
 
@@ -204,7 +204,7 @@ class _Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._size = 0
         self._parser = httptools.HttpResponseParser(self)
-        self._timer = self._loop.call_at(end, self._too_late)
+        self._timer = self._loop.call_at(end, self._on_timeout)
         self.transport.write(request)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -252,7 +252,7 @@ class _Connection(asyncio.Protocol):
         headers: multidict.CIMultiDict[str] = multidict.CIMultiDict(self._headers)
         self._end(Answer(status, self._reason, headers, b"".join(self._body)))
 
-    def _too_late(self) -> None:
+    def _on_timeout(self) -> None:
         self._end(TimeoutError())
 
     def _end(self, outcome: Answer | Exception) -> None:

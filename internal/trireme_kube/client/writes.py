@@ -129,7 +129,10 @@ class Writer:
         )
         path = f"{pod.path}/binding"
         return await self._write(
-            "POST", path, lambda left: self._api.post(path, body, _timeout(left), deadline=left), deadline
+            "POST",
+            path,
+            lambda remaining: self._api.post(path, body, _timeout(remaining), deadline=remaining),
+            deadline,
         )
 
     async def settle_binding(self, pod: PodName, node: str, deadline: float) -> Outcome:
@@ -165,7 +168,7 @@ class Writer:
         return await self._write(
             "PATCH",
             path,
-            lambda left: self._api.patch(path, body, _timeout(left), accept=METADATA, deadline=left),
+            lambda remaining: self._api.patch(path, body, _timeout(remaining), accept=METADATA, deadline=remaining),
             deadline,
             _is_busy_or_conflict,
         )
@@ -189,7 +192,7 @@ class Writer:
         return await self._write(
             "POST",
             f"{collection}/{obj.get('metadata', {}).get('name', '')}",
-            lambda left: self._api.post(collection, body, _timeout(left), deadline=left),
+            lambda remaining: self._api.post(collection, body, _timeout(remaining), deadline=remaining),
             deadline,
             _is_unsent,
         )
@@ -198,7 +201,7 @@ class Writer:
         """Puts any object; its resourceVersion makes the write conditional (Conflict: read it again)."""
         body = orjson.dumps(obj)
         return await self._write(
-            "PUT", path, lambda left: self._api.put(path, body, _timeout(left), deadline=left), deadline
+            "PUT", path, lambda remaining: self._api.put(path, body, _timeout(remaining), deadline=remaining), deadline
         )
 
     async def patch(
@@ -209,7 +212,9 @@ class Writer:
         return await self._write(
             "PATCH",
             path,
-            lambda left: self._api.patch(path, body, _timeout(left), content_type=content_type, deadline=left),
+            lambda remaining: self._api.patch(
+                path, body, _timeout(remaining), content_type=content_type, deadline=remaining
+            ),
             deadline,
         )
 
@@ -219,7 +224,7 @@ class Writer:
         return await self._write(
             "DELETE",
             path,
-            lambda left: self._api.delete(path, body, _timeout(left), accept=METADATA, deadline=left),
+            lambda remaining: self._api.delete(path, body, _timeout(remaining), accept=METADATA, deadline=remaining),
             deadline,
         )
 
@@ -238,7 +243,7 @@ class Writer:
             try:
                 response = await send(deadline)
             except (ApiError, ApiUnreachable) as error:
-                tries.doubt = _sows_doubt(error)
+                tries.doubt = _may_have_effect(error)
                 if not tries.repeatable(error):
                     raise
                 response = await self._repeat(send, end, tries, error)
@@ -276,22 +281,22 @@ class Writer:
                 try:
                     return await send(max(end - self._clock(), 0.001))
                 except (ApiError, ApiUnreachable) as error:
-                    tries.doubt = tries.doubt or _sows_doubt(error)
+                    tries.doubt = tries.doubt or _may_have_effect(error)
                     raise
         raise AssertionError("tenacity ends with a result or an exception")
 
-    def _pause(self, tried: int, error: BaseException | None) -> float:
+    def _pause(self, attempts: int, error: BaseException | None) -> float:
         """How long to wait after so many tries, the last of which ended with this error."""
-        asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
-        planned = PAUSES_SECONDS[min(tried, len(PAUSES_SECONDS)) - 1]
-        return max(planned * (1 + PAUSE_JITTER * self._rng()), asked)
+        requested = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
+        planned = PAUSES_SECONDS[min(attempts, len(PAUSES_SECONDS)) - 1]
+        return max(planned * (1 + PAUSE_JITTER * self._rng()), requested)
 
 
 def _timeout(deadline: float) -> dict[str, str | int]:
     return {"timeout": f"{max(int(deadline), 1)}s"}
 
 
-def _sows_doubt(error: ApiError | ApiUnreachable) -> bool:
+def _may_have_effect(error: ApiError | ApiUnreachable) -> bool:
     return error.sent if isinstance(error, ApiUnreachable) else error.maybe_applied
 
 
