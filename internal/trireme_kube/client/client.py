@@ -1,17 +1,16 @@
-"""Raw requests to an API server, over a session of aiohttp.
+"""Raw requests to an API server, over an aiohttp session.
 
-Why not the `kubernetes` package's calls: a generated call costs half a millisecond and its models three milliseconds a
-pod. Writes, of which every pod needs two, go over connections of our own (`write_pool`) unless a proxy stands between.
-Bodies are bytes, or plain JSON values encoded by orjson, and answers are bytes, in JSON unless something else is asked
-for.
+Why not the `kubernetes` package: a generated call costs half a millisecond and its models three milliseconds a pod.
+Writes, two per pod, go over our own connections (`write_pool`) unless there is a proxy. Bodies are bytes, or plain JSON
+values encoded by orjson; responses are bytes, in JSON unless the caller requests another encoding.
 
 Every request has a deadline, waits for the client's rate limit, and ends in an `ApiResponse`, an `ApiError` or an
-`ApiUnreachable`. Nothing is repeated here but reads (`read`; and a GET once, where a kept connection turned out to be
-closed) and any request that the server rejected with 401 before it did anything, once, with renewed credentials. Writes
-are repeated by those who know what a repetition means.
+`ApiUnreachable`. The client retries reads (`read`), a GET once if an idle connection turns out to be closed, and any
+request once, with renewed credentials, if the server rejects it with 401. Callers retry writes, since only they know
+whether that is safe.
 
-One client belongs to one event loop and is one budget (`qps`, `burst`): the frontend has one for its informers, one
-for events and one, in another thread, for its Lease.
+One client belongs to one event loop and has one rate limit (`qps`, `burst`): the frontend has one for its informers,
+one for events and, in another thread, one for its Lease.
 """
 
 from __future__ import annotations
@@ -67,17 +66,17 @@ class ClientSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """A successful answer."""
+    """A successful response."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """The body, decoded.
+        """Decode the body.
 
         Raises:
-          ApiError: the body is not JSON, so what answered is no API server.
+          ApiError: the body is not JSON, so the responder is no API server.
         """
         try:
             return orjson.loads(self.body)
@@ -88,9 +87,9 @@ class ApiResponse:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClientStatistics:
-    """What a client did since it was made."""
+    """Counters of a client since its construction."""
 
-    requests: int  # requests sent, watches and repetitions included
+    requests: int  # requests sent, watches and retries included
     failures: int  # requests that ended in an error
     in_flight: int  # requests under way
     throttled: int  # requests that waited for the rate limit
@@ -107,13 +106,13 @@ class ApiClient:
         observer: Observer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`observer` gets method, status (0: no answer), seconds and seconds waited for the rate limit, a request."""
+        """`observer` gets each request's method, status (0: no response), seconds, and seconds of throttling."""
         self._identity = identity
         self._settings = settings
         self._observer = observer
         self._clock = clock
         self._bucket = ratelimit.TokenBucket(settings.qps, settings.burst)
-        self._sessions: list[session.Session] = []  # the last one is in use, the others end with their requests
+        self._sessions: list[session.Session] = []  # the last is current; earlier ones close after their requests
         self._writes: write_pool.WritePool | None = None
         self._extra: dict[str, Any] = {}
         self._headers: dict[tuple[str, str], credentials.Headers] = {}
@@ -144,11 +143,11 @@ class ApiClient:
 
     @property
     def accept(self) -> str:
-        """The encodings that informers ask for."""
+        """The encodings that informers request."""
         return self._settings.accept
 
     def observe(self, observer: Observer) -> None:
-        """Tell `observer` of requests from now on, and whoever was told before no more."""
+        """Replace the observer of requests."""
         self._observer = observer
 
     def statistics(self) -> ClientStatistics:
@@ -158,11 +157,11 @@ class ApiClient:
         )
 
     def rate_limit_delay(self) -> float:
-        """How many seconds a request sent now would wait for the rate limit."""
+        """How long a request sent now would wait for the rate limit. Units: seconds."""
         return self._bucket.delay(self._clock())
 
     async def close(self) -> None:
-        """Closes all connections; requests under way fail."""
+        """Close all connections; requests in flight fail."""
         if self._writes is not None:
             self._writes.close()
         for each in self._sessions:
@@ -176,19 +175,19 @@ class ApiClient:
         accept: str = JSON,
         deadline: float = DEFAULT_DEADLINE_SECONDS,
     ) -> ApiResponse:
-        """One GET, not repeated."""
+        """Send one GET, without retries."""
         return await self.request("GET", path, params=params, accept=accept, deadline=deadline)
 
     async def post(
         self, path: str, body: Body, params: Params | None = None, *, deadline: float = DEFAULT_DEADLINE_SECONDS
     ) -> ApiResponse:
-        """One POST."""
+        """Send one POST."""
         return await self.request("POST", path, body, params, deadline=deadline)
 
     async def put(
         self, path: str, body: Body, params: Params | None = None, *, deadline: float = DEFAULT_DEADLINE_SECONDS
     ) -> ApiResponse:
-        """One PUT."""
+        """Send one PUT."""
         return await self.request("PUT", path, body, params, deadline=deadline)
 
     async def patch(
@@ -201,7 +200,7 @@ class ApiClient:
         accept: str = JSON,
         deadline: float = DEFAULT_DEADLINE_SECONDS,
     ) -> ApiResponse:
-        """One PATCH."""
+        """Send one PATCH."""
         return await self.request(
             "PATCH", path, body, params, content_type=content_type, accept=accept, deadline=deadline
         )
@@ -215,13 +214,13 @@ class ApiClient:
         accept: str = JSON,
         deadline: float = DEFAULT_DEADLINE_SECONDS,
     ) -> ApiResponse:
-        """One DELETE; the body is its DeleteOptions."""
+        """Send one DELETE; the body is its DeleteOptions."""
         return await self.request("DELETE", path, body, params, accept=accept, deadline=deadline)
 
     async def read(
         self, path: str, params: Params | None = None, *, deadline: float = DEFAULT_DEADLINE_SECONDS
     ) -> ApiResponse:
-        """A GET that is repeated, with jitter, while the server is busy or away and the deadline lasts."""
+        """Send a GET and retry it, with jitter, while the server is busy or unreachable and the deadline permits."""
         end = self._clock() + deadline
         async for attempt in tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_worth_repeating),
@@ -244,11 +243,11 @@ class ApiClient:
         accept: str = JSON,
         deadline: float = DEFAULT_DEADLINE_SECONDS,
     ) -> ApiResponse:
-        """Sends one request and reads the whole answer. `path` is used as it is: callers quote its segments.
+        """Send one request and read the whole response. `path` is sent as given: callers quote its segments.
 
         Raises:
           ApiError: the server answered with a status of 400 or more.
-          ApiUnreachable: no complete answer came before the deadline.
+          ApiUnreachable: no complete response came before the deadline.
         """
         if body is not None and not isinstance(body, bytes):
             body = orjson.dumps(body)
@@ -272,7 +271,7 @@ class ApiClient:
     async def stream(
         self, path: str, params: Params | None = None, *, total: float, idle: float, accept: str = JSON
     ) -> AsyncIterator[ByteStream]:
-        """Opens an endless answer (a watch); it ends after `total` seconds, or `idle` seconds without a byte.
+        """Open an endless response (a watch); it ends after `total` seconds, or `idle` seconds without a byte.
 
         Raises:
           ApiError: the server refused it.
@@ -305,7 +304,7 @@ class ApiClient:
                     self._failures += 1
                     body = await stream.all()
                     if response.status == 401:
-                        await self._refresh(headers)  # for the next attempt, which is the caller's
+                        await self._refresh(headers)  # for the caller's next attempt
                     raise errors.from_response(response.status, response.reason or "", response.headers, body)
                 yield stream
 
@@ -337,7 +336,7 @@ class ApiClient:
     async def _exchange(
         self, method: str, target: str, headers: credentials.Headers, body: bytes | None, seconds: float
     ) -> write_pool.Answer:
-        """One request over the session."""
+        """Send one request over the session."""
         try:
             async with (
                 self._sessions[-1].in_use() as http,
@@ -388,7 +387,7 @@ class ApiClient:
         if headers is None:
             headers = self._identity.headers.copy()
             headers["Accept"] = accept
-            # To compress a long list costs the API server more time than a cluster's network saves.
+            # Compressing a long list costs the API server more time than it saves on a cluster's network.
             headers["Accept-Encoding"] = "identity"
             headers["Content-Type"] = content_type
             headers["User-Agent"] = self._settings.user_agent
@@ -399,7 +398,7 @@ class ApiClient:
         certificate = self._identity.certificate
         sent = None
         if rejected is not None:
-            # The credentials compare what was rejected with what they have: leave out what we added.
+            # The credentials compare the rejected headers with their own: remove those added here.
             sent = rejected.copy()
             for name in ("Accept", "Accept-Encoding", "Content-Type", "User-Agent"):
                 sent.popall(name, None)
@@ -411,7 +410,7 @@ class ApiClient:
         return changed
 
     async def _replace_session(self) -> None:
-        """Use the new certificate from now on; the requests under way may end."""
+        """Switch to the new certificate; requests in flight may finish on the old one."""
         old = self._sessions[-1]
         try:
             self._open_session()
@@ -427,7 +426,7 @@ class ApiClient:
             tls = configuration.tls()
         except OSError as error:  # ssl.SSLError is one
             raise KubeconfigError(f"{self._identity.origin}: TLS: {error.strerror or error}") from error
-        # trust_env would look up proxies and ~/.netrc for every request; the credentials did so once. Cookies: an API
+        # trust_env would look up proxies and ~/.netrc for every request; `credentials` did so once. Cookies: an API
         # server sets none, and a load balancer's would pin us. The buffer: events of a watch can be large.
         http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._settings.max_connections, ssl=tls or True),
@@ -435,8 +434,8 @@ class ApiClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=1 << 21,
         )
-        # aiohttp would send a PUT or DELETE again, unseen, when a connection closes under it; the 409 or 404 that the
-        # second one gets would then be reported for a write that happened.
+        # aiohttp would silently resend a PUT or DELETE when the connection closes; the 409 or 404 that the
+        # second one gets would then be reported for a write that succeeded.
         http._retry_connection = False
         self._sessions.append(session.Session(http))
         self._extra = {"allow_redirects": False}
@@ -454,7 +453,7 @@ class ApiClient:
 
 
 class ByteStream:
-    """The bytes of an open watch as they come."""
+    """The bytes of an open watch as they arrive."""
 
     __slots__ = ("_host", "_response")
 
@@ -468,14 +467,14 @@ class ByteStream:
         return self._response.headers.get("Content-Type", "")
 
     def close(self) -> None:
-        """Breaks it off: a `chunk` under way raises."""
+        """Abort the stream: a pending `chunk` raises."""
         session.break_off(self._response)
 
     async def chunk(self) -> bytes:
-        """All bytes that have come and were not yet read, at least one; b"" at the end.
+        """Return all bytes received since the last call, at least one; b"" at the end.
 
         Raises:
-          ApiSilent: nothing came for too long.
+          ApiSilent: nothing arrived within the idle timeout.
           ApiUnreachable: the connection broke.
         """
         try:
@@ -486,7 +485,7 @@ class ByteStream:
             raise _unreachable(error, self._host) from error
 
     async def all(self) -> bytes:
-        """Everything up to the end."""
+        """Read everything up to the end."""
         parts = []
         while part := await self.chunk():
             parts.append(part)
@@ -496,7 +495,7 @@ class ByteStream:
 async def connect(
     settings: ClientSettings, observer: Observer | None = None, clock: Callable[[], float] = time.monotonic
 ) -> ApiClient:
-    """Makes a client for the running event loop. Nothing is sent yet.
+    """Make a client for the running event loop. Sends nothing yet.
 
     Raises:
       KubeconfigError: naming the file and the field at fault.
@@ -526,6 +525,6 @@ _backoff = tenacity.wait_random_exponential(multiplier=0.2, max=5.0)
 
 
 def _requested_wait(state: tenacity.RetryCallState) -> float:
-    """Units: seconds; how long the server's last answer asks to wait."""
+    """The Retry-After of the server's last response. Units: seconds."""
     error = state.outcome.exception() if state.outcome else None
     return error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0

@@ -1,7 +1,7 @@
-"""The connection to an API server: where it is, how TLS is spoken, and the credentials that a kubeconfig holds itself.
+"""The connection to an API server: its address, TLS, and the credentials that the kubeconfig itself contains.
 
-Apart from `external_credentials`, which has those that somebody else must be asked for: that needs the `kubernetes`
-package, and loading the package takes as long as reading ten thousand pods.
+Separate from `external_credentials`, which needs the `kubernetes` package: importing that takes as long as reading ten
+thousand pods.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Connection:
     refresh_api_key_hook: Any = None
 
     def tls(self) -> ssl.SSLContext | None:
-        """What TLS is spoken with; None where none is.
+        """Return the TLS context; None for plain HTTP.
 
         Raises:
-          OSError: a certificate or key cannot be used.
+          OSError: a certificate or key is unusable.
         """
         if not self.host.startswith("https"):
             return None
@@ -51,7 +51,7 @@ class Connection:
 
 
 def of(document: Mapping[str, Any]) -> Connection:
-    """The connection of a kubeconfig of one context (`kubeconfig.Context.document`) that holds its credentials.
+    """Build the connection from `kubeconfig.Context.document`, a kubeconfig that contains its credentials.
 
     Raises:
       OSError, ValueError: a file cannot be read.
@@ -72,7 +72,7 @@ def of(document: Mapping[str, Any]) -> Connection:
 
 
 def renew(connection: Connection, document: Mapping[str, Any]) -> None:
-    """Read again what may have changed: the token of a file.
+    """Read the token file again.
 
     Raises:
       OSError, ValueError: the file cannot be read.
@@ -94,13 +94,13 @@ def _file(entry: Mapping[str, Any], field: str) -> str | None:
 
 
 def is_in_memory(path: str) -> bool:
-    """Whether a file is on no disk, so that nobody can renew it."""
+    """Whether the file exists in memory only, so that nobody can renew it."""
     return path.startswith(_MEMORY)
 
 
 @functools.cache
 def _in_memory(content: bytes) -> str:
-    """A file with this content that is on no disk: OpenSSL reads certificates and keys from files only."""
+    """Store the content in an in-memory file: OpenSSL reads certificates and keys from files only."""
     descriptor = os.memfd_create("kubeconfig")
     os.write(descriptor, content)
     return f"{_MEMORY}{descriptor}"

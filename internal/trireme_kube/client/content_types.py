@@ -1,20 +1,19 @@
-"""The encodings of objects: JSON, which every API server speaks, and protobuf, which Kubernetes' own speaks cheaper.
+"""The encodings of objects: JSON, which every API server supports, and protobuf, which costs Kubernetes' own less.
 
-Who lists and watches names what it can read, best first, and looks at what came: an API server that does not have an
-object in protobuf (the embedded one, or one behind an aggregation layer) answers JSON.
+A client lists the encodings it can read, best first, and checks the Content-Type of the response: an API server that
+has no protobuf for an object (the embedded one, or one behind an aggregation layer) responds in JSON.
 """
 
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-# The answer of a write of which no more is looked at than the object's metadata.
+# For writes whose caller reads only the object's metadata from the response.
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1, {JSON}"
 
 
 def accepted(accept_content_types: str, content_type: str) -> str:
-    """The Accept header for a `clientConnection` of these two: what of it we can read, as they order it.
+    """The Accept header for a `clientConnection` with these two fields: the readable encodings, in their order.
 
-    Without `acceptContentTypes`, `contentType` is what is asked for, as in client-go; and JSON where there is no other
-    way.
+    Without `acceptContentTypes`, it is `contentType`, as in client-go; JSON if nothing else is readable.
     """
     named = [entry.partition(";")[0].strip().lower() for entry in accept_content_types.split(",")]
     if not any(named):
@@ -24,5 +23,5 @@ def accepted(accept_content_types: str, content_type: str) -> str:
 
 
 def is_protobuf(content_type: str | None) -> bool:
-    """Whether an answer of this Content-Type is in protobuf; of a watch it has a parameter besides."""
+    """Whether a response of this Content-Type is in protobuf; a watch's has a parameter appended."""
     return (content_type or "").partition(";")[0].strip().lower() == PROTOBUF

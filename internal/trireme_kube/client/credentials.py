@@ -1,13 +1,12 @@
-"""Who we are to the API server, and where it is: kubeconfig, service account, `--master`.
+"""Our identity towards the API server, and its address: kubeconfig, service account, `--master`.
 
-Credentials that a kubeconfig holds are read in `connection`; those that a program, an identity provider or a service
-account gives come by `kubernetes.aio`, in `external_credentials`. Beside them stands here what both leave to their
-callers: a wrong file is reported in one line that names the file and the field, and credentials that change while we
-run are followed. Invariant: after `load` returned, everything the connection needs from disk was read and parsed once,
-so a mistake shows at start and not at the first request.
+`connection` reads credentials contained in a kubeconfig; `external_credentials` obtains those of a program, an identity
+provider or a service account. This module adds what both need: it reports a wrong file in one line that names the file
+and the field, and it renews credentials that rotate. Invariant: once `load` returns, every file that the connection
+needs has been read and parsed, so a mistake shows at start and not at the first request.
 
-How kube-scheduler chooses: a kubeconfig if one is named, with `--master` in place of its server; `--master` alone
-without credentials; neither: the pod's service account.
+As kube-scheduler chooses: a kubeconfig if one is given, with `--master` replacing its server; `--master` alone without
+credentials; neither: the pod's service account.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Headers: TypeAlias = "multidict.CIMultiDict[str]"
 
 Renewal: TypeAlias = Callable[[bool], Awaitable[None]]
 
-# How often rotating credentials are looked at again, as client-go does with token files.
+# How often rotating credentials are read again, as client-go does with token files.
 RENEWAL_SECONDS = 60.0
 
 
@@ -50,7 +49,7 @@ class Source:
 
 
 class Credentials:
-    """The connection's configuration and the current proof of identity. Belongs to one event loop."""
+    """The connection's configuration and the current credentials. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -88,15 +87,15 @@ class Credentials:
         return self._clock() >= self._due
 
     async def refresh(self, rejected: Headers | None = None) -> bool:
-        """Brings rotating credentials up to date, at once if the server rejected the given headers.
+        """Refresh rotating credentials if they are due, or at once if the server rejected the given headers.
 
-        Returns whether the headers or the certificate changed. A failure keeps the old ones: they may still be good.
+        Returns whether the headers or the certificate changed. A failure keeps the old ones: they may still be valid.
         """
         if self._renewal is None and not self._files:
             return False
         async with self._lock:
             if rejected is not None and rejected != self.headers:
-                return True  # somebody else has refreshed them meanwhile
+                return True  # a concurrent call has refreshed them
             if rejected is None and not self.due():
                 return False
             self._due = self._clock() + RENEWAL_SECONDS
@@ -131,7 +130,7 @@ class Credentials:
 
 
 def _versions(configuration: connection.Connection) -> tuple[object, ...]:
-    """Which versions of certificates and keys there are on disk; empty where the connection needs none."""
+    """The versions of the certificates and keys on disk; empty if the connection needs none."""
     named = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     if not configuration.host.startswith("https"):
         return ()
@@ -139,7 +138,7 @@ def _versions(configuration: connection.Connection) -> tuple[object, ...]:
 
 
 def file_version(path: pathlib.Path) -> tuple[object, ...]:
-    """Another value whenever somebody has written the file anew."""
+    """A value that differs after every rewrite of the file."""
     try:
         stat = path.stat()
     except OSError:
@@ -148,7 +147,7 @@ def file_version(path: pathlib.Path) -> tuple[object, ...]:
 
 
 async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> Credentials:
-    """Loads and checks the configuration that `source` names.
+    """Load and check the configuration that `source` names.
 
     Raises:
       KubeconfigError: naming the file and the field at fault.
@@ -168,7 +167,7 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
 
 
 def _external() -> types.ModuleType:
-    # Loading the package behind it takes a fifth of a frontend's start, and most have no use for it.
+    # Importing the package takes a fifth of a frontend's start, and most deployments do not need it.
     from trireme_kube.client import external_credentials
 
     return external_credentials
@@ -187,7 +186,7 @@ def _from_kubeconfig(context: kubeconfig.Context) -> tuple[connection.Connection
 
 
 def _check_tls(context: kubeconfig.Context, configuration: connection.Connection) -> None:
-    """Loads each file once by itself, so that the message can name the field."""
+    """Load each file separately, so that the message can name the field."""
     if not str(configuration.host).startswith("https"):
         return
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -217,9 +216,9 @@ def _tls_reason(error: Exception) -> str:
 
 
 def proxy_from_environment(host: str) -> str | None:
-    """The proxy that the environment names for `host`, looked up once.
+    """The proxy that the environment configures for `host`.
 
-    aiohttp would look it up (and read ~/.netrc) for every request, at 250 µs each: three times what the request costs.
+    aiohttp would look it up (and read ~/.netrc) per request, at 250 µs each: three times the cost of the request.
     """
     url = urllib.parse.urlsplit(host)
     name = url.hostname or ""

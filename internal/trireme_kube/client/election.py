@@ -1,27 +1,27 @@
-"""Leader election on a Lease as a pure state machine: what to ask the API server next, and who leads.
+"""Leader election on a Lease as a pure state machine: which request comes next, and who leads.
 
-`Election.start`, `done` and `stop` answer a `Turn`: one instruction for the shell (`lease.LeaseElector`), whose outcome
-it reports with `done`, and what others should know. Times come in as arguments. The rules are client-go's, so that we
-and kube-scheduler can contend for the same Lease:
+`Election.start`, `done` and `stop` return a `Turn`: one instruction for the shell (`lease.LeaseElector`), which reports
+its outcome with `done`, and notices for listeners. Times are arguments. The rules are client-go's, so that we and
+kube-scheduler can contend for the same Lease:
 
-- A follower judges expiry by its own clock: a Lease that did not change for its duration since we first saw it so is
-  free. The times written in it are for people.
-- It tries every `retry_period`, stretched at random by up to 1.2 times that.
-- The leader renews every `retry_period`, without reading while its Lease is valid, and gives up when it did not succeed
-  for `renew_deadline`.
-- Who stops leading empties the holder, so that the next one need not wait; a conflict (our own renewal still in
-  flight) is tried again.
+- A follower measures expiry by its own clock: a Lease unchanged for its duration since we first observed it is
+  free. The times written in it are informative only.
+- It tries every `retry_period`, plus a random 0 to 1.2 times that.
+- The leader renews every `retry_period`, without reading while its Lease is valid, and gives up after `renew_deadline`
+  without success.
+- A leader that stops clears the holder, so that its successor need not wait; after a conflict (our own renewal still in
+  flight) it tries again.
 
 Stricter than client-go in two ways. A leader that reads another holder's name has lost at that moment, not at the renew
 deadline; and it has lost when the Lease may have run out (`valid_until`, counted from before the last renewal was
 sent), even if the renew deadline, counted from the last attempt's start, is later.
 
-Where the API server chooses the holder (`coordinated`, gate CoordinatedLeaderElection) nobody writes himself into the
-Lease: a candidate waits until it reads its own name, renews only what it has just read, and lets the Lease run out once
-another holder is preferred.
+Where the API server chooses the holder (`coordinated`, gate CoordinatedLeaderElection), candidates do not write
+themselves into the Lease: a candidate waits until it reads its own name, renews only what it has just read, and lets
+the Lease run out once another holder is preferred.
 
-An Election is for one term: it ends when the term does, and the next one has a new identity. That is what makes the
-identity name the term; see `lease.py` on how bind relies on it.
+An Election is for one term and the next term has a new identity, so an identity names a term; `lease.py` explains how
+bind relies on that.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ElectionSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """A Lease as read or as answered to a write."""
+    """A Lease as read, or as returned by a write."""
 
     holder: str
     duration_seconds: int
@@ -86,7 +86,7 @@ class LeaseRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Read:
-    """Get the Lease. `deadline` in seconds, here and below."""
+    """Get the Lease. Units: seconds for `deadline`, here and below."""
 
     deadline: float
 
@@ -109,7 +109,7 @@ class Update:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing for so long."""
+    """Wait."""
 
     seconds: float
 
@@ -142,7 +142,7 @@ class Leading:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lost:
-    """We do not lead any more, and will not again. `asked`: because somebody told us to stop."""
+    """We stopped leading for good. `asked`: because `stop` was called."""
 
     reason: str
     asked: bool = False
@@ -150,7 +150,7 @@ class Lost:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Observed:
-    """Another leader (or none: "") was seen."""
+    """Another leader (or none: "") was observed."""
 
     holder: str
 
@@ -160,14 +160,14 @@ Notice = Leading | Lost | Observed
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Turn:
-    """What to do next and what to tell."""
+    """The next instruction, and notices for listeners."""
 
     instruction: Instruction
     notices: tuple[Notice, ...] = ()
 
 
 class Phase(enum.Enum):
-    """Where the election stands."""
+    """The state of the election."""
 
     ACQUIRING = "acquiring"
     LEADING = "leading"
@@ -176,7 +176,7 @@ class Phase(enum.Enum):
 
 
 class Election:
-    """One candidate's election for one term. `random` answers numbers in [0, 1), `wall` nanoseconds since the epoch."""
+    """One candidate's election for one term. `random` returns numbers in [0, 1), `wall` nanoseconds since 1970."""
 
     def __init__(self, settings: ElectionSettings, random: Callable[[], float], wall: Callable[[], int]) -> None:
         self._settings = settings
@@ -195,11 +195,11 @@ class Election:
         self.phase = Phase.ACQUIRING
 
     def start(self, now: float) -> Turn:
-        """The first step."""
+        """Return the first instruction."""
         return self._turn(self._read(now))
 
     def done(self, now: float, outcome: Outcome) -> Turn:
-        """Takes the outcome of the last instruction (None of a Wait) and answers the next."""
+        """Take the outcome of the last instruction (None for a Wait) and return the next."""
         last = self._instruction
         if self.phase is Phase.RELEASING:
             return self._continue_release(now, last, outcome)
@@ -217,12 +217,12 @@ class Election:
         return self._attempt_failed(now)
 
     def stop(self, now: float) -> Turn:
-        """Somebody wants us to stop; the last instruction was broken off. Gives the Lease back if we may have it."""
+        """Stop, after the shell aborted the last instruction. Releases the Lease if we may hold it."""
         writing = isinstance(self._instruction, (Create, Update))
         if self.phase is Phase.LEADING:
             return self._lose(now, "asked to stop", release=True, asked=True)
         if self.phase is Phase.ACQUIRING and writing:
-            return self._release(now)  # the write may have been carried out
+            return self._release(now)  # the write may have succeeded
         if self.phase is Phase.RELEASING:
             return self._turn(self._read(now))
         self.phase = Phase.ENDED
@@ -260,7 +260,7 @@ class Election:
         return self._turn(Update(body, self._request_timeout(now)), now, notices)
 
     def _may_continue(self, now: float, lease: LeaseRecord) -> bool:
-        """Whether the holder may go on: the Lease has not run out, and nobody else is to have it."""
+        """Whether the holder may continue: the Lease has not run out, and no other holder is preferred."""
         return now <= self._observed_at + lease.duration_seconds and not lease.preferred_holder
 
     def _on_written(self, now: float, lease: LeaseRecord) -> Turn:
@@ -287,7 +287,7 @@ class Election:
         turn = self._release(now) if release else self._turn(End())
         return Turn(turn.instruction, (Lost(reason, asked), *turn.notices))
 
-    # Giving the Lease back: Read, then Update with an empty holder, again on a conflict.
+    # Releasing the Lease: Read, then Update with an empty holder; again after a conflict.
 
     def _release(self, now: float) -> Turn:
         self.phase = Phase.RELEASING
@@ -320,7 +320,7 @@ class Election:
         return Read(self._request_timeout(now))
 
     def _request_timeout(self, now: float) -> float:
-        """How long one request may take: half the renew deadline, so that there is time for a second one."""
+        """The timeout of one request: half the renew deadline, so that there is time for a second one."""
         timeout = self._settings.renew_deadline / 2
         if self.phase is not Phase.ACQUIRING:
             timeout = min(timeout, self._give_up_at - now)
@@ -332,7 +332,7 @@ class Election:
         self._instruction = instruction
         return Turn(instruction, notices)
 
-    # Bodies of writes. All of spec is ours; the rest stays as it was read.
+    # Bodies of writes. They replace all of spec; the rest stays as it was read.
 
     def _new_lease(self) -> dict[str, Any]:
         return {
@@ -368,7 +368,7 @@ class Election:
 
 
 def lease_record(raw: Mapping[str, Any]) -> LeaseRecord:
-    """Reads a Lease object; what is missing or odd counts as empty, so that it can be taken over and mended."""
+    """Read a Lease object; missing or malformed fields count as empty, so that a candidate can take it over."""
     metadata, spec = raw.get("metadata"), raw.get("spec")
     metadata = metadata if isinstance(metadata, dict) else {}
     spec = spec if isinstance(spec, dict) else {}

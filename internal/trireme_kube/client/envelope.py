@@ -1,6 +1,6 @@
-"""What an API server wraps around an object in its protobuf encoding: four bytes and a `runtime.Unknown`.
+"""The envelope of an object in Kubernetes' protobuf encoding: four magic bytes and a `runtime.Unknown`.
 
-Separate from lists and watches because an error may come so in answer to anything.
+Separate from lists and watches because the response to any request may be an error in this encoding.
 Source: apimachinery's runtime/serializer/protobuf.
 """
 
@@ -16,14 +16,14 @@ MAGIC = b"k8s\0"
 
 
 class BadEnvelope(ValueError):
-    """The bytes are no object in Kubernetes' protobuf encoding."""
+    """The bytes are not an object in Kubernetes' protobuf encoding."""
 
 
 def unwrap(data: bytes) -> encoding_pb2.Unknown:
-    """The object's type and its own bytes.
+    """Return the object's type and its own bytes.
 
     Raises:
-      BadEnvelope: there is none.
+      BadEnvelope: the bytes have no valid envelope.
     """
     if data[:4] != MAGIC:
         raise BadEnvelope(f"no object in protobuf: {data[:40]!r}")
@@ -34,10 +34,10 @@ def unwrap(data: bytes) -> encoding_pb2.Unknown:
 
 
 def status(data: bytes) -> dict[str, Any]:
-    """A wrapped Status, as it would be in JSON.
+    """Decode a wrapped Status to its JSON form.
 
     Raises:
-      BadEnvelope: it is none.
+      BadEnvelope: the object is not a Status.
     """
     wrapped = unwrap(data)
     if wrapped.type_meta.kind != "Status":

@@ -1,9 +1,9 @@
-"""What can go wrong between us and an API server, split by what the caller does next.
+"""Errors of requests to an API server, split by what the caller does next.
 
-- `KubeconfigError`: the input is wrong. A person has to mend a file or a flag; the message is one line that names it.
-- `ApiError`: the server answered, and the answer was no. What was asked did not happen (but see `maybe_applied`).
-- `ApiUnreachable`: there was no answer. `sent` tells whether the server can have acted on the request; if it can, a
-  writer reads the object back before it does anything else.
+- `KubeconfigError`: the input is wrong. A person has to fix a file or a flag; the message is one line that names it.
+- `ApiError`: the server responded with an error. The request had no effect (but see `maybe_applied`).
+- `ApiUnreachable`: there was no response. `sent` is whether the server may have acted on the request; if so, a writer
+  reads the object back before it does anything else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ApiError(Exception):
       status: the HTTP status.
       reason: Kubernetes' word for it (`NotFound`, `Conflict`, `AlreadyExists`, `Expired` …), or "" if it gave none.
       message: the server's text for people.
-      retry_after: after how many seconds it asks to be tried again, or None.
+      retry_after: the Retry-After in seconds, or None.
       details: the `details` of its Status object.
     """
 
@@ -56,12 +56,12 @@ class ApiError(Exception):
 
     @property
     def conflict(self) -> bool:
-        """The write lost against another one, or what it would create exists."""
+        """The write lost against another one, or the object to create exists."""
         return self.status == 409
 
     @property
     def already_exists(self) -> bool:
-        """What the write would create exists."""
+        """The object to create exists."""
         return self.status == 409 and self.reason == "AlreadyExists"
 
     @property
@@ -71,32 +71,32 @@ class ApiError(Exception):
 
     @property
     def unknown_version(self) -> bool:
-        """The server has not got as far as the resourceVersion that it was asked for."""
+        """The server has not reached the requested resourceVersion yet."""
         return self.status == 504 and any(
             cause.get("reason") == "ResourceVersionTooLarge" for cause in self.details.get("causes") or ()
         )
 
     @property
     def transient(self) -> bool:
-        """The same request may well succeed later."""
+        """The same request may succeed later."""
         return self.status == TOO_MANY_REQUESTS or self.status >= 500
 
     @property
     def maybe_applied(self) -> bool:
-        """Whether a write answered so can have happened all the same (a time-out behind the server, for one).
+        """Whether a write with this error may have happened all the same, for example after a time-out in etcd.
 
-        A server that sheds load says so before it does anything: 429, and 503 with Retry-After, mean no.
+        A server that sheds load responds before it does anything: 429, and 503 with Retry-After, mean no.
         """
         return self.status >= 500 and not (self.status == 503 and self.retry_after is not None)
 
 
 class ApiUnreachable(Exception):
-    """No answer came from the API server.
+    """No response came from the API server.
 
     Attributes:
-      sent: whether it can have received the request.
-      refused: nobody listened where it should be.
-      dropped: the connection was closed, perhaps because it had been idle for too long; another one may well do.
+      sent: whether the server may have received the request.
+      refused: nothing listens at its address.
+      dropped: the connection was closed, perhaps after idling too long; a new one may work.
     """
 
     def __init__(self, message: str, *, sent: bool, refused: bool = False, dropped: bool = False) -> None:
@@ -107,11 +107,11 @@ class ApiUnreachable(Exception):
 
 
 class ApiSilent(ApiUnreachable):
-    """An answer had begun, and nothing more of it came in time."""
+    """A response had started, and no more of it arrived in time."""
 
 
 def from_response(status: int, reason: str, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Makes the error of an answer: from its Status object where it has one, else from what there is."""
+    """Make the error of a response: from its Status object if it has one, else from status line and body."""
     retry_after = _retry_after(headers.get("Retry-After"))
     try:
         parsed = envelope.status(body) if body.startswith(envelope.MAGIC) else orjson.loads(body)
@@ -124,7 +124,7 @@ def from_response(status: int, reason: str, headers: Mapping[str, str], body: by
 
 
 def from_status(obj: Mapping[str, Any], status: int = 0, retry_after: float | None = None) -> ApiError:
-    """Makes the error of a `Status` object: the body of an answer, or the object of a watch's ERROR event."""
+    """Make the error of a `Status` object: a response's body, or the object of a watch's ERROR event."""
     code = obj.get("code")
     details = obj.get("details")
     details = details if isinstance(details, dict) else {}

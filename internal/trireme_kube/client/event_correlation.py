@@ -1,9 +1,8 @@
-"""What keeps core/v1 events from flooding the server: similar ones become one, and too many of them none.
+"""Aggregation and spam filtering of core/v1 events.
 
-Pure. Events of one kind about one object that differ by their message alone are told apart up to the ninth message;
-from the tenth on they share one event, whose message is the last one's. Whoever has told of an object 25 times may do
-so once every five minutes from then on. Events of events.k8s.io/v1 have neither: client-go makes series of them and no
-more.
+Pure. Events about one object that differ by their message alone stay separate up to the ninth message; from the tenth
+on they share one event, which carries the latest message. After 25 events about an object, a source may send one every
+five minutes. events.k8s.io/v1 has neither rule: client-go only makes series of those events.
 Source: client-go tools/record EventCorrelator.
 """
 
@@ -27,7 +26,7 @@ Entry = TypeVar("Entry")
 
 
 class Correlated(NamedTuple):
-    """Under which key an event is counted, and with which message."""
+    """The key under which an event is counted, and its message."""
 
     key: SeriesKey
     message: str
@@ -40,7 +39,7 @@ class _Similar:
 
 
 class Correlator:
-    """Remembers what was told last, of the most recent objects. Times are on any monotonic clock."""
+    """Remembers the latest events of the most recent objects. Times are on any monotonic clock."""
 
     def __init__(self, limit: int = MAX_ENTRIES) -> None:
         self._limit = limit
@@ -48,8 +47,8 @@ class Correlator:
         self._buckets: OrderedDict[SeriesKey, TokenBucket] = OrderedDict()
 
     def aggregate(self, key: SeriesKey, now: float) -> Correlated:
-        """The event itself, or the one that stands for all that are like it."""
-        # An object is the same after a change.
+        """Return the event itself, or the one that aggregates all similar ones."""
+        # Events about different versions of an object are similar.
         key = key._replace(regarding=key.regarding._replace(resource_version=""))
         shared = key._replace(message="")
         similar = self._similar.get(shared)
@@ -64,7 +63,7 @@ class Correlator:
         return Correlated(shared, COMBINED + key.message)
 
     def is_spam(self, key: SeriesKey, now: float) -> bool:
-        """Whether too much was told of the object."""
+        """Whether the source has sent too many events about the object."""
         about = key._replace(reason="", action="", message="", regarding=key.regarding._replace(resource_version=""))
         bucket = self._buckets.get(about) or TokenBucket(SPAM_QPS, SPAM_BURST)
         self._keep(self._buckets, about, bucket)

@@ -1,11 +1,10 @@
-"""What becomes of an event: a new object, a patch that makes it a series, or only a higher count in memory.
+"""Decides how an event is written: as a new object, as a patch that makes it a series, or only as a count in memory.
 
-Pure. An event that repeats (same type, action, reason, reporter, and the same object at the same resourceVersion)
-becomes a series of the first one: the second is a patch with count 2, later ones only count here. A series is written
-again every 30 minutes, and when it fell silent for 6 minutes, whereupon it is forgotten. The message is no part of the
-key, so a series keeps its first one. A `Scheduled` event never repeats (a pod is bound once at one version) and does
-not come here at all.
-Source: client-go tools/events. Unlike there the memory is bounded: the oldest series is forgotten when it is full.
+Pure. Repeated events (same type, action, reason, reporter, and the same object at the same resourceVersion) form a
+series: the second writes a patch with count 2, later ones only increment the count. A series is written again every
+30 minutes, and dropped after a last write once no event has come for 6 minutes. The message is not part of the key, so
+a series keeps its first one. A `Scheduled` event never repeats (a pod is bound once at one version) and bypasses this.
+Source: client-go tools/events. Unlike there, memory is bounded: beyond the limit the oldest series is dropped.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class ObjectReference(NamedTuple):
     resource_version: str
 
     def as_json(self) -> dict[str, str]:
-        """As the API has it; what is empty is left out."""
+        """The reference as the API spells it, without empty fields."""
         fields = {
             "kind": self.kind,
             "namespace": self.namespace,
@@ -61,7 +60,7 @@ class SeriesKey(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Series:
-    """The first event of its key, and what came after. Times are on the recorder's monotonic clock."""
+    """The first event of a key and the count of all. Times are on the recorder's monotonic clock."""
 
     name: str
     namespace: str
@@ -72,7 +71,7 @@ class Series:
 
 
 class SeriesCache:
-    """The series that may still go on."""
+    """The active series."""
 
     def __init__(self, limit: int = MAX_SERIES) -> None:
         self._limit = limit
@@ -82,7 +81,7 @@ class SeriesCache:
         return len(self._series)
 
     def repeated(self, key: SeriesKey, now: float, time_text: str) -> Series | None:
-        """Counts the event in if it repeats one; answers the series."""
+        """Count the event if it repeats one, and return its series."""
         series = self._series.get(key)
         if series is None:
             return None
@@ -92,17 +91,17 @@ class SeriesCache:
         return series
 
     def begin(self, key: SeriesKey, series: Series) -> None:
-        """Remembers the first event of its key."""
+        """Start a series with the first event of its key."""
         self._series[key] = series
         if len(self._series) > self._limit:
             self._series.popitem(last=False)
 
     def repeating(self) -> list[Series]:
-        """Those with more than one event: to be written again every REFRESH_SECONDS."""
+        """Return the series with more than one event, to be written again every REFRESH_SECONDS."""
         return [series for series in self._series.values() if series.count > 1]
 
     def finish(self, now: float) -> Iterator[Series]:
-        """Forgets what was silent for FINISH_SECONDS; answers those of them whose last state must be written."""
+        """Drop series without an event for FINISH_SECONDS; yield those whose last count must be written."""
         silent = [key for key, series in self._series.items() if series.last_seen < now - FINISH_SECONDS]
         for key in silent:
             series = self._series.pop(key)

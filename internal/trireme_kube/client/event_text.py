@@ -1,6 +1,6 @@
-"""The texts of events, as kube-scheduler's come out: names, the limit on notes, and a printf that has no arguments.
+"""Text of events, equal to kube-scheduler's: names, the limit of a note, and Sprintf without arguments.
 
-Pure string work, apart from the series because it has rules of its own.
+Pure string functions.
 Source: client-go tools/record/util (names), pkg/scheduler (the limit), Go's fmt.Sprintf.
 """
 
@@ -11,19 +11,19 @@ import uuid
 # A name of an API object is a DNS subdomain of at most 253 bytes.
 MAX_NAME_BYTES = 253
 MAX_NOTE_BYTES = 1024
-# Of a condition's message. The API limits whole objects alone, but conditions are written many at a time.
+# For a condition's message. The API limits only whole objects, but conditions are written many at a time.
 MAX_MESSAGE_BYTES = 64 << 10
 _SUFFIX = " ..."
 
 
 def event_name(object_name: str, nanoseconds: int) -> str:
-    """`<object>.<hex nanoseconds>`, or a random name where that would be too long for a name."""
+    """Return `<object>.<hex nanoseconds>`, or a random name if that is too long."""
     name = f"{object_name}.{nanoseconds:x}"
     return name if len(name) <= MAX_NAME_BYTES else str(uuid.uuid4())
 
 
 def cut(note: str, most: int = MAX_NOTE_BYTES) -> str:
-    """The note within a number of bytes, by default the API's limit; what is longer is cut and ends in ` ...`."""
+    """Cut the note to a number of bytes, by default the API's limit; a cut note ends in ` ...`."""
     encoded = note.encode("utf-8", "surrogatepass")
     if len(encoded) <= most:
         return note
@@ -31,9 +31,9 @@ def cut(note: str, most: int = MAX_NOTE_BYTES) -> str:
 
 
 def format_without_arguments(text: str) -> str:
-    """What Go's fmt.Sprintf makes of a text that is no format: `%s` reads `%!s(MISSING)` afterwards.
+    """Format as Go's fmt.Sprintf does without arguments: `%s` becomes `%!s(MISSING)`.
 
-    kube-scheduler passes FailedScheduling messages through it, and what people and tests match is the result.
+    kube-scheduler passes FailedScheduling messages through it, and people and tests match the result.
     """
     if "%" not in text:
         return text
@@ -48,7 +48,7 @@ def format_without_arguments(text: str) -> str:
 
 
 def _directive(text: str, at: int) -> tuple[int, str]:
-    """Formats the directive whose `%` is just before `at`; answers where the text goes on, and the output."""
+    """Format the directive whose `%` is just before `at`; return the position after it, and the output."""
     out = ""
     while at < len(text) and text[at] in "+-# 0":
         at += 1

@@ -1,16 +1,16 @@
-"""Events: what happened to pods, written to the API beside everything else.
+"""Records events about objects and writes them to the API in the background.
 
-An event never delays scheduling: `record` puts it into a bounded queue and returns, and writers send what is in it,
-with a rate limit and a connection pool of their own. Bindings and evictions want the same API server and come first:
-one event is written at a time, and one more for each `LATE_SECONDS` that the oldest has waited. So an API server with
-time to spare gets events as they come, and in a burst of pods, where bindings alone would keep it busy, events are
-written as fast as bindings once they are a second late. If the API server cannot keep up the oldest are dropped and
-counted. The frequent one, `Scheduled`, costs one POST and one dictionary.
+An event never delays scheduling: `record` puts it into a bounded queue and returns; writers with their own rate limit
+and connection pool drain the queue. Bindings and evictions use the same API server and have priority: one event is
+written at a time, plus one for each `LATE_SECONDS` that the oldest has waited. So an idle API server gets events as
+they come, and in a burst of pods, where bindings alone would keep it busy, events are written as fast as bindings once
+they are a second late. If the API server cannot keep up, the oldest events are dropped and counted. The frequent one,
+`Scheduled`, costs one POST and one dictionary.
 
-Events are objects of events.k8s.io/v1 where the server serves that (asked once, at start), else of core/v1; the event
-on the Lease is core/v1 always, as kube-scheduler's is. What repeats becomes a series (`event_series`); of core/v1
-events similar ones are one, and an object has only so many (`event_correlation`). A write that found no server is tried
-again up to 12 times, about ten seconds apart; a refusal by the server is final.
+Events are objects of events.k8s.io/v1 if the server serves it (checked once, at start), else of core/v1; the event on
+the Lease is always core/v1, as kube-scheduler's is. Repeated events become a series (`event_series`); similar core/v1
+events are aggregated and limited per object (`event_correlation`). A write that reached no server is retried up to 12
+times, about ten seconds apart; a refusal by the server is final.
 Source: client-go tools/events and tools/record.
 """
 
@@ -46,38 +46,38 @@ RETRY_JITTER = 0.25
 WRITE_DEADLINE_SECONDS = 30.0
 # Some 80 MB. At the default rate limit of 50 a second the events of so many pods take half an hour.
 QUEUE_LIMIT = 100_000
-# Writes under way, at most: as many as bind has bindings under way. With fewer, bindings would get the larger part of a
-# busy API server for as long as a burst lasts. And how late the next one has to be for one more of them.
+# The most writes in flight: as many as bind has bindings in flight. With fewer, bindings would get the larger part of a
+# busy API server for as long as a burst lasts. LATE_SECONDS is the delay that admits one more write.
 WRITERS = 64
 LATE_SECONDS = 1.0 / WRITERS
-# With a low rate limit writes wait for that, up to their deadline: no more of them than it lets through in so long.
+# Writes waiting for the rate limit count against their deadline: start no more than it admits within this time.
 MAX_DELAY_SECONDS = 1.0
-# A write that takes longer does not keep others from being begun.
+# A write that takes longer no longer blocks the next ones.
 SLOW_SECONDS = 0.25
 HOUSEKEEPING_SECONDS = 60.0
 
 
 @dataclasses.dataclass(slots=True)
 class Write:
-    """One write that waits in the queue. `series` set: the latest state of that series; else `body` is new."""
+    """A queued write: the latest state of `series` if set, else the new object in `body`."""
 
     collection: str
     body: bytes
     series: Series | None = None
     legacy: bool = False
-    since: float = 0.0  # when it was put there, by the recorder's clock
+    since: float = 0.0  # when it was queued, by the recorder's clock
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventStatistics:
-    """What a recorder did."""
+    """Counters of a recorder."""
 
-    recorded: int  # events given to it
-    written: int  # writes that the server took
+    recorded: int  # events recorded
+    written: int  # writes that the server accepted
     refused: int  # writes that the server refused for good
-    given_up: int  # writes that found no server in all their tries
-    dropped: int  # events that fell out of a full queue
-    queued: int  # writes that wait
+    given_up: int  # writes that reached no server in any try
+    dropped: int  # events dropped from a full queue
+    queued: int  # writes in the queue
     series: int  # series in memory
 
 
@@ -107,11 +107,11 @@ class EventRecorder:
         self._queue: collections.deque[Write] = collections.deque()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()  # writers without work
-        self._writing: set[int] = set()  # writers at work, but for those whose write takes long
-        self._unfinished = 0  # writes that were given to us and are not done
+        self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()  # idle writers
+        self._writing: set[int] = set()  # busy writers, except those whose write exceeds SLOW_SECONDS
+        self._unfinished = 0  # writes queued or in flight
         self._in_a_hurry = False
-        self._legacy_only: bool | None = None  # not known yet
+        self._legacy_only: bool | None = None  # None until `discover`
         self._series = SeriesCache()
         self._legacy_series = SeriesCache(event_correlation.MAX_ENTRIES)
         self._correlator = event_correlation.Correlator()
@@ -131,7 +131,7 @@ class EventRecorder:
         )
 
     def scheduled(self, pod: ObjectReference, node: str, controller: str) -> None:
-        """Records that a pod was bound: the one event that every pod has, and that never repeats."""
+        """Record that a pod was bound: the one event that every pod gets, and that never repeats."""
         message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         if self._legacy_only:
             self.record_legacy(pod, NORMAL, "Scheduled", message, controller)
@@ -143,9 +143,9 @@ class EventRecorder:
     def record(
         self, regarding: ObjectReference, event_type: str, reason: str, action: str, message: str, controller: str
     ) -> None:
-        """Records an event about an object; `controller` is the profile's scheduler name.
+        """Record an event about an object; `controller` is the profile's scheduler name.
 
-        The message is cut to what the API takes, and a `%` in it comes out as Go's Sprintf would have it.
+        The message is cut to the API's limit, and a `%` in it comes out as Go's Sprintf formats it.
         """
         text = event_text.format_without_arguments(event_text.cut(message))
         if self._legacy_only:
@@ -166,7 +166,7 @@ class EventRecorder:
     def record_legacy(
         self, regarding: ObjectReference, event_type: str, reason: str, message: str, controller: str
     ) -> None:
-        """Records a core/v1 event: for the Lease, and for all where the server serves nothing newer."""
+        """Record a core/v1 event: for the Lease, and for all objects if the server serves nothing newer."""
         self._recorded += 1
         key, text = self._correlator.aggregate(
             SeriesKey(event_type, "", reason, controller, regarding, message), self._clock()
@@ -185,7 +185,7 @@ class EventRecorder:
             self._put(Write(_legacy_collection(namespace), _encoded(body), legacy=True))
 
     async def run(self) -> None:
-        """Writes until it is cancelled."""
+        """Write events until cancelled."""
         await self.discover()
         async with asyncio.TaskGroup() as group:
             for number in range(self._writers):
@@ -196,7 +196,7 @@ class EventRecorder:
             group.create_task(supervision.supervise("event series", self._keep_house), name="event series")
 
     async def discover(self) -> None:
-        """Finds out which API the server has; call it before the first event. Waits for a server that is away."""
+        """Find out which API the server serves; call it before the first event. Waits for an unreachable server."""
         if self._legacy_only is None:
             self._legacy_only = not await self._serves_events_group()
 
@@ -218,7 +218,7 @@ class EventRecorder:
     def _event(
         self, regarding: ObjectReference, event_type: str, reason: str, action: str, message: str, controller: str
     ) -> tuple[str, str, dict[str, Any]]:
-        """Name, time and body of a new event, the fields in the order of the API's own clients."""
+        """Return name, time and body of a new event, with fields in the order of Kubernetes' own clients."""
         now = self._unique_time()
         name = event_text.event_name(regarding.name, now)
         time_text = timestamps.micro(now)
@@ -265,7 +265,7 @@ class EventRecorder:
         return name, time_text, body
 
     def _unique_time(self) -> int:
-        """The time in nanoseconds; never the same twice, as names are made of it."""
+        """Return the time in nanoseconds; never the same twice, since names contain it."""
         self._last_name_time = max(self._wall(), self._last_name_time + 1)
         return self._last_name_time
 
@@ -275,7 +275,7 @@ class EventRecorder:
             self._unfinished -= 1
             self._dropped += 1
             if self._dropped == 1:
-                log.warning("events come faster than the API server takes them: the oldest are dropped")
+                log.warning("the event queue is full: dropping the oldest events")
         write.since = self._clock()
         self._queue.append(write)
         self._unfinished += 1
@@ -313,7 +313,7 @@ class EventRecorder:
                 turn.set_result(None)
 
     def _make_way(self, number: int) -> None:
-        """A write takes long: the events behind it do not wait for it."""
+        """Let another writer start: this one's write is slow."""
         self._writing.discard(number)
         self._wake_writer()
 
@@ -358,7 +358,7 @@ class EventRecorder:
             if attempt < MAX_TRIES:
                 await self._sleep(wait)
         self._given_up += 1
-        log.error("an event could not be written in %d tries and is given up", MAX_TRIES)
+        log.error("dropping an event that could not be written in %d tries", MAX_TRIES)
 
     async def _send(self, write: Write) -> None:
         series = write.series
@@ -373,7 +373,7 @@ class EventRecorder:
         except ApiError as error:
             if not error.not_found:
                 raise
-            # The first event expired, or is still on its way: then this one exists a moment later, see `_write`.
+            # The first event expired, or is still being written: then this one exists a moment later, see `_write`.
             body = orjson.dumps({**series.body, **state})
             await self._api.post(write.collection, body, deadline=WRITE_DEADLINE_SECONDS)
 
@@ -391,7 +391,7 @@ class EventRecorder:
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
-    """The body as JSON, in as many bytes as it has: orjson's own object keeps 8 KB, and thousands may wait."""
+    """Encode the body as JSON, copied to its exact size: orjson's buffer holds 8 KB, and thousands may be queued."""
     return bytes(memoryview(orjson.dumps(body)))
 
 

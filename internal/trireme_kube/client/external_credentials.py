@@ -1,8 +1,8 @@
-"""Credentials that somebody must be asked for: a program, an identity provider, or the pod's service account.
+"""Credentials from outside the kubeconfig: a credential plugin, an identity provider, or the pod's service account.
 
-Asking, and asking again before they end, is `kubernetes.aio`'s; a failure of that package, which raises whatever
-exception a mistake happens to cause, is told here in one line that names the file and the field. The package is loaded
-with this module, and only where it is needed (`credentials`).
+`kubernetes.aio` obtains and renews them. It raises whatever exception a mistake happens to cause; this module turns
+that into one line that names the file and the field. Importing this module imports the package, so `credentials`
+imports it only where it is needed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 _package: Any = kube_config_loader
 _in_cluster_package: Any = incluster_config
 
-# A credential plugin may ask a person or a cloud; longer than this it hangs.
+# A credential plugin may prompt a person or call a cloud; after this long it hangs.
 PLUGIN_DEADLINE_SECONDS = 60.0
 
 
 def in_cluster() -> tuple[connection.Connection, Renewal]:
-    """The pod's service account. Raises: KubeconfigError: there is none."""
+    """Connect as the pod's service account. Raises: KubeconfigError: there is none."""
     config = connection.Connection()
     try:
         _in_cluster_package.load_incluster_config(config)
     except (kube_config.ConfigException, OSError) as error:
-        # kube-scheduler's words for having nothing at all to go by.
+        # kube-scheduler's text where neither is configured.
         raise KubeconfigError(
             "no kubeconfig and no master given, and no service account found "
             f"({incluster_config.SERVICE_TOKEN_FILENAME}: {str(error).rstrip('.')})"
@@ -52,7 +52,7 @@ def in_cluster() -> tuple[connection.Connection, Renewal]:
 
 
 async def load(context: kubeconfig.Context) -> tuple[connection.Connection, Renewal]:
-    """What the context's program or identity provider gives. Raises: KubeconfigError: nothing that can be used."""
+    """Run the context's credential plugin or identity provider. Raises: KubeconfigError: no usable credentials."""
     config = connection.Connection()
     loader = await _load_context(context, config)
 
@@ -86,13 +86,13 @@ async def _renew(context: kubeconfig.Context, loader: Any, config: connection.Co
         if rejected and has_expiry:
             del loader.exec_plugin_expiry
         elif not rejected and not has_expiry:
-            return  # a plugin that gives no expiry is asked again only when its answer was rejected
+            return  # without an expiry, the plugin runs again only after the server rejected its credentials
         async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
             await loader.load_from_exec_plugin()
         config.cert_file = getattr(loader, "cert_file", config.cert_file)
         config.key_file = getattr(loader, "key_file", config.key_file)
     else:
-        await loader._load_authentication()  # asks the identity provider again
+        await loader._load_authentication()  # calls the identity provider again
     if "token" in loader.__dict__:
         config.api_key["BearerToken"] = loader.token
 
@@ -107,7 +107,7 @@ def _as_kubeconfig_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _library_reports(into: list[str]) -> Iterator[None]:
-    """Collects what the package logs as errors: it swallows a credential plugin's failure and only logs why."""
+    """Collect the package's error log lines: for a failed credential plugin it only logs the reason."""
 
     class Collector(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

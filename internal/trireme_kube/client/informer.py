@@ -1,13 +1,13 @@
-"""Informers: each follows one collection of the API by list and watch, and tells its consumer what happens.
+"""Informers: each follows one collection of the API by list and watch, and passes its events to consumers.
 
-This is the shell around `listwatch.ListWatch`: it sends the requests, cuts the bytes of the watch into events and
-hands them on. It keeps no object: what is listed or watched is decoded by the caller's function and given away, in
-order, all events of one network chunk together; a list is streamed, or goes page by page, so that even a collection of
-a hundred thousand nodes is never in memory as it was sent. It is asked for in the encodings that the caller has
-functions for, and read in the one that the server chose.
+This is the shell around `listwatch.ListWatch`: it sends the requests, splits the bytes of the watch into events and
+delivers them. It stores no objects: the caller's function decodes each one, and consumers get them in order, all events
+of one network chunk together. A list is streamed, or read page by page, so that even a hundred thousand nodes are never
+in memory in their encoded form. It requests the encodings that the caller can decode and reads the one that the server
+chose.
 
-A decode function that raises does so for one object: that event is counted, reported and skipped, and the others go
-on. A consumer that raises is a defect; `run` ends with it.
+If decoding an object raises, the informer counts, logs and skips that event and continues. A consumer that raises is a
+defect, and ends `run`.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-# How often it is looked whether a list was delivered.
+# How often `relist` polls for the delivery of a list.
 POLL_SECONDS = 0.02
-# Decoding takes some 20 to 60 µs an event: more in one go would hold up the event loop for too long.
+# Decoding takes some 20 to 60 µs an event: a larger batch would block the event loop for too long.
 EVENTS_PER_TURN = 256
 
 
 class Consumer(Protocol[T_contra]):
-    """Who gets the events."""
+    """A receiver of events."""
 
     def on_events(self, events: Sequence[Event[T_contra]]) -> None:
-        """Takes events in order. Must neither block nor raise."""
+        """Take events, in order. Must neither block nor raise."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InformerStatistics:
-    """The state of one informer and what it did."""
+    """State and counters of one informer."""
 
     name: str  # of the collection
     state: str  # listing, watching or absent
@@ -56,10 +56,10 @@ class InformerStatistics:
     watches: int  # watches opened
     events: int  # events of watches
     bookmarks: int  # bookmarks of watches
-    expirations: int  # times that the server had forgotten our version (410)
+    expirations: int  # times that our version had expired (410)
     failures: int  # requests that failed, and watches that broke
     undecodable: int  # events skipped because their object could not be decoded
-    last_error: str  # what failed last; "" once things go well again
+    last_error: str  # the last failure; "" after the next success
 
 
 class Informer(Generic[T]):
@@ -103,7 +103,7 @@ class Informer(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether the first list was delivered whole."""
+        """Whether the first list was delivered completely."""
         return self._synced
 
     @property
@@ -131,7 +131,7 @@ class Informer(Generic[T]):
         )
 
     async def run(self) -> None:
-        """Follows the collection until it is cancelled."""
+        """Follow the collection until cancelled."""
         self._running = True
         if self._prefetch is not None and self._prefetch.accept != self._accept:
             await self._prefetch.end()
@@ -154,11 +154,11 @@ class Informer(Generic[T]):
 
     @property
     def _accept(self) -> str:
-        """The encodings to ask for."""
+        """The encodings to request."""
         return content_types.JSON if self._wants_json else self._api.accept
 
     def request_json(self) -> None:
-        """Ask for objects in JSON from the next request on; `relist` has all of them come so."""
+        """Request JSON from the next request on; `relist` reads all objects again in it."""
         self._wants_json = True
 
     async def relist(self) -> None:
@@ -179,7 +179,7 @@ class Informer(Generic[T]):
             await asyncio.sleep(POLL_SECONDS)
 
     def _idle(self) -> bool:
-        """Whether no list is under way or yet to be delivered."""
+        """Whether no list is in progress or waiting for delivery."""
         listing = self._protocol.state is listwatch.State.LISTING
         return self._synced and not listing and not self._delivering
 
@@ -196,7 +196,7 @@ class Informer(Generic[T]):
         if not self._protocol.reached(version):
             self._protocol.request_version(version)
             self._interrupt.set()
-            # A list under way is waited for: breaking it off would only begin it again.
+            # Wait for a list in progress: aborting it would only restart it.
             if self._stream is not None and not self._protocol.streaming:
                 self._stream.close()
         try:
@@ -282,7 +282,7 @@ class Informer(Generic[T]):
             self._protocol.closed(self._clock() - started)
         except (ApiError, ApiUnreachable, watch.BrokenStream) as error:
             if self._prefetch is not None and self._prefetch.pages is None:
-                self._prefetch = None  # it was refused, and is not to be listed in pages
+                self._prefetch = None  # refused, and paging would not help
             broken_off = self._interrupt.is_set() and not self._protocol.streaming  # by ourselves
             if not (broken_off and isinstance(error, ApiUnreachable)):
                 await self._fail(error)
@@ -293,7 +293,7 @@ class Informer(Generic[T]):
             self._stream = None
 
     async def _follow(self, stream: client.ByteStream | list_prefetch.ListPrefetch) -> None:
-        """Delivers the events of an open watch until it ends.
+        """Deliver the events of an open watch until it ends.
 
         Raises:
           ApiError: the server ended it with an error.
@@ -306,12 +306,12 @@ class Informer(Generic[T]):
             deliveries, error = self._protocol.events(cut.feed(chunk))
             await self._deliver(deliveries)
             if listing and not (self._protocol.streaming or self._protocol.behind):
-                self._interrupt.clear()  # the list had what was wanted while it was under way
+                self._interrupt.clear()  # the list already reached the version requested meanwhile
             if error is not None:
                 raise error
 
     async def _deliver(self, deliveries: Sequence[listwatch.Delivery]) -> None:
-        """Gives away what the protocol took note of; others have their turns meanwhile."""
+        """Decode the deliveries and pass them to the consumers, yielding to the event loop between batches."""
         self._delivering = True
         for start in range(0, len(deliveries), EVENTS_PER_TURN):
             if start:
@@ -334,7 +334,7 @@ class Informer(Generic[T]):
                 continue
             try:
                 decoded = self._decoded_object(delivery.raw)
-            except Exception as error:  # whatever is wrong with one object must not stop the others
+            except Exception as error:  # one bad object must not stop the others
                 self._report_undecodable(delivery.raw, error)
                 continue
             events.append(Event(delivery.kind, decoded))
@@ -344,7 +344,7 @@ class Informer(Generic[T]):
         if not isinstance(raw, bytes):
             return self._decode(raw)
         if self._decode_protobuf is None:
-            raise TypeError("the server sends protobuf, which was not asked for")
+            raise TypeError("the server sends protobuf, which was not requested")
         return self._decode_protobuf(raw)
 
     def _report_undecodable(self, raw: Raw, error: Exception) -> None:
@@ -361,7 +361,7 @@ class Informer(Generic[T]):
 
 
 async def newest_version(api: client.ApiClient, resource: resources.Resource, deadline: float) -> int:
-    """The collection's newest resourceVersion, by a quorum read.
+    """Return the collection's newest resourceVersion, by a quorum read.
 
     Raises:
       ApiError, ApiUnreachable: the server did not say.

@@ -1,8 +1,8 @@
 """Reads a kubeconfig and checks the one context that is used.
 
-Pure but for reading the file: it answers a small document holding only the current context, its cluster and its user,
-with every file path made absolute. That document is what is loaded, so an entry of the file that we do not use cannot
-stop us, and one that we do use is checked here, where the message can still name it.
+Pure except for reading files: it returns a small document with only the current context, its cluster and its user, and
+absolute file paths. Only that document is loaded, so a wrong entry that we do not use does no harm, and one that we do
+use is checked here, where the message can still name it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _USER_FILES = {"client-certificate": "client-certificate-data", "client-key": "c
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Context:
-    """The part of a kubeconfig that is used, checked."""
+    """The current context of a kubeconfig, validated."""
 
     origin: str  # how messages call the configuration: the file's path, or the flag
     document: Mapping[str, Any]  # a kubeconfig of this context alone
@@ -42,10 +42,10 @@ class Context:
 
 
 def read(path: str, master: str = "") -> Context:
-    """Reads the kubeconfig at `path` ("" for none), with `master` (if any) in place of its server.
+    """Read the kubeconfig at `path` ("" for none), with `master` (if any) in place of its server.
 
     Raises:
-      KubeconfigError: the file cannot be used; names the file and the field.
+      KubeconfigError: the file is unusable; the message names the file and the field.
     """
     if not path:
         return _make("--master", pathlib.Path(), "master", {"server": master}, "", {})
@@ -121,7 +121,7 @@ def _make(
         user["exec"] = _check_plugin(origin, f"{names['user']}.exec", folder, plugin)
     impersonation = _impersonation(user)
     if cluster["server"].startswith("http:"):
-        user = {}  # client-go's rule: what is secret goes over TLS alone, and nobody is asked for it in vain
+        user = {}  # client-go's rule: credentials go over TLS only, so none are obtained here
     return Context(
         origin=origin,
         document={

@@ -1,25 +1,25 @@
-"""Holding the Lease from a thread of its own, and checking what somebody says about it.
+"""Holds the Lease from a separate thread, and verifies claims about its holder.
 
-The frontend's `LeaseElector` runs `election.Election` in a thread with its own event loop and its own connection, so
-that a main loop that is busy with a large list for many seconds cannot lose the Lease. It tells the main loop through
-a callback, and keeps `leading` for reading at any time from any thread. The GIL still lets it in within milliseconds.
+The frontend's `LeaseElector` runs `election.Election` in a thread with its own event loop and connection, so that a
+main loop that is busy with a large list for many seconds cannot lose the Lease. It notifies the main loop by callback,
+and any thread may read `leading`. The GIL delays the thread by milliseconds only.
 
-How bind checks an epoch. An epoch is the resourceVersion of the write that acquired the Lease. That number is written
-nowhere: an object cannot contain the version that storing it will give it, each renewal moves the Lease's version on,
+How bind verifies an epoch. An epoch is the resourceVersion of the write that acquired the Lease. No object contains
+that number: an object cannot contain the version that storing it will assign, each renewal changes the Lease's version,
 and recording it would take a write that kube-scheduler does not make. So a caller claims two things, its epoch and its
 holderIdentity, and bind reads the Lease (one GET, which the scheduler's role allows):
 
-1. An identity is used for one term only: it contains a random UUID, belongs to one `Election`, and that ends for good
-   with its term. So `holderIdentity == claim` says: at the moment of the read, the claimed term was the one in force.
-   A GET without resourceVersion is a quorum read, so a term that had ended before it cannot pass.
-2. The Lease's version must be at least the epoch, as every renewal comes after the acquisition. A lower one means that
-   the claim is about another cluster, or one restored from a backup.
-3. A later term's epoch is greater, as its acquisition is a later write to the same store. So once bind has checked an
-   epoch, it refuses every lower one without asking again, and reads the Lease only for a greater one (and after a
-   restart, when it has checked none).
+1. An identity serves one term only: it contains a random UUID and belongs to one `Election`, which ends with its term.
+   So `holderIdentity == claim` means that the claimed term was in force at the moment of the read. A GET without
+   resourceVersion is a quorum read, so a term that ended before it cannot pass.
+2. The Lease's version must be at least the epoch, since every renewal follows the acquisition. A lower version means
+   that the claim is about another cluster, or one restored from a backup.
+3. A later term has a greater epoch, since its acquisition is a later write to the same store. So once bind has verified
+   an epoch, it refuses every lower one without reading the Lease, and reads it only for a greater one (and after a
+   restart, when it has verified none).
 
-The times in the Lease are the holder's wall clock and prove nothing; how long the Lease is still valid travels with
-each call, measured by the holder on its monotonic clock from before its last renewal was sent.
+The times in the Lease are the holder's wall clock and prove nothing. The remaining validity travels with each call; the
+holder measures it on its monotonic clock from before it sent its last renewal.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ from trireme_kube.componentbase import clocks, supervision
 log = logging.getLogger(__name__)
 
 MAX_TRUST_SECONDS = 60.0
-"""One reading of the Lease is good for the Lease's duration, but a mistaken duration shall not fence for an hour."""
+"""The most that one read of the Lease is trusted for, so that a wrong duration does not fence for an hour."""
 
 
 def new_identity() -> str:
-    """A holderIdentity for one term, in kube-scheduler's form: `<hostname>_<uuid>`."""
+    """Make a holderIdentity for one term, in kube-scheduler's form: `<hostname>_<uuid>`."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Candidate:
-    """What makes us a candidate, and how the API server is reached for that."""
+    """Our candidacy, and the connection that publishes it."""
 
     candidacy: lease_candidate.Candidacy
     connection: client.ClientSettings
 
 
 class LeaseElector:
-    """Contends for the Lease until it lost it or is stopped. One term; make another for another."""
+    """Contends for the Lease until it loses it or is stopped. Good for one term."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class LeaseElector:
         self.leading: Leading | None = None
 
     def start(self) -> None:
-        """Begins, in a new thread."""
+        """Start contending, in a new thread."""
         self._owner = asyncio.get_running_loop()
         self._ended = self._owner.create_future()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -106,17 +106,17 @@ class LeaseElector:
 
     @property
     def seconds_left(self) -> float:
-        """How long nobody else can have acquired the Lease; 0 if we do not lead. Safe to read from any thread."""
+        """How long nobody else can have acquired the Lease; 0 if we do not lead. Thread-safe. Units: seconds."""
         leading = self.leading
         return max(leading.valid_until - self._clock(), 0.0) if leading is not None else 0.0
 
     @property
     def candidate_synced(self) -> bool:
-        """Whether our candidacy is known to the API server or about to be; True where none is needed."""
+        """Whether the informer of our LeaseCandidate has synced; True if none is needed."""
         return self._candidacy is None or (self._candidate is not None and self._candidate.synced)
 
     async def stop(self) -> None:
-        """Stops leading and gives the Lease back; returns when that is done or has failed.
+        """Stop leading and release the Lease; return once that is done or has failed.
 
         It takes at most the renew deadline.
         """
@@ -128,7 +128,7 @@ class LeaseElector:
         await self.ended()
 
     async def ended(self) -> None:
-        """Returns when the election is over."""
+        """Return when the election is over."""
         if self._ended is not None:
             await asyncio.shield(self._ended)
 
@@ -139,7 +139,7 @@ class LeaseElector:
                 runner.run(self._contend())
         except KubeconfigError as error:
             reason = str(error)
-        except BaseException as error:  # a defect must end the leadership, not just this thread
+        except BaseException as error:  # a defect must end leadership, not just this thread
             log.exception("the election ended with an exception")
             reason = f"the election failed: {error!r}"
         finally:
@@ -152,7 +152,7 @@ class LeaseElector:
     async def _contend(self) -> None:
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        if self._stop_requested.is_set():  # asked before there was an event to set
+        if self._stop_requested.is_set():  # `stop` was called before the event existed
             self._stopping.set()
         async with self._candidate_registered(), await client.connect(self._connection) as api:
             turn = self._machine.start(self._clock())
@@ -172,7 +172,7 @@ class LeaseElector:
 
     @contextlib.asynccontextmanager
     async def _candidate_registered(self) -> AsyncIterator[None]:
-        """We are a candidate meanwhile, where that is needed."""
+        """Keep our LeaseCandidate while the block runs, if one is needed."""
         if self._candidacy is None:
             yield
             return
@@ -239,23 +239,23 @@ def _set_done(future: asyncio.Future[None]) -> None:
 
 
 def _timeout(deadline: float) -> dict[str, str | int]:
-    """The request's own time limit, so that the server does not go on with what we have given up."""
+    """The request's timeout parameter, so that the server aborts what we no longer wait for."""
     return {"timeout": f"{max(int(deadline), 1)}s"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EpochClaim:
-    """What a caller says about itself."""
+    """A caller's claim to lead."""
 
     epoch: int
     holder: str
-    # The scheduler that the epoch is of. The Lease need not confirm it: the holder's name says more, as a term has one
-    # of its own, and a leader goes on when somebody deletes its Lease and it makes another one.
+    # The scheduler that the epoch belongs to. Not compared with the Lease: the holder's name already identifies the
+    # term, and a leader continues if somebody deletes its Lease and it creates another one.
     scheduler_id: str = ""
 
 
 class Verdict(enum.Enum):
-    """Whether a claim is true, and if not, why; the values are for people."""
+    """Whether a claim is true, and if not, why; the values are for messages."""
 
     IN_FORCE = "it holds the Lease"
     DEPOSED = "another one holds the Lease"
@@ -264,7 +264,7 @@ class Verdict(enum.Enum):
 
 
 def judge(claim: EpochClaim, lease: LeaseRecord | None) -> Verdict:
-    """Compares a claim with the Lease as just read (None: it does not exist). See above for why this suffices."""
+    """Compare a claim with the Lease as just read (None: none exists); the module docstring says why this suffices."""
     if lease is None or not lease.holder:
         return Verdict.VACANT
     if lease.holder != claim.holder:
@@ -273,10 +273,10 @@ def judge(claim: EpochClaim, lease: LeaseRecord | None) -> Verdict:
 
 
 async def read_lease(api: client.ApiClient, namespace: str, name: str, deadline: float) -> LeaseRecord | None:
-    """Reads the Lease by a quorum read; None if it does not exist.
+    """Read the Lease by a quorum read; None if it does not exist.
 
     Raises:
-      ApiError, ApiUnreachable: it cannot be told.
+      ApiError, ApiUnreachable: the read failed.
     """
     settings = ElectionSettings(identity="", namespace=namespace, name=name)
     try:

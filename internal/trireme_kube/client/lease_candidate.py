@@ -1,8 +1,8 @@
 """Candidacy for a Lease whose holder the API server chooses (gate CoordinatedLeaderElection).
 
-Whoever wants to lead keeps a LeaseCandidate of its own that says which versions it runs. The API server's controller
-compares the candidates, writes the one it prefers into the Lease as holder, and asks candidates whether they are still
-there by setting `pingTime`, which is answered by a new `renewTime`. The object is written anew every five minutes, too.
+Each candidate keeps a LeaseCandidate object with the versions it runs. The API server's controller compares the
+candidates, writes the preferred one into the Lease as holder, and checks that candidates are alive by setting
+`pingTime`, to which they reply with a new `renewTime`. They also renew the object every five minutes.
 
 Source: k8s.io/client-go/tools/leaderelection (leasecandidate.go), cmd/kube-scheduler/app/server.go.
 """
@@ -40,7 +40,7 @@ Json = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Candidacy:
-    """Who wants to lead, and what it runs. Versions as `1.37.0`."""
+    """A candidate's identity and versions, such as `1.37.0`."""
 
     identity: str
     binary_version: str
@@ -48,10 +48,10 @@ class Candidacy:
 
 
 class LeaseCandidate:
-    """Keeps one LeaseCandidate."""
+    """Creates and renews one LeaseCandidate."""
 
     def __init__(self, api: client.ApiClient, candidacy: Candidacy, wall: Callable[[], int]) -> None:
-        """`wall` answers nanoseconds since 1970."""
+        """`wall` returns nanoseconds since 1970."""
         self._api = api
         self._candidacy = candidacy
         self._wall = wall
@@ -65,11 +65,11 @@ class LeaseCandidate:
 
     @property
     def synced(self) -> bool:
-        """Whether it is known if the object is there."""
+        """Whether the informer of the object has synced."""
         return self._informer.synced
 
     def on_events(self, events: Sequence[Event[dict[str, Any]]]) -> None:
-        """The object was listed, changed or deleted."""
+        """Take the informer's events about the object."""
         for kind, candidate in events:
             if kind is EventKind.LIST_END:
                 self._listed.set()
@@ -81,7 +81,7 @@ class LeaseCandidate:
                     self._due.set()
 
     async def run(self) -> None:
-        """Keeps it until it is cancelled."""
+        """Keep the object renewed until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(supervision.supervise("informer of the lease candidate", self._informer.run))
             tasks.create_task(supervision.supervise("renewals of the lease candidate", self._write))
@@ -105,7 +105,7 @@ class LeaseCandidate:
                 pass
 
     async def _ensure(self) -> None:
-        """Create the object, or renew it. Raises: ApiError, ApiUnreachable."""
+        """Create or renew the object. Raises: ApiError, ApiUnreachable."""
         renew_time = timestamps.micro(self._wall())
         current = self._current
         if current is None:
@@ -130,7 +130,7 @@ class LeaseCandidate:
 
 
 def _is_pinged(candidate: Json) -> bool:
-    """Whether somebody asked, since it was renewed, if the candidate is still there."""
+    """Whether the candidate was pinged since its last renewal."""
     spec = candidate.get("spec") or {}
     ping_time, renew_time = (_parse_time(spec.get(name)) for name in ("pingTime", "renewTime"))
     return ping_time is not None and (renew_time is None or ping_time > renew_time)

@@ -1,10 +1,10 @@
-"""A list that was begun ahead of whoever reads it: a watch that begins with all objects, read into memory meanwhile.
+"""Prefetches a list before its informer runs: opens a streaming list and buffers its bytes in memory.
 
-What an API server lists of a large cluster takes it most of a second, and a scheduler that starts has its own modules
-to load in that time; both end sooner side by side. Where the server refuses the stream, pages are begun in its place.
+Listing a large cluster takes an API server most of a second, and a starting scheduler spends as long importing
+modules; doing both at once shortens the start. Where the server refuses the stream, pages are requested instead.
 
-Nothing is decoded before the reader comes, and at most AHEAD_BYTES are read: then the server waits, until there is one.
-From then on the reader reads by itself, after what was read before.
+The prefetch decodes nothing and buffers at most AHEAD_BYTES; beyond that, back-pressure stops the server. Once the
+informer takes over, it reads the buffer first and then the stream itself.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Self
 from trireme_kube.client import client, pages, resources
 from trireme_kube.client.errors import TOO_MANY_REQUESTS, ApiError, ApiUnreachable
 
-# A watch that is silent for longer than this may be dead, and is opened anew. It need not be: a bookmark comes about
-# once a minute, but none where the API server knows of nothing newer in the collection than the watch's own version.
+# A watch that is silent for longer may be dead and is reopened. It may also be healthy: bookmarks come about once a
+# minute, but none while the collection has nothing newer than the watch's own version.
 IDLE_SECONDS = 90.0
-# How long after its own end the server may take to close a watch.
+# How long the server may take to close a watch after its timeout.
 GRACE_SECONDS = 30.0
-# Pods of a cluster with a few thousand nodes; more would be kept twice for little.
+# Holds the pods of a cluster with a few thousand nodes; more would hold them in memory twice for little gain.
 AHEAD_BYTES = 32 << 20
 
 
 def stream_parameters(resource: resources.Resource, version: str, seconds: int) -> client.Params:
-    """The parameters of a watch that begins with all objects, at no older a version. Empty: at the newest."""
+    """The parameters of a streaming list no older than `version`; "" means the newest."""
     return {
         **resource.selectors(),
         "watch": "true",
@@ -41,28 +41,28 @@ def stream_parameters(resource: resources.Resource, version: str, seconds: int) 
 
 
 class ListPrefetch:
-    """One list, begun at once. An asynchronous context manager for its reader, who enters it once or never."""
+    """One list, requested on construction. Its reader enters it as an async context manager, once or never."""
 
     def __init__(self, api: client.ApiClient, resource: resources.Resource, accept: str, seconds: int) -> None:
         """`accept` names encodings, best first; `seconds` is how long the watch may last."""
         self._api = api
         self._resource = resource
-        #: The encodings that were asked for.
+        #: The requested encodings.
         self.accept = accept
         self._seconds = seconds
         self._chunks: collections.deque[bytes] = collections.deque()
         self._stack = contextlib.AsyncExitStack()
         self._opened: asyncio.Future[client.ByteStream] = asyncio.get_running_loop().create_future()
-        self._failed: Exception | None = None  # after what was read
+        self._failed: Exception | None = None  # raised once the buffered chunks are read
         self._reading = asyncio.create_task(self._read(), name=f"list {resource.name}")
-        #: The list in pages, where the stream was refused.
+        #: The list in pages, set if the server refused the stream.
         self.pages: pages.Pages | None = None
 
     async def __aenter__(self) -> Self:
-        """Take over the stream.
+        """Take over the stream, with the chunks buffered so far.
 
         Raises:
-          ApiError, ApiUnreachable: it could not be opened.
+          ApiError, ApiUnreachable: the stream could not be opened.
         """
         await asyncio.shield(self._opened)
         await self._stop_reading()
@@ -75,11 +75,11 @@ class ListPrefetch:
 
     @property
     def content_type(self) -> str:
-        """The encoding it comes in."""
+        """The encoding of the stream."""
         return self._opened.result().content_type
 
     async def chunk(self) -> bytes:
-        """As ByteStream.chunk."""
+        """Return the next chunk, as `ByteStream.chunk` does."""
         if self._chunks:
             return self._chunks.popleft()
         if self._failed is not None:
@@ -87,17 +87,17 @@ class ListPrefetch:
         return await self._opened.result().chunk()
 
     def close(self) -> None:
-        """Breaks it off: a `chunk` under way raises."""
+        """Abort the stream: a pending `chunk` raises."""
         self._opened.result().close()
 
     async def end(self) -> None:
-        """Nobody reads it any more."""
+        """Release the stream and the pages of a prefetch that nobody will read."""
         await self._stop_reading()
         await self._stack.aclose()
         if self.pages is not None:
             await self.pages.close()
         if self._opened.done() and not self._opened.cancelled():
-            self._opened.exception()  # nobody may have asked
+            self._opened.exception()  # marks it as retrieved; the reader may never have come
 
     async def _stop_reading(self) -> None:
         self._reading.cancel()

@@ -1,25 +1,24 @@
-"""The list-and-watch protocol as a pure state machine: what to do next, and what each answer means.
+"""The list-and-watch protocol as a pure state machine: the next step, and the effect of each response.
 
-The shell (`informer.Informer`) asks `next_step`, does it, and reports what came of it. No clock, no network and no
-randomness in here but what is passed in, so every turn of the protocol is a line in a test.
+The shell (`informer.Informer`) takes a step from `next_step`, executes it and reports the result. Clock, network and
+randomness are arguments, so every transition of the protocol is one line in a test.
 
-The protocol is that of client-go 1.37. The objects that there are come as the first events of a watch (`StreamList`),
-which goes on as any other watch after the bookmark that ends them. The server holds back until it is as new as the
-version that was seen before; where none was, as the newest there is. So a list never goes back behind what was seen.
-Where the server refuses that, or the stream ends too early, this one time everything is listed in pages at the newest
-version (no resourceVersion: a quorum read) and watched from there. A watch that ends is opened again at once from the
-last version seen, bookmarks included: an API server closes watches on a timer and where a client falls behind. Only
-when it answers 410 (the version is compacted) is everything listed again. Whatever fails is tried again with growing,
-jittered pauses.
+The protocol is client-go 1.37's. A streaming list (`StreamList`) is a watch whose first events are the existing
+objects; after the bookmark that ends them it continues as any watch. The server responds only once it is at least as
+new as the last version seen, or at the newest version if there is none, so a list never goes back in time. If the
+server refuses a streaming list, or the stream ends early, this one list is read in pages at the newest version (no
+resourceVersion: a quorum read) and watched from there. A watch that ends is reopened at once from the last version
+seen, bookmarks included: API servers close watches on a timer and when a client falls behind. Only after a 410 (the
+version is compacted) is everything listed again. Failures are retried with growing, jittered pauses.
 Source: client-go v0.37.0, tools/cache/reflector.go.
 
 Catching up. A new leader must have seen everything up to some version before it acts, but the watch of a quiet
-collection says nothing for a minute at a time. A collection of a page at most, or of STREAMED_AGAIN objects where they
-are streamed, is listed again. For a larger one, watches are opened for three seconds while a version is wanted: an API
-server sends a bookmark two seconds before a watch times out. Should that not help, it is listed all the same.
+collection may be silent for a minute. A collection of at most one page, or of STREAMED_AGAIN objects if they are
+streamed, is listed again. A larger one gets three-second watches until it reaches the version: an API server sends a
+bookmark two seconds before a watch times out. If that does not help either, it is listed again.
 
-Invariants: between LIST_START and LIST_END nothing is delivered but what is LISTED, and what was and is DELETED before
-the list ends; `listed` never becomes false again.
+Invariants: between LIST_START and LIST_END come only LISTED events, and DELETED ones for objects deleted during the
+list; `listed` never becomes false again.
 """
 
 from __future__ import annotations
@@ -37,30 +36,30 @@ STREAMS_GATE = "WatchListClient"
 
 FIRST_PAUSE_SECONDS = 0.8
 LONGEST_PAUSE_SECONDS = 30.0
-# A collection that is not served is looked for again so often, and up to half as much later.
+# How often to check again for a collection that is not served, plus up to half of that at random.
 ABSENT_PAUSE_SECONDS = 30.0
-# How long a watch may last at most; at random in between, so that not all start over at once.
+# The limits of a watch's random timeout; random, so that watches do not all restart at once.
 WATCH_SECONDS = (300, 600)
 CATCH_UP_WATCH_SECONDS = 3
 CATCH_UP_WATCHES = 2
-# To catch up on so many objects by another stream takes less time than to wait for a bookmark.
+# Streaming this many objects again takes less time than waiting for a bookmark.
 STREAMED_AGAIN = 10_000
-# Pages expire if the server compacts while we list. After so many times the list is asked for in one piece.
+# Pages expire if the server compacts during the list. After this many expirations the list is requested in one page.
 PAGED_LIST_TRIES = 2
-# A watch that ends sooner than this, with nothing in it, is a failure and not a server's timer.
+# A watch that ends sooner, without events, counts as a failure and not as the server's timer.
 SHORTEST_WATCH_SECONDS = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListPage:
-    """Get the next page of the list under way, or begin one, with so many objects at first. `limit` 0: in one page."""
+    """Get the next page of the list, or its first with at most `limit` objects (0: all in one page)."""
 
     limit: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StreamList:
-    """Watch for so long, beginning with all objects, at a version no older than this. Empty: at the newest."""
+    """Open a streaming list no older than `version` ("": the newest) that watches for `seconds`."""
 
     version: str
     seconds: int
@@ -68,7 +67,7 @@ class StreamList:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenWatch:
-    """Watch from the version on, for so long."""
+    """Open a watch from the version on."""
 
     version: str
     seconds: int
@@ -76,7 +75,7 @@ class OpenWatch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait so long."""
+    """Wait."""
 
     seconds: float
 
@@ -92,7 +91,7 @@ class Delivery(NamedTuple):
 
 
 class State(enum.Enum):
-    """Where the protocol stands."""
+    """The state of the protocol."""
 
     LISTING = "listing"
     WATCHING = "watching"
@@ -101,7 +100,7 @@ class State(enum.Enum):
 
 @dataclasses.dataclass(slots=True)
 class Counters:
-    """What happened so far."""
+    """Counts of responses."""
 
     lists: int = 0
     pages: int = 0
@@ -125,12 +124,12 @@ class ListWatch:
         self._random = random
         self._fresh = True  # the next page, or the next event of a stream, is the first of a list
         self._paging = False  # the list under way comes in pages, because a stream was refused
-        self._streaming = False  # the stream that is open has not come to the end of the list
-        self._streamed = 0  # objects of it
-        self._newest = False  # the server cannot begin at the version that was wanted
+        self._streaming = False  # the open stream has not reached the end of the list
+        self._streamed = 0  # its objects so far
+        self._newest = False  # the server cannot list at the requested version
         self._page_expirations = 0
         self._pages_of_list = 0
-        self._small = False  # the last list was of one page
+        self._small = False  # the last list had one page
         self._pause = 0.0
         self._growing = FIRST_PAUSE_SECONDS
         self._version_text = ""
@@ -144,7 +143,7 @@ class ListWatch:
         self.counters = Counters()
 
     def next_step(self) -> Step:
-        """What to do now. A Pause is given once: whoever breaks it off goes on with the step after it."""
+        """Return the next step. A Pause is returned once: a shell that cuts it short takes the next step."""
         if self._pause > 0:
             seconds, self._pause = self._pause, 0.0
             return Pause(seconds)
@@ -161,31 +160,31 @@ class ListWatch:
 
     @property
     def behind(self) -> bool:
-        """Whether somebody wants events that have not come."""
+        """Whether a requested version has not been reached."""
         return self._requested_version > self.version
 
     @property
     def streaming(self) -> bool:
-        """Whether the stream that is open has not come to the end of the list."""
+        """Whether the open stream has not reached the end of the list."""
         return self._streaming
 
     def reached(self, version: int) -> bool:
-        """Whether every event up to `version` was delivered. What is absent has no events."""
+        """Whether every event up to `version` was delivered. An absent collection has no events."""
         return self.listed and (self.state is State.ABSENT or self.version >= version)
 
     def request_version(self, version: int) -> None:
-        """Somebody needs all events up to `version`: the next steps hurry; break off the one under way."""
+        """Request all events up to `version` soon. The shell must abort the current step."""
         self._requested_version = max(self._requested_version, version)
         self._short_watches = 0
         if self._small and self.state is State.WATCHING:
             self._start_list()
 
     def relist(self) -> None:
-        """Read the whole collection again: break off the watch under way."""
+        """List the collection again. The shell must abort the current watch."""
         self._start_list()
 
     def page(self, items: Sequence[Raw], metadata: Mapping[str, object]) -> list[Delivery]:
-        """A page came."""
+        """Take a page; return what to deliver."""
         self.counters.pages += 1
         self._pages_of_list = 1 if self._fresh else self._pages_of_list + 1
         deliveries = [Delivery(EventKind.LIST_START, {})] if self._fresh else []
@@ -209,14 +208,14 @@ class ListWatch:
         return Delivery(EventKind.LIST_END, {})
 
     def opened(self) -> None:
-        """The server accepted the watch, or the stream."""
+        """Record that the server accepted the watch or stream."""
         self.counters.watches += 1
         self._events_in_watch = self._streamed = 0
         self._streaming = self.state is not State.WATCHING
         self._fresh = True
 
     def events(self, raws: Sequence[RawEvent]) -> tuple[list[Delivery], ApiError | None]:
-        """Lines of the watch came. Answers what to deliver, and the error (for `failed`) if the server sent one."""
+        """Take events of the watch; return what to deliver, and the error (for `failed`) if the server sent one."""
         deliveries: list[Delivery] = []
         listed = 0
         if self._streaming:
@@ -236,13 +235,13 @@ class ListWatch:
             elif raw["type"] == "ERROR":
                 return deliveries, errors.from_status(item)
         if self._events_in_watch:
-            # It works: should it break, the pause is a first one, however often watches have broken before.
+            # The watch works: if it breaks, back-off restarts, however often watches have broken before.
             self._succeeded()
         self.counters.events += len(deliveries) - of_list
         return deliveries, None
 
     def _initial_events(self, raws: Sequence[RawEvent], deliveries: list[Delivery]) -> tuple[int, ApiError | None]:
-        """Takes the events up to the end of the list, all where it is not among them; answers how many."""
+        """Take the events up to the end of the list, or all if that is not among them; return how many."""
         if self._fresh and raws:
             deliveries.append(Delivery(EventKind.LIST_START, {}))
             self._fresh = False
@@ -264,7 +263,7 @@ class ListWatch:
         return len(raws), None
 
     def closed(self, seconds: float) -> None:
-        """The watch ended, as watches do, after so long."""
+        """Record the regular end of a watch that lasted `seconds`."""
         if self._streaming:
             self._list_in_pages()
             return
@@ -302,7 +301,7 @@ class ListWatch:
         self._streaming, self._fresh = False, True
         no_version = isinstance(error, ApiError) and (error.expired or error.unknown_version)
         if no_version and not self._newest:
-            # The server cannot begin there: the newest that it has is no older.
+            # The server cannot list at that version; its newest is no older.
             self.counters.expirations += 1
             self._version_text, self._newest = "", True
         elif isinstance(error, ApiError) and error.status == errors.TOO_MANY_REQUESTS:
@@ -313,7 +312,7 @@ class ListWatch:
             self._list_in_pages()
 
     def _list_in_pages(self) -> None:
-        """At once: a server that cannot stream a list, or not now, may well be able to list."""
+        """List in pages without a pause: a server that cannot stream a list can usually still page it."""
         self._streaming, self._paging, self._fresh = False, True, True
 
     def _advance(self, item: Raw) -> None:
@@ -352,11 +351,11 @@ class ListWatch:
 
 
 def watch_seconds(random: Callable[[], float]) -> int:
-    """How long a watch may last."""
+    """Pick a watch's timeout at random. Units: seconds."""
     shortest, longest = WATCH_SECONDS
     return shortest + int(random() * (longest - shortest))
 
 
 def _calls_for_a_list(error: Exception) -> bool:
-    """Whether a watch that was refused so had better start from a list: its version is no good, for one."""
+    """Whether a watch refused with this error should restart from a list, for example for an invalid version."""
     return isinstance(error, ApiError) and 400 <= error.status < 500 and error.status not in (401, 403, 429)

@@ -1,12 +1,9 @@
-"""A list in pages, asked for ahead of whoever reads it: the server makes the next page while one is worked in.
+"""Reads a list in pages with read-ahead: the server prepares the next page while the reader processes one.
 
-It may begin before its reader is there. What an API server lists of a large cluster takes it most of a second, and a
-scheduler that starts has its own modules to load meanwhile; both end sooner side by side.
-
-A page costs the server some milliseconds besides its objects, and the reader a turn that grows with its bytes. So the
-first is short, to have something soon, and the others are as long as what the first weighed allows. Invariants: one
-request at a time, in order; no more than AHEAD_BYTES of what was sent wait to be read, a page apart; nothing is sent
-twice, and nothing after a page that failed.
+A page costs the server some milliseconds besides its objects, and the reader a pause of the event loop that grows with
+its bytes. So the first page is short, and its size decides how many objects the others get. Invariants: one request at
+a time, in order; at most AHEAD_BYTES, plus one page, wait for the reader; no page is requested twice, and none after a
+page that failed.
 """
 
 from __future__ import annotations
@@ -20,35 +17,35 @@ from trireme_kube.client.errors import ApiError
 from trireme_kube.client.watch import Raw
 
 DEADLINE_SECONDS = 60.0
-# Reading this much in one go takes some 5 ms in protobuf, and 20 in JSON.
+# Decoding this much takes some 5 ms from protobuf, and 20 from JSON.
 PAGE_BYTES = 2 << 20
 MAX_PAGE_OBJECTS = 2000
-# Pods of a cluster with a few thousand nodes; more would be kept twice for little.
+# Holds the pods of a cluster with a few thousand nodes; more would hold them in memory twice for little gain.
 AHEAD_BYTES = 32 << 20
 
 Page = tuple[Sequence[Raw], Mapping[str, Any]]
 
 
 class Pages:
-    """One list, begun at once."""
+    """One list, requested on construction."""
 
     def __init__(self, api: client.ApiClient, resource: resources.Resource, accept: str, limit: int) -> None:
-        """`accept` names encodings, best first; `limit` is how many objects the first page may have, 0: all in one."""
+        """`accept` lists encodings, best first; `limit` is the most objects in the first page (0: all in one)."""
         self._api = api
         self._resource = resource
         self._accept = accept
         self._limit = limit
         self._bytes = 0
-        # Bounded by their bytes; an error is the last.
+        # Bounded by their bytes; an error is the last entry.
         self._responses: asyncio.Queue[tuple[Page, int] | Exception] = asyncio.Queue()
         self._space_available = asyncio.Event()
         self._task = asyncio.create_task(self._read_ahead(), name=f"list {resource.name}")
 
     async def next(self) -> Page:
-        """The next page: its objects, and the list's metadata. To be asked once for each, until one fails.
+        """Return the next page: its objects, and the list's metadata. Do not call it after the last page or an error.
 
         Raises:
-          ApiError, ApiUnreachable: there will be no more of them.
+          ApiError, ApiUnreachable: there are no more pages.
         """
         response = await self._responses.get()
         if isinstance(response, Exception):
@@ -59,7 +56,7 @@ class Pages:
         return page
 
     async def close(self) -> None:
-        """Ask for nothing more."""
+        """Stop reading ahead."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -93,10 +90,10 @@ class Pages:
 
 
 def list_of(response: client.ApiResponse) -> Page:
-    """Items and metadata of a list's answer.
+    """Return items and metadata of a list response.
 
     Raises:
-      ApiError: it is no list.
+      ApiError: the response is not a list.
     """
     if content_types.is_protobuf(response.headers.get("Content-Type")):
         return protobuf.page_of(response.body)

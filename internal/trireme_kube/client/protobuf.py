@@ -1,12 +1,10 @@
-"""Lists, watches and objects in Kubernetes' protobuf encoding; the JSON ways stand in `decode`, `watch` and `informer`.
+"""Lists, watches and objects in Kubernetes' protobuf encoding; for JSON see `decode`, `watch` and `informer`.
 
-A page of a list is one wrapped object whose items are cut out as bytes; a watch is frames of four bytes of length and
-an event, whose object is wrapped by itself. An object's bytes are those of its message, a subset with
-the same field numbers: parsing them is the library's work, in C, and what no message of ours has a field for is
-dropped, not kept.
+A page of a list is one wrapped object, whose items are extracted as bytes; a watch is a sequence of frames, each a
+four-byte length and an event with a wrapped object. Our messages are subsets of Kubernetes' with the same field
+numbers, so the protobuf library parses an object's bytes, in C; fields that our messages lack are dropped.
 
-Raw objects stay bytes up to the function that makes something of them. Whatever the bytes, nothing is raised but what
-the functions name.
+Raw objects stay bytes until a decode function takes them. Malformed bytes raise only the documented exceptions.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _LENGTH_BYTES = 4
 
 
 def read(raw: bytes, message_class: type[M]) -> M:
-    """The message that an object's bytes are; its amounts are not looked at.
+    """Parse an object's bytes, without checking quantities.
 
     Raises: FieldError.
     """
@@ -37,13 +35,13 @@ def read(raw: bytes, message_class: type[M]) -> M:
         message = message_class.FromString(raw)
     except DecodeError as error:
         raise FieldError("", f"not a {message_class.__name__} in protobuf: {error}") from error
-    # Else what we have no field for, most of it who wrote which field, would go on to every replica.
+    # Otherwise unknown fields, mostly managedFields, would be sent to every replica.
     message.DiscardUnknownFields()
     return message
 
 
 def decode(raw: bytes, message_class: type[M]) -> M:
-    """As `trireme_kube.apimachinery.decode.decode`, from an object's bytes.
+    """Decode an object's bytes, as `trireme_kube.apimachinery.decode.decode` does with JSON.
 
     Raises: FieldError.
     """
@@ -53,10 +51,10 @@ def decode(raw: bytes, message_class: type[M]) -> M:
 
 
 def page_of(body: bytes) -> tuple[list[bytes], dict[str, str]]:
-    """Items and metadata of a list's answer.
+    """Return items and metadata of a list response.
 
     Raises:
-      ApiError: it is no list.
+      ApiError: the response is not a list.
     """
     try:
         wrapped = envelope.unwrap(body)
@@ -68,7 +66,7 @@ def page_of(body: bytes) -> tuple[list[bytes], dict[str, str]]:
 
 
 class FrameDecoder:
-    """Assembles frames from chunks and decodes them: `watch.LineDecoder` for protobuf."""
+    """Assembles frames from chunks and decodes them: the protobuf counterpart of `watch.LineDecoder`."""
 
     __slots__ = ("_rest",)
 
@@ -76,10 +74,10 @@ class FrameDecoder:
         self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> list[RawEvent]:
-        """Takes the next bytes and answers the events that are complete with them.
+        """Take the next bytes and return the events that they complete.
 
         Raises:
-          BrokenStream: a frame is no event, or endless.
+          BrokenStream: a frame is not an event, or too large.
         """
         data: bytes | bytearray = chunk
         if self._rest:

@@ -1,8 +1,8 @@
 """The client-side rate limit: a token bucket, as every Kubernetes client has one.
 
-The bucket holds up to `burst` tokens and gains `qps` a second. A request takes one; if none is left it takes one of
-the future and is told how long to wait for it, so requests are served in the order in which they came and nobody
-polls. The arithmetic is pure (the time comes in as an argument); the waiting is the caller's.
+The bucket holds up to `burst` tokens and gains `qps` a second. A request takes one; if none is left it takes a future
+one and learns how long to wait for it, so requests are served in order of arrival without polling. The arithmetic is
+pure (the time is an argument); the caller does the waiting.
 Source: golang.org/x/time/rate, as client-go's flowcontrol uses it.
 """
 
@@ -15,14 +15,14 @@ class TokenBucket:
     __slots__ = ("_burst", "_qps", "_stamp", "_tokens")
 
     def __init__(self, qps: float, burst: int) -> None:
-        """A negative or zero `qps` switches the limit off; a burst under one counts as one."""
+        """A negative or zero `qps` disables the limit; a burst under one counts as one."""
         self._qps = qps
         self._burst = float(max(burst, 1))
         self._tokens = self._burst
         self._stamp = 0.0
 
     def take(self, now: float) -> float:
-        """Takes a token and answers how many seconds from `now` it is valid (0: at once)."""
+        """Take a token and return in how many seconds from `now` it is valid (0: at once)."""
         if self._qps <= 0:
             return 0.0
         if now > self._stamp:
@@ -39,6 +39,6 @@ class TokenBucket:
         return max(1.0 - tokens, 0.0) / self._qps
 
     def give_back(self) -> None:
-        """Returns a token that was taken and not used: who waited for it gave up."""
+        """Return an unused token, for example after the request was cancelled."""
         if self._qps > 0:
             self._tokens = min(self._burst, self._tokens + 1.0)

@@ -1,7 +1,7 @@
-"""Which collections of the API the scheduler watches, and how.
+"""The collections of the API that the scheduler watches.
 
-One frozen record a collection: where it is, which objects of it matter, whether the scheduler can do without it. The
-list is kube-scheduler's; what it reads only for some configurations says so in `needs`.
+One frozen record per collection: its path, which of its objects matter, and whether the scheduler can do without it.
+The list is kube-scheduler's.
 Source: the informers of kube-scheduler v1.37.0.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-# Pods that ran to their end hold nothing of a node; the API server leaves them out.
+# Terminated pods use no resources of a node; this makes the API server leave them out.
 ACTIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -17,8 +17,8 @@ ACTIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 class Resource:
     """One collection of objects.
 
-    `optional`: an API server that does not serve it counts as having none of it; it is looked for again now and then.
-    `page`: how many objects are listed at first, until it is known how large they are.
+    `optional`: if the API server does not serve it, it counts as empty, and informers check for it now and then.
+    `page`: how many objects the first page has, until their size is known.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Resource:
         return self.path.rpartition("/")[2]
 
     def selectors(self) -> dict[str, str | int]:
-        """The parameters of a request that say which objects of it matter."""
+        """The request parameters that select the objects that matter."""
         named = (("fieldSelector", self.field_selector), ("labelSelector", self.label_selector))
         return {name: selector for name, selector in named if selector}
 

@@ -1,7 +1,7 @@
-"""The connections that were made with one client certificate, and their end when the certificate is renewed.
+"""The connections made with one client certificate, and their retirement when it is renewed.
 
-client-go closes all connections when it finds a new certificate, and with them the requests under way. Here these may
-finish, since a write that is broken off has to be read back; watches are broken off, and continue on new connections.
+client-go closes all connections, with the requests in flight, when it finds a new certificate. Here requests may
+finish, since an aborted write has to be read back; watches are aborted, and continue on new connections.
 Source: client-go transport/cert_rotation.go.
 """
 
@@ -12,7 +12,7 @@ import aiohttp
 
 
 class Session:
-    """A session of aiohttp. Once retired, it closes when the requests under way have ended."""
+    """An aiohttp session. Once retired, it closes after its last request."""
 
     def __init__(self, http: aiohttp.ClientSession) -> None:
         self._http = http
@@ -22,12 +22,12 @@ class Session:
 
     @property
     def closed(self) -> bool:
-        """Whether it has no connections any more."""
+        """Whether all connections are closed."""
         return self._http.closed
 
     @asynccontextmanager
     async def in_use(self) -> AsyncIterator[aiohttp.ClientSession]:
-        """For one request, to the end of its answer."""
+        """Hold the session open for one request, to the end of its response."""
         self._under_way += 1
         try:
             yield self._http
@@ -38,7 +38,7 @@ class Session:
 
     @asynccontextmanager
     async def streaming(self, response: aiohttp.ClientResponse) -> AsyncIterator[None]:
-        """While an answer without an end is read; it is broken off when the block ends, or this session retires."""
+        """Read an endless response within the block; it is aborted when the block ends or the session retires."""
         self._streams.add(response)
         try:
             yield
@@ -47,7 +47,7 @@ class Session:
             break_off(response)
 
     async def retire(self) -> None:
-        """There is another session from now on."""
+        """Abort watches, and close once the requests in flight have ended."""
         self._retired = True
         for response in list(self._streams):
             break_off(response)
@@ -55,14 +55,14 @@ class Session:
             await self._http.close()
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail."""
+        """Close all connections; requests in flight fail."""
         await self._http.close()
 
 
 def break_off(response: aiohttp.ClientResponse) -> None:
-    """Drop the connection of an answer, unless it was read to its end."""
+    """Drop the connection of a response, unless it was read to its end."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
-        # A mere close would wait up to 30 s for the server's part of the TLS farewell, with the socket open.
+        # A plain close would wait up to 30 s for the server's TLS close_notify, with the socket open.
         connection.transport.abort()
     response.close()

@@ -1,9 +1,9 @@
-"""Strategic merge patches of a pod's status: exactly what changes, as kube-scheduler sends it.
+"""Strategic merge patches of a pod's status: exactly the changed fields, as kube-scheduler sends them.
 
-Pure. A patch lists conditions by their type. Of a condition that the pod has, only the fields that differ are sent, and
-`$setElementOrder/conditions` keeps the order; `lastTransitionTime` stays as it was while the status stays the same. Who
-does not know the pod's conditions passes none: the complete condition then, which merges to the same object but for
-that time.
+Pure. A patch lists conditions by type. For an existing condition it contains only the fields that differ, and
+`$setElementOrder/conditions` keeps the order; `lastTransitionTime` changes only with the status. A caller that does not
+know the pod's conditions passes none: the patch then has the complete condition, which merges to the same object except
+for that time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def pod_status_patch(
     old_nomination: str = "",
     nomination: str | None = None,
 ) -> dict[str, Any] | None:
-    """The patch, or None if nothing changes.
+    """Return the patch, or None if nothing changes.
 
     `conditions` are the pod's, as JSON; `time` is now (RFC 3339, seconds); `nomination` "" clears, None leaves.
     """

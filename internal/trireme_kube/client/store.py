@@ -1,8 +1,7 @@
-"""A plain cache of a small collection: key to decoded object, kept by an informer's events.
+"""A cache of a small collection: key to decoded object, updated by an informer's events.
 
-For kinds with few objects, where a lookup by name is all that is wanted. Nodes and pods are not such: the cluster cache
-consumes their events itself. The store also shows what every consumer has to do about lists: objects that a list did
-not bring are gone.
+For kinds with few objects that are looked up by name; the cluster cache consumes the events of nodes and pods itself.
+As every consumer must, the store drops the objects that a list did not contain.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Store(Generic[T]):
     def __init__(
         self, key_of: Callable[[T], str], on_changes: Callable[[Sequence[Change[T]]], None] | None = None
     ) -> None:
-        """`on_changes` is called after the store has taken a batch of events, with what they changed."""
+        """`on_changes` is called after the store has applied a batch of events, with the changes."""
         self._key_of = key_of
         self._on_changes = on_changes
         self._objects: dict[str, T] = {}
@@ -46,11 +45,11 @@ class Store(Generic[T]):
         return self._objects.get(key)
 
     def by_key(self) -> Mapping[str, T]:
-        """All objects, live; do not keep it across an await."""
+        """All objects, as a live view; do not hold it across an await."""
         return self._objects
 
     def on_events(self, events: Sequence[Event[T]]) -> None:
-        """Takes an informer's events."""
+        """Apply an informer's events."""
         changes: list[Change[T]] = []
         for kind, obj in events:
             if kind is EventKind.LIST_START:

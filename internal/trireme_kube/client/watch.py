@@ -1,8 +1,8 @@
-"""Turns the bytes of a watch into events, and names the events that consumers get.
+"""Decodes the bytes of a JSON watch into events, and defines the events that consumers get.
 
-A watch in JSON answers one object a line, and the network cuts lines anywhere. `LineDecoder` puts them together again;
-it is pure, keeps at most one unfinished line, and refuses one that no API object can be. `protobuf.FrameDecoder` is its
-like for the other encoding.
+A JSON watch sends one object per line, and network chunks end anywhere in a line. `LineDecoder` reassembles lines; it
+is pure, buffers at most one incomplete line, and rejects a line longer than any API object. `protobuf.FrameDecoder` is
+its protobuf counterpart.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from trireme_kube.v1 import encoding_pb2
 
 T_co = TypeVar("T_co", covariant=True)
 
-# etcd refuses objects over 1.5 MiB; as JSON in an event such a one may take a few times that.
+# etcd refuses objects over 1.5 MiB; as JSON in an event, one may take a few times that.
 MAX_EVENT_BYTES = 32 << 20
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""The annotation of the bookmark that ends the objects with which a watch began."""
+"""The annotation of the bookmark that ends the initial objects of a streaming list."""
 
 Raw = Mapping[str, Any] | bytes
 """An object as the API server sent it: parsed JSON, or its own bytes in protobuf."""
@@ -31,10 +31,10 @@ RawEvent = dict[str, Any]
 
 
 class EventKind(enum.IntEnum):
-    """What happened. The three kinds of a list come in order: one LIST_START, any number of LISTED, one LIST_END.
+    """The kind of an event. Those of a list come in order: one LIST_START, any number of LISTED, one LIST_END.
 
-    At LIST_END all objects that were not LISTED since the last LIST_START do not exist any more; the consumer, which
-    has the keys, drops them. A LIST_START may come again before LIST_END: the list had to be started over.
+    At LIST_END, objects that were not LISTED since the last LIST_START no longer exist; the consumer, which
+    has the keys, drops them. LIST_START may come again before LIST_END: the list was restarted.
     """
 
     LIST_START = 0
@@ -60,7 +60,7 @@ KINDS = {"ADDED": EventKind.ADDED, "MODIFIED": EventKind.MODIFIED, "DELETED": Ev
 
 
 class BrokenStream(Exception):
-    """What comes is not a watch; the connection is of no more use."""
+    """The stream is not a valid watch; the connection is unusable."""
 
 
 class LineDecoder:
@@ -73,10 +73,10 @@ class LineDecoder:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[RawEvent]:
-        """Takes the next bytes and answers the events that are complete with them.
+        """Take the next bytes and return the events that they complete.
 
         Raises:
-          BrokenStream: a line is no JSON object, or endless.
+          BrokenStream: a line is not a JSON object, or too long.
         """
         lines = chunk.split(b"\n")
         rest = lines.pop()
@@ -87,7 +87,7 @@ class LineDecoder:
             self._size = 0
         events = [_decode(line) for line in lines if line and not line.isspace()]
         if rest:
-            # Kept in parts: joining at each chunk would be quadratic in the size of a line.
+            # Joined only once complete: joining at each chunk would be quadratic in the size of a line.
             self._parts.append(rest)
             self._size += len(rest)
             if self._size > MAX_EVENT_BYTES:
@@ -96,9 +96,9 @@ class LineDecoder:
 
 
 def version_of(raw: Raw) -> int:
-    """The object's resourceVersion; 0 if it has none, or one that is no number.
+    """The object's resourceVersion; 0 if it is missing or not a number.
 
-    Kubernetes' own API server counts them up, and since 1.35 clients may compare them.
+    Kubernetes' API server increments them, and since 1.35 clients may compare them.
     """
     try:
         if isinstance(raw, bytes):
@@ -109,7 +109,7 @@ def version_of(raw: Raw) -> int:
 
 
 def ends_initial_events(bookmark: Raw) -> bool:
-    """Whether all objects that the watch was to begin with were sent before this bookmark."""
+    """Whether this bookmark ends the initial objects of a streaming list."""
     annotations: Any
     if isinstance(bookmark, bytes):
         try:
@@ -122,7 +122,7 @@ def ends_initial_events(bookmark: Raw) -> bool:
 
 
 def metadata_of(raw: Raw) -> Mapping[str, Any]:
-    """Who an object is, for a report: of one that cannot be decoded as what it should be."""
+    """Read name, namespace, UID and version of an object that cannot be decoded, for a log line."""
     if isinstance(raw, bytes):
         try:
             metadata = encoding_pb2.AnyObject.FromString(raw).metadata

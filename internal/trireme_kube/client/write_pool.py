@@ -1,13 +1,13 @@
-"""Writes over kept connections: one POST, PUT, PATCH or DELETE at a time on each, HTTP/1.1.
+"""Sends writes over a pool of persistent HTTP/1.1 connections, one POST, PUT, PATCH or DELETE at a time on each.
 
-Every pod costs two of them, its binding and its event, and nothing else of a pod's path costs as much as the general
-HTTP client's 110 µs a request: its sessions, redirects, cookies, timers and response streams are machinery that a
-small write to a known server does not use. Here a write takes 50 µs, most of it TLS. The parser is httptools', the
-connection asyncio's, TLS settings and credentials the package's as everywhere. Reads and watches, and everything where
-a proxy stands between, go over the package's session.
+Every pod needs two writes, its binding and its event, and nothing else in a pod's path costs as much as a general HTTP
+client's 110 µs a request, spent on sessions, redirects, cookies, timers and response streams that a small write to a
+known server does not need. Here a write takes 50 µs, most of it TLS. The parser is httptools', the connection
+asyncio's, TLS settings and credentials are the client's. Reads and watches, and all requests through a proxy, use the
+aiohttp session.
 
-Invariants: a connection has at most one request under way; one whose request was given up, or whose answer was not
-read to its end, is closed and never used again; nothing is sent twice. Errors say whether the server can have got the
+Invariants: a connection has at most one request in flight; it is closed and not reused if its request was cancelled or
+its response was not read to the end; no request is sent twice. Errors tell whether the server may have received the
 request (see `errors.ApiUnreachable`).
 """
 
@@ -25,17 +25,17 @@ import multidict
 
 from trireme_kube.client.errors import ApiUnreachable, is_refused
 
-# An answer to a write is an object at most, and etcd refuses those over 1.5 MiB.
+# The response to a write is at most one object, and etcd refuses objects over 1.5 MiB.
 MAX_ANSWER_BYTES = 32 << 20
-# Connections that are opened at a time. One takes both sides as long as two writes, mostly for TLS: where a hundred
-# writes come at once, the first would wait for as many connections, and most of those be of no use ten writes later.
+# Connections opened at a time. Opening one costs both sides as much as two writes, mostly for TLS: in a burst of a
+# hundred writes the first would wait for a hundred connections, most of them useless ten writes later.
 MAX_OPENING = 4
-# Sets of headers that are kept encoded: one for each content type, until the credentials change.
+# Cached encoded headers: one set for each content type, until the credentials change.
 MAX_HEADS = 8
 
 
 class Answer(NamedTuple):
-    """What the server said."""
+    """The server's response."""
 
     status: int
     reason: str
@@ -63,20 +63,20 @@ class WritePool:
         self._open = self._opening = 0
         self._idle: list[_Connection] = []
         self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()
-        # By the identity of the headers, which are kept so that no others get it.
+        # By the id() of the headers; the value holds a reference to them so that the id is not reused.
         self._heads: dict[int, tuple[Mapping[str, str], bytes]] = {}
 
     def close(self) -> None:
-        """Closes the connections that nobody uses; the others when their request has ended."""
+        """Close idle connections now, and the others after their request."""
         self._limit = 0
         while self._idle:
             self._idle.pop().transport.abort()
 
     async def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Answer:
-        """Sends one request and waits for the whole answer, for so long at most. `path` with its query, encoded.
+        """Send one request and wait up to `seconds` for the whole response. `path` includes the query, encoded.
 
         Raises:
-          ApiUnreachable: no complete answer came in time.
+          ApiUnreachable: no complete response came in time.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
@@ -95,7 +95,7 @@ class WritePool:
         return f"{method} {self._prefix}{path} HTTP/1.1\r\n".encode("ascii")
 
     def _head(self, headers: Mapping[str, str]) -> bytes:
-        """The header lines up to the length of the body; encoded once for each set of headers."""
+        """Return the header lines up to the value of Content-Length; encoded once per set of headers."""
         cached = self._heads.get(id(headers))
         if cached is not None:
             return cached[1]
@@ -121,7 +121,7 @@ class WritePool:
             await self._turn(end)
 
     async def _turn(self, end: float) -> None:
-        """Return when a connection may be free."""
+        """Wait until a connection may be free."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -129,7 +129,7 @@ class WritePool:
                 await turn
         except BaseException as error:
             if not turn.cancelled():
-                self._wake()  # our turn came as we left: it is somebody else's
+                self._wake()  # our turn came as we were cancelled: pass it on
             if isinstance(error, TimeoutError):
                 raise ApiUnreachable(f"{self._host}: no connection was free in time", sent=False) from error
             raise
@@ -185,7 +185,7 @@ class WritePool:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, and the answer that is awaited on it."""
+    """One connection and its pending response."""
 
     transport: asyncio.Transport
 
@@ -196,7 +196,7 @@ class _Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, request: bytes, end: float) -> None:
-        """Sends a request; `answer` is done by `end`."""
+        """Send a request; `answer` is done by `end`."""
         self.answer: asyncio.Future[Answer] = self._loop.create_future()
         self.reusable = False
         self._reason = ""
@@ -212,7 +212,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None:
-            # Nothing was asked: whatever this is, the connection is of no more use.
+            # Unsolicited data: the connection is unusable.
             self.transport.abort()
             return
         try:
@@ -224,7 +224,7 @@ class _Connection(asyncio.Protocol):
         self.reusable = False
         self._end(exc if isinstance(exc, OSError) else ConnectionResetError("the server closed the connection"))
 
-    # What the parser found
+    # Callbacks of the parser
 
     def on_status(self, reason: bytes) -> None:
         self._reason += reason.decode("latin-1")
@@ -244,7 +244,7 @@ class _Connection(asyncio.Protocol):
         if parser is None:
             return
         status = parser.get_status_code()
-        if status < 200:  # more is to come
+        if status < 200:  # an informational response precedes the real one
             self._headers.clear()
             self._reason = ""
             return

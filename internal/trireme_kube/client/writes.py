@@ -1,15 +1,15 @@
-"""The scheduler's writes of pods and claims, with the repetitions that are safe and outcomes that say what is certain.
+"""The scheduler's writes of pods and claims: retries where they are safe, and outcomes that state what is certain.
 
-Used by bind alone. Each write ends in one of few outcomes, never in an exception for something the API server or the
-network did: the caller matches on them. `Uncertain` means that the write may have happened; whoever gets it reads the
-object back (for bindings: `settle_binding`) before it tells anybody anything.
+Used by bind alone. Each write returns one of a few outcomes, for the caller to match on; errors of the API server or
+the network raise no exception. `Uncertain` means that the write may have happened: the caller reads the object back
+(for bindings: `settle_binding`) before it reports anything.
 
-Repetition, as kube-scheduler has it: up to four tries, 10, 50 and 250 ms apart, when the server answers 500 or 503 or
-cannot be connected to; for status patches also on 409, as those carry no version. An answer of 429 asks to come back
-later and is obeyed. The first try costs nothing extra; tenacity comes in only when it failed. What an earlier try may
-have done is not forgotten: a 409 after a 500 is Uncertain, as the conflict may be with ourselves.
+Retries as in kube-scheduler: up to four tries, 10, 50 and 250 ms apart, after a 500 or 503 or if no connection could be
+made; for status patches also after a 409, since those carry no version. After a 429 it waits as long as the server
+says. The first try costs nothing extra; tenacity is used only once it failed. Earlier tries count: a 409 after a 500 is
+Uncertain, since the conflict may be with our own write.
 
-Every write tells the server its deadline, so that a request that we gave up is not carried out long after.
+Every write tells the server its deadline, so that the server does not execute an abandoned request long after.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trireme_kube.client.errors import ApiError, ApiUnreachable
 TRIES = 4
 PAUSES_SECONDS = (0.01, 0.05, 0.25)
 PAUSE_JITTER = 0.1
-# A server that asks for more patience than this gets its answer passed on: the pod had better go back to the queue.
+# If the server asks for a longer wait, the error is returned instead: the pod should go back to the queue.
 LONGEST_WAIT_SECONDS = 2.0
 
 
@@ -58,7 +58,7 @@ class Gone:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refused:
-    """It did not happen, and will not if asked again so: invalid or forbidden."""
+    """It did not happen, and the same request will not succeed later: invalid or forbidden."""
 
     message: str
     status: int
@@ -66,7 +66,7 @@ class Refused:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unavailable:
-    """It did not happen: the server was away or had too much to do. Worth another try later."""
+    """It did not happen: the server was unreachable or overloaded. Try again later."""
 
     message: str
 
@@ -91,13 +91,13 @@ class PodName:
 
     @property
     def path(self) -> str:
-        """Where the API has it."""
+        """Its path in the API."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
 @dataclasses.dataclass(slots=True)
 class _Tries:
-    """What is known about the tries of one write. `doubt`: one of them may have had an effect."""
+    """State of the tries of one write. `doubt`: one of them may have had an effect."""
 
     repeatable: Callable[[Exception], bool]
     doubt: bool = False
@@ -118,7 +118,7 @@ class Writer:
         self._refusals = write_refusals.WriteRefusals()
 
     async def bind(self, pod: PodName, node: str, deadline: float) -> Outcome:
-        """Binds the pod to the node. Conflict: it is bound already, perhaps by an earlier call of ours."""
+        """Bind the pod to the node. Conflict: it is bound already, perhaps by an earlier call of ours."""
         body = orjson.dumps(
             {
                 "kind": "Binding",
@@ -136,7 +136,7 @@ class Writer:
         )
 
     async def settle_binding(self, pod: PodName, node: str, deadline: float) -> Outcome:
-        """Reads back what became of a binding that is Uncertain or in Conflict.
+        """Read back the result of a binding that is Uncertain or in Conflict.
 
         Written: the pod is on that node. Conflict: it is on another one. Gone: it does not exist any more. Unavailable:
         it has no node, so the binding did not take place. Uncertain: it could not be read.
@@ -156,14 +156,14 @@ class Writer:
                 return Uncertain(outcome.message)
 
     async def get_pod(self, pod: PodName, deadline: float) -> Outcome:
-        """Reads the pod."""
+        """Read the pod."""
         outcome = await self.get(pod.path, deadline)
         if isinstance(outcome, Written) and outcome.obj["metadata"].get("uid") != pod.uid:
             return Gone(f"pod {pod.namespace}/{pod.name} is another one now")
         return outcome
 
     async def patch_pod_status(self, pod: PodName, patch: Mapping[str, Any], deadline: float) -> Outcome:
-        """Patches the pod's status (see `status_patch`). Written has the pod's metadata at least."""
+        """Patch the pod's status (see `status_patch`). Written has the pod's metadata at least."""
         path, body = f"{pod.path}/status", orjson.dumps(patch)
         return await self._write(
             "PATCH",
@@ -174,11 +174,11 @@ class Writer:
         )
 
     async def delete_pod(self, pod: PodName, deadline: float) -> Outcome:
-        """Deletes the pod, unless another one has its name by now (Conflict)."""
+        """Delete the pod, unless another one has its name by now (Conflict)."""
         return await self.delete(pod.path, pod.uid, deadline)
 
     async def get(self, path: str, deadline: float) -> Outcome:
-        """Reads any object. Unavailable: it could not be read; never Uncertain."""
+        """Read any object. Unavailable: it could not be read; never Uncertain."""
         try:
             return Written((await self._api.read(path, deadline=deadline)).json())
         except ApiError as error:
@@ -187,7 +187,7 @@ class Writer:
             return Unavailable(str(error))
 
     async def create(self, collection: str, obj: Mapping[str, Any], deadline: float) -> Outcome:
-        """Posts any object. Tried again only where no server was reached: a second one may not be wanted."""
+        """Create any object. Retried only if no server was reached, so as not to create a second one."""
         body = orjson.dumps(obj)
         return await self._write(
             "POST",
@@ -198,7 +198,7 @@ class Writer:
         )
 
     async def put(self, path: str, obj: Mapping[str, Any], deadline: float) -> Outcome:
-        """Puts any object; its resourceVersion makes the write conditional (Conflict: read it again)."""
+        """Update any object; its resourceVersion makes the write conditional (Conflict: read it again)."""
         body = orjson.dumps(obj)
         return await self._write(
             "PUT", path, lambda remaining: self._api.put(path, body, _timeout(remaining), deadline=remaining), deadline
@@ -207,7 +207,7 @@ class Writer:
     async def patch(
         self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = client.STRATEGIC_MERGE
     ) -> Outcome:
-        """Patches any object."""
+        """Patch any object."""
         body = orjson.dumps(patch)
         return await self._write(
             "PATCH",
@@ -219,7 +219,7 @@ class Writer:
         )
 
     async def delete(self, path: str, uid: str, deadline: float) -> Outcome:
-        """Deletes any object, if it has that UID (else Conflict). Written has the object's metadata at least."""
+        """Delete any object if it has that UID (else Conflict). Written has the object's metadata at least."""
         body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}})
         return await self._write(
             "DELETE",
@@ -236,7 +236,7 @@ class Writer:
         deadline: float,
         repeatable: Callable[[Exception], bool] | None = None,
     ) -> Outcome:
-        """Tries a write; `send` gets the seconds that are left, `method` and `path` (the object's) are for the log."""
+        """Try a write, with retries. `send` gets the remaining seconds; `method` and the object's `path` are for the log."""
         tries = _Tries(repeatable or _is_busy)
         end = self._clock() + deadline
         try:
@@ -286,7 +286,7 @@ class Writer:
         raise AssertionError("tenacity ends with a result or an exception")
 
     def _pause(self, attempts: int, error: BaseException | None) -> float:
-        """How long to wait after so many tries, the last of which ended with this error."""
+        """The pause after `attempts` tries, the last of which ended with this error. Units: seconds."""
         requested = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
         planned = PAUSES_SECONDS[min(attempts, len(PAUSES_SECONDS)) - 1]
         return max(planned * (1 + PAUSE_JITTER * self._rng()), requested)
@@ -301,7 +301,7 @@ def _may_have_effect(error: ApiError | ApiUnreachable) -> bool:
 
 
 def _is_unsent(error: Exception) -> bool:
-    """Nothing was sent, or the server turned it away before it did anything."""
+    """Whether nothing was sent, or the server rejected the request before it did anything."""
     if isinstance(error, ApiUnreachable):
         return not error.sent
     return isinstance(error, ApiError) and error.transient and not error.maybe_applied
@@ -316,7 +316,7 @@ def _is_busy_or_conflict(error: Exception) -> bool:
 
 
 def _outcome(error: ApiError | ApiUnreachable, doubt: bool) -> Outcome:
-    """What a write that ended with this error came to; `doubt`: it, or an earlier try, may have had an effect."""
+    """Map the last error of a write to its outcome; `doubt`: it, or an earlier try, may have had an effect."""
     if isinstance(error, ApiUnreachable):
         return Uncertain(str(error)) if doubt else Unavailable(str(error))
     if error.not_found:
