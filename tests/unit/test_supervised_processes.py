@@ -40,7 +40,7 @@ async def test_a_phase_exits(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFi
     listener = listening.make_listener(f"unix:{tmp_path}/phase.sock")
     async with asyncio.timeout(20):
         assert await grpc_server.serve_until_stopped(listener, lifespan, grace=0) == 1
-    assert "a task ended that must not; the process exits: task 'event loop lag' ended" in caplog.text
+    assert "a background task ended unexpectedly; the process exits: task 'event loop lag' ended" in caplog.text
 
 
 @pytest.mark.parametrize("failing", ["frontend", "children", "https"])

@@ -21,21 +21,21 @@ class CallDurations:
         self._counts = [0] * _BUCKETS
 
     def observe(self, seconds: float) -> None:
-        """One call took so long."""
+        """Count one call."""
         self._counts[min(bisect.bisect_left(BOUNDS_SECONDS, seconds), _BUCKETS - 1)] += 1
 
     def add(self, counts: Sequence[int]) -> None:
-        """Counts of another process, without trailing zeros."""
+        """Add the counts of another process, without trailing zeros."""
         for at, count in enumerate(counts[:_BUCKETS]):
             self._counts[at] += count
 
     def counts(self) -> list[int]:
-        """By bucket, without trailing zeros."""
+        """Return the counts by bucket, without trailing zeros."""
         last = max((at for at, count in enumerate(self._counts) if count), default=-1)
         return self._counts[: last + 1]
 
     def quantile(self, share: float) -> float | None:
-        """So many of the calls, 0 to 1, took at most so many seconds; None before the first call."""
+        """Return the duration that `share` (0 to 1) of the calls did not exceed; None before the first call."""
         total = sum(self._counts)
         if not total:
             return None

@@ -1,15 +1,15 @@
-"""The channel that every call to a phase or a plugin goes through: it drains before it closes.
+"""The channel for all calls to phases and plugins: it drains before it closes.
 
-Three things about grpc.aio make a plain channel unsafe where endpoints come and go and may be of any version:
+Three properties of grpc.aio make a plain channel unsafe where endpoints come and go and may be of any version:
 
-- Calls under way on a channel that is closed raise CancelledError in their callers, which reads as the cancellation of
-  the caller's own task and ends that in silence. Here they fail with UNAVAILABLE, as if the server had gone, so that
-  the caller goes on with another replica. Only the cancellation of the caller's task is still raised as such.
+- Closing a channel raises CancelledError in the callers of pending calls. That looks like a cancellation of the
+  caller's own task and ends the task silently. Here such calls fail with UNAVAILABLE, as if the server had stopped, so
+  that the caller tries another replica. Cancelling the caller's task still raises CancelledError.
 - A call on a closed channel raises UsageError. Here it fails with UNAVAILABLE, too.
-- An answer that cannot be decoded becomes None, which the caller takes for a message. Here the call fails with
+- A response that cannot be decoded becomes None, which the caller takes for a message. Here the call fails with
   INTERNAL.
 
-An interceptor could do the same, but costs a task and two futures for each call.
+An interceptor could do the same, but costs a task and two futures per call.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from trireme_kube.componentbase import supervision
 Answer = TypeVar("Answer")
 
 Decode: TypeAlias = Callable[[bytes], Any] | None
-"""Makes a message of an answer; None: the bytes are the answer."""
+"""Decodes a response; None: the response stays bytes."""
 
 CLOSED = "the connection was closed"
 UNDECODABLE = "the answer cannot be decoded"
@@ -44,13 +44,13 @@ class DrainingChannel(aio.Channel):
 
     @property
     def in_flight(self) -> int:
-        """Calls under way, without streams that have no deadline."""
+        """Calls in flight, without streams that have no deadline."""
         return self._in_flight
 
     async def drain(self) -> None:
-        """Refuse new calls, and return once those under way have ended or reached their deadlines.
+        """Refuse new calls, and return once those in flight have ended or reached their deadlines.
 
-        Streams without a deadline are not waited for: they go on until the channel is closed.
+        It does not wait for streams without a deadline: they continue until the channel is closed.
         """
         self._refusing = True
         try:
@@ -60,7 +60,7 @@ class DrainingChannel(aio.Channel):
             return
 
     async def close(self, grace: float | None = None) -> None:
-        """Close it; calls still under way fail with UNAVAILABLE, at once or after `grace` seconds."""
+        """Close it; pending calls fail with UNAVAILABLE, at once or after `grace` seconds."""
         self._refusing = True
         await self._channel.close(grace)
 
@@ -69,7 +69,7 @@ class DrainingChannel(aio.Channel):
         return self._channel.get_state(try_to_connect)
 
     async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
-        """Return once the state of the connection is another one."""
+        """Return once the state of the connection has changed."""
         await self._channel.wait_for_state_change(last_observed_state)
 
     async def channel_ready(self) -> None:
@@ -160,7 +160,7 @@ class DrainingChannel(aio.Channel):
 
 
 class Stream:
-    """A call that is answered by a stream. Messages are read by `read` or by iteration."""
+    """A call with a response stream, read by `read` or by iteration."""
 
     __slots__ = ("_call", "_channel", "_decode")
 
@@ -195,7 +195,7 @@ class Stream:
 
 
 def _decoded(answer: bytes, decode: Decode) -> Any:
-    """The message of an answer. Raises: AioRpcError with INTERNAL, as gRPC's other clients do, where it is none."""
+    """Decode a response. Raises: AioRpcError with INTERNAL if it is malformed, as gRPC's other clients do."""
     if decode is None:
         return answer
     try:

@@ -1,13 +1,12 @@
-"""Calling another service: whether by TLS, as whom, and whom we expect there.
+"""Connections to other services: TLS, our certificate, and the identity expected of the server.
 
-A `Dialer` is made once of the settings; each `Line` it opens is a channel to one address. A connection that stands is
-left alone when certificates are renewed: nothing that is under way is dropped. When it broke, its owner calls `renew`,
-and a line whose certificates have changed since gets a channel of its own with the new ones; gRPC by itself would go on
-trying with the old.
+A `Dialer` is made once from the settings; each `Line` it opens holds a channel to one address. Renewed certificates do
+not affect an established connection, so no call in flight is dropped. When the connection breaks, its owner calls
+`renew`, which replaces the channel if the certificates have changed; gRPC by itself would keep the old ones.
 
-Whom we expect is a DNS name or an IP address in the other side's certificate: that is what gRPC compares, whatever the
-address that was dialled (which for a pod is an IP that no certificate names). Of several the next is tried when a
-connection broke. Unix sockets are plain: who may open one is the file system's matter.
+The expected identity is a DNS name or an IP address in the server's certificate: gRPC compares that, whatever address
+was dialled (for a pod, an IP that no certificate contains). With several identities, each reconnection tries the next.
+Unix sockets are plaintext; file permissions protect them.
 """
 
 import asyncio
@@ -26,19 +25,19 @@ from trireme.v1 import snapshot_pb2
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """TLS of who calls. Without `ca_file` the system's authorities are trusted; without a certificate none is shown."""
+    """TLS settings of a client. Without `ca_file` it trusts the system's authorities; a certificate is optional."""
 
     ca_file: str = ""
     cert_file: str = ""
     key_file: str = ""
-    #: DNS names or IP addresses, one of which the other side's certificate must have; empty: the address dialled.
+    #: DNS names or IP addresses, one of which the server's certificate must contain; empty: the address dialled.
     identities: tuple[str, ...] = ()
-    #: The field that the files are of, for messages.
+    #: The field that contains these settings, for messages.
     field: str = "tls"
 
 
 class Dialer:
-    """Opens lines. Without settings all of them are plain."""
+    """Opens lines. Without settings they are plaintext."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         """Reads the files.
@@ -51,15 +50,15 @@ class Dialer:
 
     @property
     def reloads(self) -> int:
-        """How often the files were read again."""
+        """How often the files were reloaded."""
         return 0 if self._watched is None else self._watched.reloads
 
     def line(self, address: str, options: Sequence[tuple[str, Any]]) -> "Line":
-        """A line to an address; made on the running loop."""
+        """Open a line to an address, on the running loop."""
         return Line(self, address, options)
 
     def channel(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> channels.DrainingChannel:
-        """A channel with the certificates as they are now. `attempt` chooses the identity that is expected."""
+        """Open a channel with the current certificates. `attempt` selects the expected identity."""
         return channels.DrainingChannel(self._connection(address, options, attempt))
 
     def _connection(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
@@ -75,7 +74,7 @@ class Dialer:
         return aio.secure_channel(address, credentials, options=expected)
 
     def outdated(self, address: str, reloads: int) -> bool:
-        """Whether a channel made at that count of reloads would be another one now."""
+        """Whether a channel opened at that reload count would differ from one opened now."""
         if self._watched is None or address.startswith(UNIX):
             return False
         self._watched.look()
@@ -83,7 +82,7 @@ class Dialer:
 
 
 class Line:
-    """A channel to one address, replaced where it broke and would be made otherwise now."""
+    """A channel to one address, replaced when it breaks if certificates or the expected identity changed."""
 
     def __init__(self, dialer: Dialer, address: str, options: Sequence[tuple[str, Any]]) -> None:
         self._dialer = dialer
@@ -95,7 +94,7 @@ class Line:
         self._reloads = dialer.reloads
 
     def renew(self) -> bool:
-        """To be called when the connection broke or was not made; answers whether there is another channel now."""
+        """Call this when the connection broke or failed; returns whether the channel was replaced."""
         if not self._dialer.outdated(self._address, self._reloads):
             return False
         self._attempt += 1
@@ -107,11 +106,11 @@ class Line:
         return True
 
     async def drain(self) -> None:
-        """Refuse new calls, and return once those under way have ended or reached their deadlines."""
+        """Refuse new calls, and return once those in flight have ended or reached their deadlines."""
         await self.channel.drain()
 
     async def close(self) -> None:
-        """End it; what is under way fails with UNAVAILABLE."""
+        """Close the channel; calls in flight fail with UNAVAILABLE."""
         for task in self._replaced:
             task.cancel()
         await asyncio.gather(*self._replaced, return_exceptions=True)
@@ -126,7 +125,7 @@ async def _drain_and_close(channel: channels.DrainingChannel) -> None:
 
 
 def remote_settings(config: snapshot_pb2.RemotePlugin) -> Settings | None:
-    """What a configuration says of TLS towards a plugin; None: plain."""
+    """The TLS settings of a plugin's configuration; None: plaintext."""
     if not config.HasField("tls"):
         return None
     tls = config.tls

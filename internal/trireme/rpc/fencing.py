@@ -1,14 +1,14 @@
-"""Fencing: who may still ask for work, as a pure core.
+"""Fencing: refuses calls of deposed leaders. Pure.
 
-A leader is known by its epoch, the resourceVersion of the write that acquired the Lease; it only grows. A replica that
+An epoch identifies a leader: the resourceVersion of the write that acquired the Lease, which only grows. A replica that
 has seen a higher epoch refuses a lower one, so a deposed leader loses each replica at the latest when its successor
-first reaches it. This holds among leaders of one scheduler, which its Lease's UID names (`Fence.scheduler_id`); a
-replica may outlive the cluster that it worked for, and the epochs of the next one may be lower. That is all that filter
-and score need: what they answer is without effect until bind writes it.
+first calls it. Epochs are compared only among leaders of one scheduler, identified by its Lease's UID
+(`Fence.scheduler_id`): a replica may outlive its cluster, and the epochs of the next one may be lower. Filter and score
+need no more, since their answers have no effect until bind writes.
 
-Bind writes, so for it an epoch is valid for a limited time as well (`Tenure`): work that has not begun when the time is
-over, or when another epoch came, is not begun. Invariant: the epoch in force of one scheduler never falls, and a tenure
-that another epoch ended stays over. Where the time comes from is told in `trireme.bind.leadership`.
+Bind writes, so for it an epoch is also valid for a limited time (`Tenure`): bind starts no work after that time, or
+once another epoch has come. Invariant: the epoch in force of one scheduler never falls, and a tenure that another epoch
+ended stays ended. `trireme.bind.leadership` determines the time.
 """
 
 import enum
@@ -20,35 +20,35 @@ from typing import NamedTuple
 
 log = logging.getLogger(__name__)
 
-# Schedulers whose epochs are remembered; the one that was replaced, or seen first, longest ago is forgotten.
+# Schedulers whose epochs are remembered; the oldest entry is dropped first.
 MAX_SCHEDULERS = 64
 
 REASON_METADATA = "trireme-reason"
 """The trailing metadata of a gRPC error that holds a `RefusalReason`."""
 
 
-# A restore gives the same Lease lower versions again. Filter, score and plugins do not read the Lease, so they cannot
-# tell its new leader from one that was deposed: the epoch that they remember must go, and it goes with the process.
+# A restored backup gives the same Lease lower versions again. Filter, score and plugins do not read the Lease, so they
+# cannot tell its new leader from a deposed one: only a restart makes them forget the higher epoch.
 _IF_RESTORED = "restart this process if the cluster was restored from a backup"
 
 
 class RefusalReason(enum.StrEnum):
-    """Why work is refused; the caller acts on it."""
+    """Why a call is refused; the caller acts on it."""
 
     #: Another leader was seen: give up.
     STALE_EPOCH = "stale-epoch"
-    #: The Lease names somebody else: give up.
+    #: Another one holds the Lease: give up.
     NOT_HOLDER = "not-holder"
-    #: The caller's own time is over: renew the Lease, then ask again.
+    #: The caller's Lease has expired: renew it, then call again.
     LEASE_EXPIRED = "lease-expired"
-    #: The Lease could not be read: ask again.
+    #: The Lease could not be read: call again.
     UNVERIFIED = "unverified"
-    #: The call names a configuration that this replica does not have: bring it.
+    #: The call names a configuration that this replica does not have: send it.
     CONFIG_MISMATCH = "config-mismatch"
 
 
 class Refusal(Exception):
-    """The question is not answered for this caller, now."""
+    """The call is refused."""
 
     def __init__(self, reason: RefusalReason, message: str) -> None:
         super().__init__(message)
@@ -61,18 +61,18 @@ class Refusal(Exception):
 
 
 class Leader(NamedTuple):
-    """One term of leadership of one scheduler. Each term has its own, and a term that is over does not return."""
+    """Identifies one term of leadership of one scheduler; no two terms are equal."""
 
     scheduler_id: str
     epoch: int
 
 
 class EpochGuard:
-    """The scheduler that a phase works for, and the highest epoch seen of it.
+    """The scheduler that a phase works for, and its highest epoch seen.
 
-    Epochs of different schedulers cannot be compared: they number the writes of different API servers, or of one that
-    was rebuilt. So a scheduler that was never seen is admitted whatever its epoch is. One that was replaced by another
-    comes back with a higher epoch only, that is with a new leader: its leader of then stays deposed.
+    Epochs of different schedulers cannot be compared: they number the writes of different API servers, or of a rebuilt
+    one. So a new scheduler is admitted whatever its epoch. A scheduler that was replaced by another returns only with a
+    higher epoch, that is with a new leader: its former leader stays deposed.
     """
 
     __slots__ = ("_epoch", "_refused", "_replaced", "_scheduler_id")
@@ -100,11 +100,11 @@ class EpochGuard:
 
     @property
     def refused(self) -> int:
-        """How many calls of epochs that are over were refused."""
+        """How many calls were refused for a stale epoch."""
         return self._refused
 
     def check(self, epoch: int, scheduler_id: str = "") -> None:
-        """Refuses an epoch that is over, and changes nothing.
+        """Refuse a stale epoch; changes nothing.
 
         Raises:
             Refusal: the epoch is stale.
@@ -127,7 +127,7 @@ class EpochGuard:
         raise Refusal(RefusalReason.STALE_EPOCH, f"epoch {epoch} is over: {explanation}; {_IF_RESTORED}")
 
     def admit(self, epoch: int, scheduler_id: str = "") -> bool:
-        """Puts an epoch in force; answers whether it is a new one.
+        """Put an epoch in force; return whether it is new.
 
         Raises:
             Refusal: the epoch is stale.
@@ -159,7 +159,7 @@ class SchedulerEpochs:
         self._highest: OrderedDict[str, int] = OrderedDict()
 
     def admit(self, epoch: int, scheduler_id: str) -> None:
-        """Takes note of a caller's epoch. 0 is a call that names no leader, which nobody can be refused for.
+        """Record a caller's epoch. 0, a call that names no leader, is always admitted.
 
         Raises:
             Refusal: a higher epoch of the same scheduler has been seen.
@@ -186,7 +186,7 @@ def _remember(epochs: "OrderedDict[str, int]", scheduler_id: str, epoch: int) ->
 
 @dataclass(slots=True)
 class Tenure:
-    """The right to begin work for one epoch until some time, which later calls of the same leader extend."""
+    """The right to start work for one epoch until some time, which later calls of the same leader extend."""
 
     guard: EpochGuard
     clock: Callable[[], float]
@@ -195,17 +195,17 @@ class Tenure:
     valid_until: float
 
     def extend(self, valid_until: float) -> None:
-        """The leader has shown that it leads until then; an earlier time than the one in force changes nothing."""
+        """Extend the tenure; a time before the current end changes nothing."""
         self.valid_until = max(self.valid_until, valid_until)
 
     @property
     def active(self) -> bool:
-        """Whether work may begin now."""
+        """Whether work may start now."""
         return self.guard.leader == self.leader and self.clock() < self.valid_until
 
     @property
     def ended_because(self) -> str:
-        """Why it is not active any more, for the message about work that was not begun."""
+        """Why it is no longer active, for the message about work that was not started."""
         if self.guard.leader != self.leader:
             return f"a leader of epoch {self.guard.epoch} has taken over from epoch {self.leader.epoch}"
         return "the leader's lease ran out"

@@ -1,9 +1,8 @@
-"""Following the snapshot stream: how filter and score come to have the state of the cluster.
+"""Follows the snapshot stream: keeps a replica's state of the cluster up to date.
 
-A `Follower` serves SnapshotService, applies what comes, and tells callers whether it has what they need. It keeps the
-invariant that a call is answered from one generation at least as new as the one the caller names, by the caller's own
-configuration and in the caller's own epoch, or is refused with FAILED_PRECONDITION so that the caller brings what is
-missing or asks elsewhere.
+A `Follower` serves SnapshotService, applies deltas, and checks whether the state satisfies a call. Invariant: a call is
+answered from one generation at least as new as the one that it names, under its configuration and epoch, or refused
+with FAILED_PRECONDITION so that the caller sends what is missing or calls another replica.
 """
 
 import asyncio
@@ -25,26 +24,26 @@ log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-# How long a call waits for a generation that is on its way, when the caller set no shorter deadline.
+# How long a call waits for its generation, unless the caller set a shorter deadline.
 WAIT_SECONDS = 2.0
 
-# How long what was applied waits to be acknowledged: acknowledging each delta would cost as much as applying it.
+# The delay of an acknowledgement: acknowledging each delta would cost as much as applying it.
 ACK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerStatistics:
-    """What the follower has seen."""
+    """State and counters of a follower."""
 
     epoch: int
     generation: int
     streams: int  # streams accepted so far
     deltas: int  # applied
-    refused: int  # calls refused because the snapshot or the configuration is not what the caller needs
+    refused: int  # calls refused for their generation or configuration
 
 
 class State(Protocol):
-    """What a follower brings up to date. `apply` raises OutOfStepError where a full sync is needed."""
+    """The state that a follower updates. `apply` raises OutOfStepError if a full sync is needed."""
 
     @property
     def generation(self) -> int:
@@ -62,7 +61,7 @@ class State(Protocol):
         ...
 
     def apply(self, delta: snapshot_pb2.Delta) -> None:
-        """Go to the delta's generation."""
+        """Advance to the delta's generation."""
         ...
 
 
@@ -79,14 +78,14 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         *,
         requires_configuration: bool = True,
     ) -> None:
-        """`requires_configuration`: calls must name the configuration that the stream brought."""
+        """`requires_configuration`: calls must name the stream's configuration."""
         self._snap = snap
         self._configured = configured
         self._requires_configuration = requires_configuration
         self._guard = fencing.EpochGuard()
         self._config_hash = 0
-        # Whose snapshot this is: the leader whose full sync came last. A new leader counts generations anew, so what
-        # one of them names says nothing about the state that its predecessor left here.
+        # The leader whose full sync came last. Each leader numbers generations from the start, so the generation of a
+        # new leader's call cannot be compared with its predecessor's state.
         self._synced_by = cycle_pb2.Fence()
         self._advanced = asyncio.Event()
         self._stream = 0
@@ -98,20 +97,20 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         self.instance = instance or uuid.uuid4().hex
 
     def statistics(self) -> FollowerStatistics:
-        """What it has seen so far."""
+        """A snapshot of the counters."""
         return FollowerStatistics(self._guard.epoch, self._snap.generation, self._stream, self._deltas, self._refused)
 
     def caller_identity(self) -> cycle_pb2.Cycle:
-        """In whose name this replica asks plugins: the leader it follows, and that one's configuration."""
+        """The fence and configuration hash for this replica's calls to plugins: those of the leader it follows."""
         fence = cycle_pb2.Fence(epoch=self._guard.epoch, scheduler_id=self._guard.scheduler_id)
         return cycle_pb2.Cycle(fence=fence, config_hash=self._config_hash)
 
     async def Sync(  # type: ignore[override]  # it writes to the context itself: it reads and answers at once
         self, request_iterator: AsyncIterator[snapshot_pb2.SyncRequest], context: aio.ServicerContext[Any, Any]
     ) -> None:
-        """Apply what comes until the stream ends or another one replaces it.
+        """Apply deltas until the stream ends or another one replaces it.
 
-        A stream replaces the one before it with its Hello, once that is accepted: one that is refused changes nothing.
+        A stream replaces the one before it once its Hello is accepted; a refused one changes nothing.
         """
         stream = 0
         self._streams.add(context)
@@ -142,7 +141,7 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
                 acknowledging.cancel()
 
     def end_streams(self) -> None:
-        """The process ends: who follows is told now, and not when the time for calls under way is over."""
+        """End the streams when the process stops, instead of after the grace period for calls."""
         self._ending = [asyncio.create_task(_end(context)) for context in self._streams]
 
     async def _acknowledge(self, context: aio.ServicerContext[Any, Any], stream: int, delay: float) -> None:
@@ -159,9 +158,9 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
             await context.write(answer)
 
     async def ready_for(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> None:
-        """Return once the snapshot is what the cycle needs; else end the call with FAILED_PRECONDITION."""
+        """Return once the snapshot satisfies the cycle; else abort the call with FAILED_PRECONDITION."""
         fence = cycle.fence
-        # Only a stream brings another scheduler: its calls wait for that, and depose nobody.
+        # Only a stream switches to another scheduler: a call of one is checked, and deposes nobody.
         follows = fence.scheduler_id == self._guard.scheduler_id
         check_epoch = self._guard.admit if follows else self._guard.check
         try:
@@ -201,7 +200,7 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         return True
 
     async def _greet(self, hello: snapshot_pb2.Hello, context: aio.ServicerContext[Any, Any]) -> None:
-        """Accept a stream, or end it with nothing changed."""
+        """Accept a stream, or abort it without changing anything."""
         try:
             self._guard.check(hello.fence.epoch, hello.fence.scheduler_id)
         except fencing.Refusal as refusal:
@@ -225,6 +224,6 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
 
 
 async def _end(context: aio.ServicerContext[Any, Any]) -> None:
-    # The second where the caller has gone meanwhile.
+    # InternalError: the caller has disconnected meanwhile.
     with contextlib.suppress(aio.AbortError, aio.InternalError):
         await context.abort(grpc.StatusCode.UNAVAILABLE, "the process ends")

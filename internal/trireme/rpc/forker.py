@@ -1,16 +1,15 @@
-"""The forker: a process that has loaded what all phases need, and forks into a phase on request.
+"""The forker: a process that has imported the modules all phases need, and forks a phase on request.
 
-Half of what a process needs to start is loading NumPy, gRPC and the messages, the same for each of them. So a frontend
-forks its forker before it loads anything itself, and the two load side by side on two processors. The phases are forks
-of the forker and start within a tenth of a second, at first as after a crash. A forker that is needed later (it
-crashed, or a stand-in is to be started) is started as any program is. The forker has nothing that a fork must not
-inherit: no thread, no channel, no credentials, and none of a phase's own code; so a frontend forks it before it reads
-its configuration.
+A process spends half of its start importing NumPy, gRPC and the messages, the same for each phase. So a frontend forks
+its forker before it imports anything itself, and the two import in parallel on two processors. Phases are forked from
+the forker within a tenth of a second, initially and after a crash. A forker needed later (after a crash, or to start a
+stand-in) is spawned as a program. The forker has nothing that a fork must not inherit: no thread, no channel, no
+credentials, and no phase's own code; so a frontend forks it before it reads its configuration.
 
 A request is one line of JSON on stdin: `{"start": NAME, "module": MODULE, "arguments": [...]}`, or `{"signal": NUMBER,
-"name": NAME}`. Lines on stdout report: `{"started": NAME, "pid": PID}`, `{"ended": NAME, "code": CODE}`, and what the
-phases themselves print. Invariants: there is one process of a name at a time; when the frontend ends, however, stdin
-ends and with it the forker, and the kernel then tells its phases to end.
+"name": NAME}`. Reports are lines on stdout, among the phases' own output: `{"started": NAME, "pid": PID}`, `{"ended":
+NAME, "code": CODE}`. Invariants: at most one process has a name at a time; when the frontend dies, stdin ends, the
+forker exits, and the kernel signals its phases.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ from typing import Any, NoReturn
 
 from trireme.rpc import parent_death
 
-# What all phases load, or two of them. Nothing of this starts a thread or opens anything by being loaded.
+# Modules that at least two phases import. Importing them starts no thread and opens nothing.
 SHARED = (
     "aiohttp",
     "uvloop",
@@ -48,7 +47,7 @@ SHARED = (
     "trireme.wire.status",
 )
 
-# Above any descriptor that is open.
+# Higher than any open descriptor.
 _NO_DESCRIPTOR = 1 << 20
 
 
@@ -62,7 +61,7 @@ class Line:
 
 
 class Forker:
-    """The processes that were started, by name."""
+    """Starts, signals and reaps phases, by name."""
 
     def __init__(self) -> None:
         self._pids: dict[str, int] = {}
@@ -88,7 +87,7 @@ class Forker:
                 self._reap()
 
     def _read(self) -> bool:
-        """Do what stdin asks for; False once it has ended."""
+        """Execute the requests on stdin; False once it has ended."""
         data = os.read(0, 1 << 16)
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
@@ -116,13 +115,13 @@ class Forker:
 
 
 def _run_phase(forker: int, name: str, module: str, arguments: list[str]) -> NoReturn:
-    """In the fork: be that phase, and never come back."""
+    """Run the phase in the forked process; never returns."""
 
     def phase() -> int:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        # Neither what the forker is asked nor its signals are the phase's to read.
+        # The phase must not read the forker's requests or signals.
         with open(os.devnull) as nothing:  # noqa: PTH123  # a descriptor is wanted, not a file
             os.dup2(nothing.fileno(), 0)
         os.closerange(3, _NO_DESCRIPTOR)
@@ -135,7 +134,7 @@ def _run_phase(forker: int, name: str, module: str, arguments: list[str]) -> NoR
 
 
 def _run_and_exit(run: Callable[[], int]) -> NoReturn:
-    """End the fork with what it lived for, whatever becomes of that."""
+    """Run the function and exit the process with its code, also if it raises."""
     code = 1
     try:
         code = run()
@@ -154,8 +153,8 @@ def _report(message: dict[str, Any]) -> None:
 
 
 def fork() -> Line:
-    """Fork the forker off this process, which must not have begun anything yet."""
-    # NumPy's threads, which a fork would be without, and which nothing here is large enough for.
+    """Fork a forker from this process, which must not have threads, channels or credentials yet."""
+    # A fork would lack NumPy's threads, and no array here is large enough for them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     frontend = os.getpid()
     with _pipes() as (requests_read, requests_write, reports_read, reports_write):
@@ -167,7 +166,7 @@ def fork() -> Line:
 
 
 def spawn() -> Line:
-    """Start a forker as a program of its own."""
+    """Start a forker as a separate program."""
     with _pipes() as (requests_read, requests_write, reports_read, reports_write):
         pid = os.posix_spawn(
             sys.executable,
@@ -180,7 +179,7 @@ def spawn() -> Line:
 
 @contextlib.contextmanager
 def _pipes() -> Iterator[tuple[int, int, int, int]]:
-    """Both ends of what the forker is asked, and of what it says; closed at the end."""
+    """Open pipes for requests and reports; closes its own copies at the end."""
     requests_read, requests_write = os.pipe()
     reports_read, reports_write = os.pipe()
     try:
@@ -191,8 +190,8 @@ def _pipes() -> Iterator[tuple[int, int, int, int]]:
 
 
 def _run_forked(frontend: int, requests_read: int, reports_write: int) -> int:
-    """In the fork: be the forker."""
-    # Whoever waits for the end of the frontend's output must not wait until all is loaded and stdin is looked at.
+    """Run the forker in the forked process."""
+    # A reader of the frontend's output must see its end at once, not after the forker's imports.
     parent_death.exit_with_parent(frontend, signal.SIGKILL)
     os.dup2(requests_read, 0)
     os.dup2(reports_write, 1)
@@ -224,10 +223,10 @@ def without_system_authorities() -> Iterator[None]:
 
 
 def main() -> int:
-    """Load what is shared and serve until stdin ends. Returns the exit code."""
+    """Import the shared modules and serve until stdin ends. Returns the exit code."""
     parent_death.name_process("forker")
     for number in (signal.SIGINT, signal.SIGTERM):
-        # A terminal, or `timeout`, tells the whole group; the frontend has to end first.
+        # A terminal, or `timeout`, signals the whole process group; the frontend has to end first.
         signal.signal(number, signal.SIG_IGN)
     gc.disable()
     with without_system_authorities():

@@ -1,9 +1,9 @@
-"""The gRPC server of a phase or a plugin: one way to listen, to be healthy, to say no and to stop.
+"""The gRPC server of phases and plugins: listening, health, refusals and graceful shutdown.
 
-It serves what it is given plus the standard health service and reflection, on the `Listener` that the flags made. The
-invariants: nobody but an allowed identity reaches a service (health apart); SIGTERM first turns health to NOT_SERVING
-and then lets the calls under way finish, for a limited time; a refusal reaches the caller as a code it can act on, with
-the reason in the trailing metadata. `serve` is the whole life of a process, on uvloop.
+It serves the given services, the standard health service and reflection on the `Listener` from the flags. Invariants:
+only allowed identities reach a service (except health); SIGTERM first sets health to NOT_SERVING and then lets calls in
+flight finish, for a limited time; a refusal reaches the caller as a code it can act on, with the reason in the trailing
+metadata. `serve` runs a process from start to end, on uvloop.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ from trireme_kube.componentbase import klog, supervision
 log = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES = 16 << 20
-"""A full sync goes in chunks under 4 MiB; a batch of pods with everything about them stays far below this."""
+"""A full sync has chunks under 4 MiB; a batch of pods stays far below this."""
 
 MAX_CONCURRENT_CALLS = 1024
-"""Beyond it a call is answered RESOURCE_EXHAUSTED at once, and the caller asks another replica."""
+"""Further calls fail with RESOURCE_EXHAUSTED at once, and the caller tries another replica."""
 
 MIN_PING_INTERVAL_MS = 5_000
 """Callers may ping an idle stream so often; the frontend does every 20 s. gRPC's own limit, five minutes, would end its
 connection for too_many_pings, with every call on it."""
 
 GRACE_SECONDS = 20.0
-"""How long calls under way may take after SIGTERM; below the 30 s that Kubernetes waits before it kills."""
+"""How long calls in flight may take after SIGTERM; below the 30 s that Kubernetes waits before SIGKILL."""
 
 _HEALTH_PREFIX = f"/{health.SERVICE_NAME}/"
 
@@ -51,16 +51,16 @@ _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 _CODES = {
     fencing.RefusalReason.UNVERIFIED: grpc.StatusCode.UNAVAILABLE,
 }
-"""All other refusals mean that the caller is not in the state it thinks it is: FAILED_PRECONDITION."""
+"""All other refusals mean that the caller's state is out of date: FAILED_PRECONDITION."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service to serve: its descriptor, and what adds its implementation to a server."""
+    """A service: its descriptor, and the function that adds its implementation to a server."""
 
     descriptor: ServiceDescriptor
     add_to: Callable[[aio.Server], None]
-    #: Ends streams that would go on for as long as their caller lives, when the process is told to end.
+    #: Ends the service's endless streams when the process stops.
     end_streams: Callable[[], None] = lambda: None
 
 
@@ -70,14 +70,14 @@ long as the process are started by the supervisor: where one ends unexpectedly, 
 
 
 async def refuse(context: aio.ServicerContext[Any, Any], refusal: fencing.Refusal) -> NoReturn:
-    """Ends the call with the gRPC status of a refusal."""
+    """Abort the call with the gRPC status of a refusal."""
     code = _CODES.get(refusal.reason, grpc.StatusCode.FAILED_PRECONDITION)
     await context.abort(code, str(refusal), ((fencing.REASON_METADATA, refusal.reason.value),))
     raise AssertionError("abort does not return")
 
 
 def caller_identities(context: aio.ServicerContext[Any, Any]) -> set[str]:
-    """The names of the caller's certificate; none without TLS."""
+    """The names in the caller's certificate; empty without TLS."""
     from trireme.rpc.tls import identities  # loaded with TLS only
 
     return identities(context.auth_context())
@@ -110,14 +110,14 @@ class ReplicaServer:
         reflection.enable_server_reflection([*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
 
     async def start(self) -> Address:
-        """Listens, and answers the address with the port that was chosen.
+        """Listen, and return the address with the chosen port.
 
         Raises:
             ListenError: the address cannot be listened on, or a certificate cannot be used.
         """
         address = self._listener.address
         _check_free(address)
-        # Whoever can open the socket is obeyed: it is for this user alone.
+        # Anybody who can open the socket may call: restrict it to this user.
         before = os.umask(0o177)
         try:
             port = self._add_port(address)
@@ -130,13 +130,13 @@ class ReplicaServer:
         return address.with_port(port)
 
     async def set_serving(self, serving: bool) -> None:
-        """What health says, of the whole and of each service."""
+        """Set the health of the server and of each service."""
         state = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in ("", *self._names):
             await self._health.set(name, state)
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
-        """Takes no new calls, waits for those under way, and cancels what is left after `grace` seconds."""
+        """Refuse new calls, wait for those in flight, and cancel the rest after `grace` seconds."""
         await self._health.enter_graceful_shutdown()
         stopped = asyncio.ensure_future(self._server.stop(grace))  # first, so that no stream begins again
         for service in self._services:
@@ -146,7 +146,7 @@ class ReplicaServer:
     def _add_port(self, address: Address) -> int:
         if self._listener.tls is None:
             return self._server.add_insecure_port(address.text)
-        # Only who uses TLS pays for loading the library.
+        # Imported only with TLS: the library is slow to import.
         from trireme.rpc.tls import ReloadedCertificates
 
         return self._server.add_secure_port(address.text, ReloadedCertificates(self._listener.tls).credentials())
@@ -158,7 +158,7 @@ def serve(
     *,
     grace: float = GRACE_SECONDS,
 ) -> int:
-    """Serves until SIGTERM or SIGINT; answers the exit code: 1 where a task ended that must not.
+    """Serve until SIGTERM or SIGINT; return the exit code, 1 if a background task ended unexpectedly.
 
     The one line `listening on <address>` goes to stdout once calls are taken. A second signal ends the
     process at once, with exit code 1.
@@ -171,7 +171,7 @@ def serve(
 
 
 async def serve_until_stopped(listener: Listener, lifespan: Lifespan, *, grace: float = GRACE_SECONDS) -> int:
-    """As `serve`, on the running loop."""
+    """Serve as `serve` does, on the running loop."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -188,7 +188,7 @@ async def serve_until_stopped(listener: Listener, lifespan: Lifespan, *, grace: 
 
 
 async def _until_stopped(stopping: asyncio.Event, supervisor: supervision.Supervisor) -> int:
-    """Answers the exit code."""
+    """Wait for a signal or the failure of a task; return the exit code."""
     stop, failure = asyncio.create_task(stopping.wait()), asyncio.create_task(supervisor.failure())
     await asyncio.wait({stop, failure}, return_when=asyncio.FIRST_COMPLETED)
     if not failure.done():
@@ -196,14 +196,14 @@ async def _until_stopped(stopping: asyncio.Event, supervisor: supervision.Superv
         return 0
     stop.cancel()
     error = failure.exception()
-    log.error("a task ended that must not; the process exits: %s", error, exc_info=error)
+    log.error("a background task ended unexpectedly; the process exits: %s", error, exc_info=error)
     return 1
 
 
 def _on_signal(stopping: asyncio.Event) -> None:
     if stopping.is_set():
         os._exit(1)
-    log.info("stopping: calls under way may finish")
+    log.info("stopping: calls in flight may finish")
     stopping.set()
 
 
@@ -211,9 +211,9 @@ def _options(max_message_bytes: int) -> list[tuple[str, Any]]:
     return [
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
-        # Two processes on one port would share the calls by chance.
+        # Otherwise two processes could listen on one port and share the calls at random.
         ("grpc.so_reuseport", 0),
-        # A frontend that vanished without a word is noticed after a minute.
+        # Detects a frontend that vanished without closing the connection, after a minute.
         ("grpc.keepalive_time_ms", 45_000),
         ("grpc.keepalive_timeout_ms", 15_000),
         ("grpc.keepalive_permit_without_calls", 1),
@@ -222,7 +222,7 @@ def _options(max_message_bytes: int) -> list[tuple[str, Any]]:
 
 
 def _check_free(address: Address) -> None:
-    """Refuses an address that is taken; gRPC would say so in lines of its own, and take a Unix socket from its owner.
+    """Refuse an address in use; gRPC would log its own lines, and take over a Unix socket.
 
     Raises:
         ListenError: it cannot be listened on.
@@ -252,7 +252,7 @@ def _check_free(address: Address) -> None:
 
 
 class _IdentityInterceptor(aio.ServerInterceptor):
-    """Lets only callers with an allowed identity through. Health is for everybody who could connect."""
+    """Admits only callers with an allowed identity, except to the health service."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
@@ -275,7 +275,7 @@ class _IdentityInterceptor(aio.ServerInterceptor):
 
 
 def _guarded(handler: _Handler, check: Callable[[Any], Awaitable[None]]) -> _Handler:
-    """The handler, with the check in front of it."""
+    """Wrap the handler so that the check runs first."""
 
     def unary(inner: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
         async def guarded(request: Any, context: Any) -> Any:
@@ -312,6 +312,6 @@ def _guarded(handler: _Handler, check: Callable[[Any], Awaitable[None]]) -> _Han
 
 
 def fail(message: str) -> int:
-    """Says on stderr, in one line, why the process cannot start; answers its exit code."""
+    """Print one line to stderr about why the process cannot start; return its exit code."""
     klog.fail(message)
     return 1

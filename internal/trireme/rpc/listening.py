@@ -1,8 +1,8 @@
-"""Where a service listens and whom it obeys, checked before anything starts.
+"""Where a service listens and which callers it accepts, validated before anything starts.
 
-A phase obeys whoever reaches it: bind binds and deletes pods for its caller. So a service marked as guarded listens on
-a Unix socket or on loopback, or else with mutual TLS and a list of identities that may call it; any other combination
-is refused here, with a line that names the flag.
+A phase acts for any caller: bind binds and deletes pods. So a guarded service listens on a Unix socket or on loopback,
+or else with mutual TLS and a list of identities that may call it; any other combination is an error that names the
+flag.
 """
 
 import ipaddress
@@ -16,7 +16,7 @@ _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]/]*):(?P<port>[0-9
 
 
 class ListenError(ValueError):
-    """A flag, a field or a file makes listening or dialling impossible or unsafe; the message is one line naming it."""
+    """A flag, field or file makes listening or dialling impossible or unsafe; the message is one line naming it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +44,23 @@ class Address:
             return False
 
     def with_port(self, port: int) -> "Address":
-        """The same host with the port that the system chose."""
+        """The address with another port, for one that the system chose."""
         return self if self.socket_path is not None else Address(f"{self.text.rpartition(':')[0]}:{port}")
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files of a server; they are read again when they change."""
+    """PEM files of a server; it reloads them when they change."""
 
     certificate: pathlib.Path
     private_key: pathlib.Path
-    #: The authority of client certificates; with it every client must show one.
+    #: The authority of client certificates; if set, every client must present one.
     client_ca: pathlib.Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where to listen, and who may call."""
+    """Where to listen, and which callers to accept."""
 
     address: Address
     tls: TlsFiles | None = None
@@ -69,7 +69,7 @@ class Listener:
 
 
 def parse_address(text: str, flag: str = "--listen") -> Address:
-    """Reads a listen address.
+    """Parse a listen address.
 
     Raises:
         ListenError: it is neither `unix:/path` nor `host:port`.
@@ -98,7 +98,7 @@ def make_listener(
     identities: tuple[str, ...] = (),
     guarded: bool = False,
 ) -> Listener:
-    """Checks the flags of a service as a whole. `guarded`: what it does for its callers must not be had by anybody.
+    """Validate the flags of a service. `guarded`: the service must not be open to everybody.
 
     Raises:
         ListenError: names the flag or file at fault.

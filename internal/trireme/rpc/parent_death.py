@@ -1,7 +1,7 @@
-"""Ending with the parent process.
+"""Ends this process together with its parent.
 
-A frontend that is killed cannot stop the phases it started, and an orphaned bind would go on obeying whoever finds its
-socket. Linux tells a process that its parent is gone if it asks beforehand; asked once, at the start of the child.
+A killed frontend cannot stop the phases it started, and an orphaned bind would still act for anybody who finds its
+socket. On request, Linux signals a process when its parent dies; the child makes that request when it starts.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ def exit_with_parent(parent: int, number: signal.Signals = signal.SIGTERM) -> No
     could ask, and this process ends at once.
 
     Raises:
-        OSError: the kernel does not know how (it is not Linux).
+        OSError: the kernel does not support it (it is not Linux).
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0) != 0:
@@ -41,6 +41,6 @@ def name_process(name: str) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
     fields = pathlib.Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
     start, end = (int(field) for field in fields[_ARGUMENTS])
-    if start:  # 0 where the kernel does not tell
+    if start:  # 0 if the kernel hides it
         ctypes.memset(start, 0, end - start)
         ctypes.memmove(start, name.encode()[: end - start - 1], min(len(name.encode()), end - start - 1))

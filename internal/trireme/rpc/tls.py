@@ -1,6 +1,6 @@
 """Server certificates that are replaced while the server runs, and the identities of clients.
 
-The files are looked at before every handshake; a connection that stands keeps what it was made with.
+The files are checked before every handshake; an established connection keeps its certificate.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from trireme.rpc.listening import TlsFiles
 
 
 class ReloadedCertificates:
-    """The certificate configuration of a server; `fetch` is what gRPC calls before each handshake."""
+    """The certificate configuration of a server; gRPC calls `fetch` before each handshake."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Reads the files.
@@ -25,11 +25,11 @@ class ReloadedCertificates:
 
     @property
     def reloads(self) -> int:
-        """How often the files were read again."""
+        """How often the files were reloaded."""
         return self._watched.reloads
 
     def credentials(self) -> grpc.ServerCredentials:
-        """The server credentials; clients must show a certificate if there is an authority for them."""
+        """The server credentials; clients must present a certificate if a client CA is configured."""
         return grpc.dynamic_ssl_server_credentials(
             self._configuration(),
             self.fetch,  # type: ignore[arg-type]  # None means no change, which the stubs do not know
@@ -50,7 +50,7 @@ class ReloadedCertificates:
 
 
 def identities(auth_context: Mapping[str, Iterable[bytes]]) -> set[str]:
-    """What the peer's certificate calls it: its subject alternative names and its common name."""
+    """The subject alternative names and common name of the peer's certificate."""
     names: set[str] = set()
     for key in ("x509_subject_alternative_name", "x509_common_name"):
         names.update(value.decode("utf-8", "replace") for value in auth_context.get(key, ()))

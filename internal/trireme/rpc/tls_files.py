@@ -1,8 +1,7 @@
-"""PEM files that are replaced while they are in use: certificates are short-lived, and something else renews them.
+"""PEM files that are reloaded when they change: certificates are short-lived, and another program renews them.
 
-The files are looked at whenever a connection is made, and read when they changed. A pair that does not fit together
-(the writer is half done) is not taken: who uses it goes on with what it has, and says so once. Servers and clients
-alike stand on this; what they make of the content is theirs.
+The files are checked whenever a connection is made, and read if they changed. A certificate and key that do not match
+(the writer is not finished) are ignored: the old pair stays in use, with one log line. Used by servers and clients.
 """
 
 import logging
@@ -23,7 +22,7 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """A file, and the flag or field that named it."""
+    """A file, and the flag or field that configures it."""
 
     name: str
     path: pathlib.Path
@@ -31,7 +30,7 @@ class NamedFile:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What one side of a connection has: its certificate and key, and who vouches for the other side. None: not."""
+    """The files of one side of a connection: certificate, key, and the authorities it trusts. None: not configured."""
 
     certificate: NamedFile | None
     private_key: NamedFile | None
@@ -40,7 +39,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The files' content, PEM; None where there is no file."""
+    """The files' content, PEM; None for a file that is not configured."""
 
     certificate: bytes | None
     private_key: bytes | None
@@ -48,10 +47,10 @@ class Content:
 
 
 class WatchedFiles:
-    """The content of the files as it was when it was last whole."""
+    """The last valid content of the files."""
 
     def __init__(self, files: Files) -> None:
-        """Reads them.
+        """Read the files.
 
         Raises:
             ListenError: one cannot be read, or certificate and key do not belong together.
@@ -64,7 +63,7 @@ class WatchedFiles:
         self.reloads = 0
 
     def look(self) -> bool:
-        """Read what has changed; answers whether there is new content."""
+        """Reload changed files; return whether there is new content."""
         stamp: _Stamp = ()
         try:
             stamp = _look(self._all)
@@ -78,7 +77,7 @@ class WatchedFiles:
             return False
         self._stamp, self._unusable, self.content = stamp, None, content
         self.reloads += 1
-        log.info("took the new certificates: %s", ", ".join(str(file.path) for file in self._all))
+        log.info("reloaded the certificates: %s", ", ".join(str(file.path) for file in self._all))
         return True
 
 
@@ -99,7 +98,7 @@ def _load(files: Files) -> Content:
         return Content(None, None, authorities)
     certificate = _certificates(files.certificate)
     key = _read(files.private_key)
-    # gRPC would only complain in its own log, handshake after handshake.
+    # gRPC would only log an error of its own at each handshake.
     try:
         private = serialization.load_pem_private_key(key, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
