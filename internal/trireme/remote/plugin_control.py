@@ -1,8 +1,7 @@
-"""The two calls by which a remote plugin is got to know: GetPluginInfo and Configure.
+"""The two calls that set up a remote plugin: GetPluginInfo and Configure.
 
-The frontend makes both before a plugin takes part in scheduling. Whoever calls the plugin later makes Configure again
-where the plugin does not have the configuration, because it was restarted or is one of several instances behind one
-address.
+The frontend makes both before a plugin takes part in scheduling. Later callers repeat Configure if the plugin lacks the
+configuration, because it was restarted or is one of several instances behind one address.
 """
 
 from collections.abc import Iterable
@@ -26,7 +25,7 @@ class ConfigurationRefused(Exception):
 
 
 async def get_plugin_info(channel: aio.Channel, timeout_seconds: float) -> plugin_pb2.GetPluginInfoResponse:
-    """The plugins that the service hosts.
+    """Return the descriptions of the plugins that the service hosts.
 
     Raises:
         AioRpcError: there is no answer.
@@ -47,7 +46,7 @@ async def configure(
     config_hash: int,
     timeout_seconds: float,
 ) -> None:
-    """Bring the plugin its configuration for each profile.
+    """Send the plugin its configuration for each profile.
 
     Raises:
         ConfigurationRefused: the plugin does not accept it, or has arguments and no Configure.
@@ -80,7 +79,7 @@ async def configure(
 
 
 def lacks_configuration(error: aio.AioRpcError) -> bool:
-    """Whether the plugin refused a call because it does not have the configuration that the call names."""
+    """Whether the plugin refused a call because it lacks the configuration that the call names."""
     if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
         return False
     reason = (fencing.REASON_METADATA, fencing.RefusalReason.CONFIG_MISMATCH.value)
@@ -88,6 +87,6 @@ def lacks_configuration(error: aio.AioRpcError) -> bool:
 
 
 def _text(error: plugin_pb2.FieldError) -> str:
-    """The plugin's own words, on one line."""
+    """The plugin's message on one line."""
     message = " ".join(error.message.split()) or "refused without a reason"
     return f"{error.field}: {message}" if error.field else message

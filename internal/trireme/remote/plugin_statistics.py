@@ -1,4 +1,4 @@
-"""How the calls of one process to remote plugins went, as a message."""
+"""Statistics of one process's calls to remote plugins, as a message."""
 
 from collections.abc import Mapping
 
@@ -9,14 +9,14 @@ from trireme.v1 import plugin_pb2
 def response(
     connections: Mapping[str, remote_connection.ConnectionStatistics],
 ) -> plugin_pb2.GetPluginStatisticsResponse:
-    """The answer to GetPluginStatistics."""
+    """The response to GetPluginStatistics."""
     return plugin_pb2.GetPluginStatisticsResponse(
         plugins=[message(name, statistics) for name, statistics in connections.items()]
     )
 
 
 def message(plugin: str, statistics: remote_connection.ConnectionStatistics) -> plugin_pb2.PluginStatistics:
-    """What is known of one plugin's connection."""
+    """The statistics of one plugin's connection."""
     return plugin_pb2.PluginStatistics(
         plugin=plugin,
         answered=statistics.answered,

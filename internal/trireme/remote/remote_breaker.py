@@ -1,11 +1,11 @@
-"""The circuit breaker of a remote plugin, as a pure core.
+"""The circuit breaker of a remote plugin. Pure.
 
-A plugin that is down costs every pod its deadline before the failure policy says what becomes of the pod. The breaker
-spends that once: after so many failures in a row it is open and nobody is asked; when its time is over one caller is
-let through to try, and what happens to that one closes it or opens it again.
+Without it, a plugin that is down would cost every pod its deadline before the failure policy applies. After a number of
+consecutive failures the breaker opens and calls fail at once; when its time is over, it admits one call as a probe,
+whose result closes it or opens it again.
 
-Invariant: between two answers of the plugin at most one call is let through each time the breaker's time is over. What
-a failure is, the caller says: a plugin that refuses a pod, or cannot make sense of one, has answered.
+Invariant: between two responses of the plugin, at most one call is admitted each time the open period ends. The caller
+decides what a failure is: a plugin that refuses a pod, or rejects the request as invalid, has responded.
 """
 
 import enum
@@ -13,18 +13,18 @@ from collections.abc import Callable
 
 
 class State(enum.StrEnum):
-    """Whether the plugin is asked; the values stand in metrics and in readiness."""
+    """The breaker's state; the values appear in metrics and in readiness."""
 
-    #: It is asked.
+    #: Calls are admitted.
     CLOSED = "closed"
-    #: It is not asked: the failure is known beforehand.
+    #: Calls fail at once.
     OPEN = "open"
-    #: One call tries it; the others are answered as if it were open.
+    #: One call probes the plugin; others fail as if the breaker were open.
     HALF_OPEN = "half-open"
 
 
 class Breaker:
-    """One plugin's breaker. `failures` 0: it never opens."""
+    """One plugin's breaker. With `failures` 0 it never opens."""
 
     __slots__ = ("_clock", "_in_a_row", "_limit", "_open_seconds", "_opened", "_reopens_at", "_state")
 
@@ -39,12 +39,12 @@ class Breaker:
 
     @property
     def state(self) -> State:
-        """Whether the plugin is asked."""
+        """The current state."""
         return self._state
 
     @property
     def failures_in_a_row(self) -> int:
-        """Failures since the last answer."""
+        """Failures since the last response."""
         return self._in_a_row
 
     @property
@@ -53,7 +53,7 @@ class Breaker:
         return self._opened
 
     def admit(self) -> bool:
-        """Whether the plugin may be asked now. Who was admitted says afterwards how it went."""
+        """Whether a call may go to the plugin now. An admitted caller must report its result."""
         if self._state is State.CLOSED:
             return True
         if self._state is State.OPEN and self._clock() >= self._reopens_at:
@@ -62,18 +62,18 @@ class Breaker:
         return False
 
     def answered(self) -> None:
-        """The plugin answered."""
+        """Report a response."""
         self._state = State.CLOSED
         self._in_a_row = 0
 
     def failed(self) -> None:
-        """The plugin did not answer, or nothing that could be used."""
+        """Report a failure: no response, or an unusable one."""
         self._in_a_row += 1
         if self._state is State.HALF_OPEN or (self._state is State.CLOSED and 0 < self._limit <= self._in_a_row):
             self._open()
 
     def abandoned(self) -> None:
-        """The caller went away before there was an answer: nothing was learnt, and the next caller may try."""
+        """Report a cancelled call: it proved nothing, and the next caller may probe."""
         if self._state is State.HALF_OPEN:
             self._state = State.OPEN
 

@@ -1,7 +1,7 @@
-"""Reading what plugins answer: from messages that anybody may have written to what the evaluation works with.
+"""Validates plugins' responses and converts them to what the evaluation uses.
 
-Every function here either returns something that fits the question or raises ValueError with a text that names the
-field and what is wrong with it, in words that the plugin's author can act on.
+Each function returns a value that fits the request, or raises ValueError with a message for the plugin's author that
+names the field and the mistake.
 """
 
 import dataclasses
@@ -18,18 +18,18 @@ from trireme.wire import status as wire_status
 
 MAX_SCORE = 100
 
-# As many as nodes in a call: a plugin may say something else of every node, though it should not.
+# As many as nodes in a call: a plugin may return a different status for every node, though it should not.
 MAX_STATUSES = 2000
 
 
 def read_status(
     message: status_pb2.Status, plugin: str, field: str = "status", also: Collection[status.Code] = ()
 ) -> status.Status:
-    """Success, a refusal or an error with its message, or one of the codes that this step has `also`.
+    """Read a status: success, a refusal or error with its message, or one of the codes in `also`.
 
-    It is the plugin's own: the name decides which events wake the pod.
+    The result has the plugin's name, which decides which events wake the pod.
 
-    Raises: ValueError, also for a status in the name of another plugin.
+    Raises: ValueError, also for a status with another plugin's name.
     """
     if message.plugin not in ("", plugin):
         raise ValueError(f"{field}.plugin: {message.plugin!r} is another plugin; allowed: {plugin!r}, or unset")
@@ -46,7 +46,7 @@ def read_status(
 
 
 def read_pre_filter(response: filter_pb2.PreFilterResponse, plugin: str) -> interfaces.PreFilterResult:
-    """PreFilter's answer; an error stands in its status."""
+    """Read PreFilter's response; an error is in its status."""
     value = read_status(response.status, plugin, also=(status.Code.SKIP,))
     if value.code is status.Code.SKIP:
         return interfaces.SKIPPED
@@ -58,20 +58,20 @@ def read_pre_filter(response: filter_pb2.PreFilterResponse, plugin: str) -> inte
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeAnswers:
-    """Answers about nodes. Shapes: (node asked,). `index` counts `statuses` from 1; 0 passes."""
+    """Results for nodes. Shape: (requested node,). `index` numbers `statuses` from 1; 0 passes."""
 
     statuses: tuple[status.Status, ...]
     index: arrays.Int16Array
     capacity: arrays.Int32Array
 
     def error(self) -> status.Status | None:
-        """The first status by which the plugin says that it failed: then the other answers mean nothing."""
+        """The first error status; if there is one, the other results are meaningless."""
         used = np.unique(self.index).tolist()
         values = [self.statuses[index - 1] for index in used if index]
         return next((value for value in values if value.code is status.Code.ERROR), None)
 
     def intern(self, table: interfaces.StatusTable) -> arrays.Int16Array:
-        """`index` in the table's numbers."""
+        """Translate `index` to the table's numbers."""
         numbers = np.zeros(len(self.statuses) + 1, dtype=np.int16)
         for index in np.unique(self.index).tolist():
             if index:
@@ -131,7 +131,7 @@ def _check_capacity(capacity: arrays.Int32Array, passes: arrays.BoolArray, depen
 
 
 def read_pre_score(response: score_pb2.PreScoreResponse, plugin: str) -> tuple[status.Status, bytes]:
-    """PreScore's answer: success, nothing to say, or an error; and the state."""
+    """Read PreScore's response: success, skip or error, and the state."""
     return read_status(response.status, plugin, also=(status.Code.SKIP,)), response.state
 
 
@@ -141,7 +141,7 @@ def read_score(
     count: int,
     normalization: interfaces.Normalization,
 ) -> arrays.Int64Array | status.Status | None:
-    """The scores of `count` nodes; a status that is an error; None where the plugin left itself out.
+    """Read the scores of `count` nodes; returns a status for an error, None if the plugin skipped itself.
 
     `normalization` says what scores may be: 0 to 100 with NONE, 0 and more where they are divided by the largest.
     """

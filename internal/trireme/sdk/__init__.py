@@ -13,13 +13,13 @@
     if __name__ == "__main__":
         raise SystemExit(sdk.main(Maintenance()))
 
-That is a whole plugin: `python maintenance.py --listen 127.0.0.1:9000` serves it, with health and reflection. A
-profile names it, the scheduler's configuration says where it is, and it is asked by the same RPCs as any plugin in any
-language.
+That is a complete plugin: `python maintenance.py --listen 127.0.0.1:9000` serves it, with health and reflection. A
+profile enables it by name, the scheduler's configuration has its address, and the scheduler calls it by the same RPCs
+as a plugin in any other language.
 
-The steps are methods with the framework's names; a plugin has those it needs, and any of them may be `async`:
+The extension points are methods with the framework's names; implement those you need; any may be `async`:
 
-    configure(configuration)            checks the profile's arguments; what it answers is `call.config` in later calls
+    configure(configuration)            checks the profile's arguments; its result is `call.config` in later calls
     pre_enqueue(pod, profile)           None lets the pod into the queue, a status keeps it out
     sort_key(pod, queued_ns)            bytes; the smaller comes first (QueueSort)
     queueing_hint(pod, event, old, new) whether the event may help the pod that this plugin refused
@@ -35,17 +35,17 @@ The steps are methods with the framework's names; a plugin has those it needs, a
     unreserve(call, placement)          nothing
     permit(call, item)                  None, a status, or a `Wait`
     pre_bind(call, item)                None, `SKIP`, a status, or a `bind_pb2.PreBindResult`
-    bind(call, item)                    None: bound; `SKIP`: somebody else shall; a status
+    bind(call, item)                    None: bound; `SKIP`: left to the next binder; a status
     post_bind(call, item)               nothing
 
 With `NodeData.SNAPSHOT` the plugin follows the cluster as the scheduler's own phases do: `node.message` and `node.pods`
-are the node and the pods on it, bound or about to be, and `call.cluster` has everything else. A call waits until what
-it is about has come, so a method never sees an older cluster than the scheduler; it must not change what it sees.
+are the node and its pods, bound or assumed, and `call.cluster` has everything else. A call waits until the plugin's
+state is as new as the scheduler's. Methods must not modify that state.
 
-`Info` says what the answers depend on, which decides how often the plugin is asked: with `Dependency.NODE` once per
-node and class of pods. An exception is an error of the plugin: the scheduler treats the pod as the plugin's failure
-policy says. `max_concurrent_calls` is kept here: calls beyond it wait. A method that is not `async` has the process for
-itself while it runs; one that waits for something should be.
+`Info` declares what results depend on, which decides how often the plugin is called: with `Dependency.NODE` once per
+node and class of pods. If a method raises, the scheduler applies the plugin's failure policy to the pod. The SDK
+enforces `max_concurrent_calls`: further calls wait. A method that is not `async` blocks the process while it runs, so
+methods that wait for something should be `async`.
 """
 
 from trireme.sdk.calls import Call, Node

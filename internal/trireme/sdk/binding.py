@@ -1,4 +1,4 @@
-"""BindService in front of a plugin's permit, pre_bind, bind and post_bind."""
+"""Serves BindService with a plugin's permit, pre_bind, bind and post_bind."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,7 +13,7 @@ METHODS = ("permit", "pre_bind", "bind", "post_bind")
 
 
 class BindServicer(bind_pb2_grpc.BindServiceServicer):
-    """One plugin's BindService. Fence and Apply are the phase's own and not here."""
+    """One plugin's BindService. Only the bind phase serves Fence and Apply."""
 
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker
@@ -21,7 +21,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
     async def Permit(
         self, request: bind_pb2.PermitRequest, context: aio.ServicerContext[Any, Any]
     ) -> bind_pb2.PermitResponse:
-        """The plugin's permit of each pod."""
+        """Call permit for each pod."""
         await self._invoker.require(context, "permit")
         response = bind_pb2.PermitResponse()
         async with self._invoker.turn(context):
@@ -40,7 +40,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
     async def PreBind(
         self, request: bind_pb2.PreBindRequest, context: aio.ServicerContext[Any, Any]
     ) -> bind_pb2.PreBindResponse:
-        """The plugin's pre_bind of each pod; asked beforehand, it says that there is something to do."""
+        """Call pre_bind for each pod; a preflight succeeds without calling it."""
         await self._invoker.require(context, "pre_bind")
         response = bind_pb2.PreBindResponse()
         async with self._invoker.turn(context):
@@ -56,7 +56,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
     async def Bind(
         self, request: bind_pb2.BindRequest, context: aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[bind_pb2.BindResponse]:
-        """The plugin's bind of each pod; each result goes out as it is known."""
+        """Call bind for each pod, and stream each result at once."""
         await self._invoker.require(context, "bind")
         async with self._invoker.turn(context):
             call = await self._invoker.call_for(request.cycle, context)
@@ -68,7 +68,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
     async def PostBind(
         self, request: bind_pb2.PostBindRequest, context: aio.ServicerContext[Any, Any]
     ) -> bind_pb2.PostBindResponse:
-        """The plugin's post_bind of each pod."""
+        """Call post_bind for each pod."""
         await self._invoker.require(context, "post_bind")
         async with self._invoker.turn(context):
             call = await self._invoker.call_for(request.cycle, context)

@@ -1,4 +1,4 @@
-"""What a plugin's methods are called with."""
+"""The arguments of a plugin's methods."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One question about one class of pods.
+    """One call about one class of pods.
 
-    `pod` has the fields that the plugin's `pod_fields` name. `state` is what the plugin answered earlier in the cycle.
-    `count` is how many pods of the class wait: copies need not be counted beyond it. `config` is what the plugin's
-    `configure` answered for the profile. In a dry run the pods in `removed_pods` are to be taken as gone from the node,
-    those in `added_pods` as there; `node.pods` has them as they are. `cluster` is the whole cluster, with SNAPSHOT.
+    `pod` has the fields that the plugin's `pod_fields` name. `state` is what the plugin returned earlier in the cycle.
+    `count` is how many pods of the class are pending: a filter need not count copies beyond it. `config` is what the
+    plugin's `configure` returned for the profile. A dry run assumes that the pods in `removed_pods` are gone from the
+    node and those in `added_pods` are on it; `node.pods` is unchanged. `cluster` is the whole cluster, with SNAPSHOT.
     """
 
     pod: core_pb2.Pod
@@ -33,7 +33,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node. `message`, `json()` and `pods` hold what the plugin's `node_data` asked for, else nothing."""
+    """One node. `message`, `json()` and `pods` are filled as the plugin's `node_data` requests."""
 
     name: str
     message: core_pb2.Node
@@ -51,19 +51,19 @@ class Node:
 
 
 def from_cycle(cycle: cycle_pb2.Cycle, count: int = 1) -> Call:
-    """The call of a cycle."""
+    """Make the call of a cycle."""
     return Call(cycle.pod, cycle.profile, cycle.attempt, cycle.state, count or 1)
 
 
 def from_selection(selection: filter_pb2.NodeSelection, cluster: cluster_state.ClusterState | None) -> list[Node]:
-    """The nodes of a call; with a cluster they are named by slot."""
+    """The nodes of a call; with a cluster the selection lists slots."""
     if cluster is None:
         return from_views(selection.nodes)
     return [from_slot(slot, cluster) for slot in selection.slots]
 
 
 def from_slot(slot: int, cluster: cluster_state.ClusterState) -> Node:
-    """The node at the slot; one that is gone since the call was made is empty."""
+    """The node at the slot; empty if it was deleted since the call was made."""
     message = cluster.nodes.get(slot, core_pb2.Node())
     return Node(message.metadata.name, message, b"", cluster.pods_on(slot))
 

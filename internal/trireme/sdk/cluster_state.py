@@ -1,7 +1,7 @@
 """The cluster as a plugin with NodeData.SNAPSHOT follows it: nodes, the pods on them, and all other objects.
 
-It is plain Python: a plugin looks at some nodes at a time. Deltas change it between calls; a method that is not `async`
-sees one generation, one that awaits may see the next one afterwards.
+It is plain Python, for plugins that look at a few nodes at a time. Deltas change it between calls; a method that is not
+`async` sees one generation, one that awaits may see a newer one afterwards.
 """
 
 from collections.abc import Collection, Mapping
@@ -55,13 +55,13 @@ class ClusterState:
         return self._pods.get(row)
 
     def objects(self, kind: str) -> Mapping[tuple[str, str], Any]:
-        """All other objects of a kind, e.g. `persistent_volume_claim`, by namespace and name."""
+        """The other objects of a kind, e.g. `persistent_volume_claim`, by namespace and name."""
         return self._objects.get(kind, {})
 
     def apply(self, delta: snapshot_pb2.Delta) -> None:
-        """Go to the delta's generation.
+        """Advance to the delta's generation.
 
-        Raises: OutOfStepError where it does not begin at this one, or names what is not there.
+        Raises: OutOfStepError if it does not start at this generation, or refers to a missing entry.
         """
         if delta.reset:
             self._clear()

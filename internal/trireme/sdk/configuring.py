@@ -1,11 +1,11 @@
-"""A plugin's configuration: what `configure` gets, how it refuses it, and which calls it belongs to."""
+"""A plugin's configuration: the argument and errors of `configure`, and its results by configuration hash."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Configurations of so many schedulers, or of one scheduler over time, are held; the oldest is forgotten first.
+# The most configurations held, of several schedulers or of one over time; the oldest is dropped first.
 MAX_CONFIGURATIONS = 32
 
 
@@ -19,7 +19,7 @@ class Configuration:
 
 
 class InvalidArguments(ValueError):
-    """Raised by `configure`: each problem is the path of a field, from `args` on, and what is wrong with it."""
+    """Raised by `configure`: each problem is the path of a field, from `args` on, and a message."""
 
     def __init__(self, *problems: tuple[str, str]) -> None:
         super().__init__(", ".join(f"{field}: {message}" for field, message in problems))
@@ -27,22 +27,22 @@ class InvalidArguments(ValueError):
 
 
 class Configurations:
-    """What `configure` answered, by the configuration's hash and the profile."""
+    """Results of `configure`, by the configuration's hash and the profile."""
 
     def __init__(self) -> None:
         self._by_hash: OrderedDict[int, dict[str, Any]] = OrderedDict()
 
     def add(self, config_hash: int, profile: str, value: Any) -> None:
-        """The plugin accepted a configuration."""
+        """Record a configuration that the plugin accepted."""
         self._by_hash.setdefault(config_hash, {})[profile] = value
         self._by_hash.move_to_end(config_hash)
         while len(self._by_hash) > MAX_CONFIGURATIONS:
             self._by_hash.popitem(last=False)
 
     def has(self, config_hash: int) -> bool:
-        """Whether the configuration of this hash came."""
+        """Whether the plugin accepted the configuration of this hash."""
         return config_hash in self._by_hash
 
     def get(self, config_hash: int, profile: str) -> Any:
-        """What `configure` answered; None where it was not called for the profile."""
+        """The result of `configure`; None if it was not called for the profile."""
         return self._by_hash.get(config_hash, {}).get(profile)

@@ -1,4 +1,4 @@
-"""What a plugin says of itself: its Info, and the steps that its methods are."""
+"""A plugin's description: its Info, and the extension points that its methods implement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a plugin is and needs.
+    """A plugin's name, needs and limits.
 
     `name` is what profiles call it. `pod_fields` are paths such as `spec.nodeSelector` or
     `metadata.labels['example.com/tier']`; without any it gets what the built-in plugins see of a pod. Without `events`
@@ -48,7 +48,7 @@ class Plugin(Protocol):
 
     @property
     def info(self) -> Info:
-        """What it is and needs."""
+        """Its name, needs and limits."""
         ...
 
 
@@ -72,10 +72,10 @@ POINTS = {
 
 
 def describe(plugin: Plugin) -> plugin_pb2.PluginInfo:
-    """The plugin as the handshake tells it.
+    """Make the PluginInfo for the handshake.
 
     Raises:
-        ValueError: it has no step, two methods for one step, or names a field of a pod that there is not.
+        ValueError: it has no extension point, two methods for one, or names an unknown field of a pod.
     """
     info = plugin.info
     for one, many in (("filter", "filter_nodes"), ("score", "score_nodes")):

@@ -1,4 +1,4 @@
-"""FilterService in front of a plugin's pre_filter, filter, post_filter, reserve and unreserve."""
+"""Serves FilterService with a plugin's pre_filter, filter, post_filter, reserve and unreserve."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
     async def PreFilter(
         self, request: filter_pb2.PreFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.PreFilterResponse:
-        """The plugin's pre_filter; without one every pod goes on."""
+        """Call pre_filter; without one every pod passes."""
         response = filter_pb2.PreFilterResponse()
         async with self._invoker.turn(context):
             answer = await self._invoker.call("pre_filter", await self._invoker.call_for(request.cycle, context))
@@ -43,7 +43,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
     async def Filter(
         self, request: filter_pb2.FilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.FilterResponse:
-        """The plugin's filter of each node, or of each dry run."""
+        """Call filter for each node, or for each dry run."""
         await self._invoker.require(context, "filter", "filter_nodes")
         response = filter_pb2.FilterResponse()
         async with self._invoker.turn(context):
@@ -58,7 +58,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
     async def PostFilter(
         self, request: filter_pb2.PostFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.PostFilterResponse:
-        """The plugin's post_filter."""
+        """Call post_filter."""
         await self._invoker.require(context, "post_filter")
         response = filter_pb2.PostFilterResponse()
         async with self._invoker.turn(context):
@@ -72,7 +72,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.ReserveResponse:
-        """The plugin's reserve of each placement, in order."""
+        """Call reserve for each placement, in order."""
         await self._invoker.require(context, "reserve")
         response = filter_pb2.ReserveResponse()
         async with self._invoker.turn(context):
@@ -88,7 +88,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
     async def Unreserve(
         self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.UnreserveResponse:
-        """The plugin's unreserve of each placement, in order; without one there is nothing to give back."""
+        """Call unreserve for each placement, in order, if the plugin has it."""
         async with self._invoker.turn(context):
             call = await self._invoker.call_for(request.cycle, context)
             for placement in request.placements:
@@ -115,7 +115,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         return verdicts
 
     def _columns(self, verdicts: Sequence[object], generation: int) -> filter_pb2.NodeColumns:
-        """Verdicts in columns: the distinct statuses, and one number a node."""
+        """Encode verdicts as columns: the distinct statuses, and one index per node."""
         table: dict[status.Status, int] = {}
         index = np.zeros(len(verdicts), dtype=np.int32)
         capacity = np.full(len(verdicts), interfaces.UNLIMITED, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""What a plugin may ask of the scheduler: letting a waiting pod go, refusing it, trying pods now."""
+"""Requests of a plugin to the scheduler: allow or reject a waiting pod, and activate pods."""
 
 from collections.abc import Awaitable, Iterable
 from types import TracebackType
@@ -13,7 +13,7 @@ DEADLINE_SECONDS = 5.0
 
 
 class Handle:
-    """The frontend, asked by the plugin called `plugin`. An asynchronous context manager."""
+    """A client of the frontend for the plugin called `plugin`. An async context manager."""
 
     def __init__(self, address: str, plugin: str, credentials: grpc.ChannelCredentials | None = None) -> None:
         self._plugin = plugin
@@ -31,18 +31,18 @@ class Handle:
         await self._channel.close(None)
 
     async def allow(self, pod: cycle_pb2.PodIdentity) -> bool:
-        """Let a pod go on that waits for this plugin; False: it does not wait."""
+        """Allow a pod that waits for this plugin; False if it does not wait."""
         return await self._exists(
             self._stub.Allow(frontend_pb2.AllowRequest(pod=pod, plugin=self._plugin), timeout=DEADLINE_SECONDS)
         )
 
     async def reject(self, pod: cycle_pb2.PodIdentity, message: str) -> bool:
-        """Refuse a pod that waits; False: it does not wait."""
+        """Reject a waiting pod; False if it does not wait."""
         request = frontend_pb2.RejectRequest(pod=pod, plugin=self._plugin, message=message)
         return await self._exists(self._stub.Reject(request, timeout=DEADLINE_SECONDS))
 
     async def activate(self, pods: Iterable[cycle_pb2.PodIdentity]) -> list[cycle_pb2.PodIdentity]:
-        """Try these pods now, back-off or not; answers those that will be tried."""
+        """Move these pods to the active queue, regardless of back-off; return those that were moved."""
         response = await self._stub.Activate(frontend_pb2.ActivateRequest(pods=pods), timeout=DEADLINE_SECONDS)
         return list(response.activated)
 

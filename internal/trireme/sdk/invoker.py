@@ -1,7 +1,7 @@
-"""Calling a plugin's methods: sync or async, a limited number at a time, and with every exception an answer.
+"""Calls a plugin's methods: sync or async, with limited concurrency, turning every exception into a gRPC error.
 
-Invariant: whatever a method raises or returns, the caller gets a message of the contract or a gRPC error that says what
-is wrong with the plugin; the process goes on.
+Invariant: whatever a method raises or returns, the caller gets a message of the contract or a gRPC error that describes
+the plugin's mistake; the process continues.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 
 class InvalidResult(TypeError):
-    """A method returned something that its step has no use for."""
+    """A method returned a value that its extension point does not accept."""
 
 
 class Invoker:
-    """One plugin's methods."""
+    """Calls the methods of one plugin."""
 
     def __init__(self, plugin: Plugin) -> None:
         self._plugin = plugin
@@ -42,7 +42,7 @@ class Invoker:
         self._turns = asyncio.Semaphore(limit) if limit else None
         self.configurations = Configurations()
         self._epochs = fencing.SchedulerEpochs()
-        #: What the plugin follows of the cluster, and how; None where it does not.
+        #: The cluster and its follower; None unless the plugin's node_data is SNAPSHOT.
         self.cluster: cluster_state.ClusterState | None = None
         self.follow: follower.Follower | None = None
         if plugin.info.node_data is NodeData.SNAPSHOT:
@@ -50,11 +50,11 @@ class Invoker:
             self.follow = follower.Follower(self.cluster, lambda configuration: None, requires_configuration=False)
 
     def method(self, name: str) -> Callable[..., Any] | None:
-        """The method, or None where the plugin has none of that name."""
+        """The method of that name, or None."""
         return getattr(self._plugin, name, None)
 
     async def require(self, context: aio.ServicerContext[Any, Any], *names: str) -> None:
-        """End the call with UNIMPLEMENTED where the plugin has none of these methods."""
+        """Abort the call with UNIMPLEMENTED if the plugin has none of these methods."""
         if not any(self.method(name) for name in names):
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"plugin {self.name} has no {names[0]}")
 
@@ -83,7 +83,7 @@ class Invoker:
             await grpc_server.refuse(context, fencing.Refusal(fencing.RefusalReason.CONFIG_MISMATCH, text))
 
     async def call(self, name: str, *args: Any) -> Any:
-        """What the method answers; None where there is none."""
+        """Call the method and return its result; None if there is no such method."""
         method = self.method(name)
         if method is None:
             return None
@@ -91,7 +91,7 @@ class Invoker:
         return await answer if inspect.isawaitable(answer) else answer
 
     async def each(self, name: str, call: Call, nodes: Sequence[Node]) -> list[Any]:
-        """What the method answers about each node, one after the other."""
+        """Call the method for each node, one after the other."""
         method = self.method(name)
         if method is None:
             return []
@@ -101,7 +101,7 @@ class Invoker:
 
     @contextlib.asynccontextmanager
     async def turn(self, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[None]:
-        """One of the calls that the plugin takes at once; what goes wrong in it ends the RPC with INTERNAL."""
+        """Hold one of the plugin's call slots; an exception inside aborts the RPC with INTERNAL."""
         async with self._turns or contextlib.nullcontext():
             try:
                 yield
@@ -112,13 +112,13 @@ class Invoker:
                 await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
 
     def own(self, value: status.Status) -> status.Status:
-        """The status in this plugin's name."""
+        """The status with this plugin's name."""
         if value.code in (status.Code.SUCCESS, status.Code.SKIP):
             return value
         return dataclasses.replace(value, plugin=self.name)
 
     def message(self, step: str, answer: object) -> status_pb2.Status:
-        """The status message of an answer that is None or a status."""
+        """The status message of a method's result that is None or a status."""
         if answer is None:
             return wire_status.to_message(status.SUCCESS)
         if isinstance(answer, status.Status):

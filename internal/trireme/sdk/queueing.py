@@ -1,4 +1,4 @@
-"""QueueService in front of a plugin's pre_enqueue, sort_key and queueing_hint."""
+"""Serves QueueService with a plugin's pre_enqueue, sort_key and queueing_hint."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
     async def PreEnqueue(
         self, request: queue_pb2.PreEnqueueRequest, context: aio.ServicerContext[Any, Any]
     ) -> queue_pb2.PreEnqueueResponse:
-        """The plugin's pre_enqueue of each pod."""
+        """Call pre_enqueue for each pod."""
         await self._invoker.require(context, "pre_enqueue")
         response = queue_pb2.PreEnqueueResponse()
         async with self._invoker.turn(context):
@@ -33,7 +33,7 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
     async def QueueSort(
         self, request: queue_pb2.QueueSortRequest, context: aio.ServicerContext[Any, Any]
     ) -> queue_pb2.QueueSortResponse:
-        """The plugin's sort_key of each pod."""
+        """Call sort_key for each pod."""
         await self._invoker.require(context, "sort_key")
         response = queue_pb2.QueueSortResponse()
         async with self._invoker.turn(context):
@@ -47,7 +47,7 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
     async def QueueingHint(
         self, request: queue_pb2.QueueingHintRequest, context: aio.ServicerContext[Any, Any]
     ) -> queue_pb2.QueueingHintResponse:
-        """The plugin's queueing_hint for each pod."""
+        """Call queueing_hint for each pod."""
         await self._invoker.require(context, "queueing_hint")
         response = queue_pb2.QueueingHintResponse()
         async with self._invoker.turn(context):

@@ -1,4 +1,4 @@
-"""What a plugin's methods answer, beside the plain values: refusals, state, waiting."""
+"""Results of a plugin's methods other than plain values: refusals, state, waiting."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from trireme.framework import status
 from trireme.framework.status import Status as Status  # it is part of the SDK
 
 Verdict: TypeAlias = "int | Status | None"
-"""What Filter says of a node: it passes, it takes so many copies, or it is refused."""
+"""Filter's result for a node: None passes, a number passes for that many copies, a status refuses."""
 
 SKIP: Final = status.SKIP
-"""The plugin has nothing to do for the pod; its next step is left out."""
+"""The plugin has nothing to do for the pod; its following extension point is skipped."""
 
 
 def unschedulable(message: str, reason: str = "", **parameters: object) -> Status:
@@ -35,7 +35,7 @@ def error(message: str) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class PreFilter:
-    """PreFilter's answer for a pod that goes on.
+    """PreFilter's result for a pod that passes.
 
     `nodes` narrows the nodes to these names (None: not); `state` is handed to filter in the same cycle, as
     `call.state`, perhaps to another replica of the plugin.
@@ -47,7 +47,7 @@ class PreFilter:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Permit's answer for a pod that waits until `Handle.allow`, or is refused after so many seconds."""
+    """Permit's result for a pod that waits until `Handle.allow`; it is rejected after `seconds`."""
 
     seconds: float
 

@@ -1,4 +1,4 @@
-"""ScoreService in front of a plugin's pre_score, score and normalize_scores."""
+"""Serves ScoreService with a plugin's pre_score, score and normalize_scores."""
 
 import operator
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ METHODS = ("pre_score", "score", "score_nodes", "normalize_scores")
 
 
 class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
-    """One plugin's ScoreService. Place is the phase's own and not here."""
+    """One plugin's ScoreService. Only the score phase serves Place."""
 
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker
@@ -24,7 +24,7 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
     async def PreScore(
         self, request: score_pb2.PreScoreRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_pb2.PreScoreResponse:
-        """The plugin's pre_score; without one it scores every pod."""
+        """Call pre_score; without one the plugin scores every pod."""
         response = score_pb2.PreScoreResponse()
         async with self._invoker.turn(context):
             call = await self._invoker.call_for(request.cycle, context)
@@ -39,7 +39,7 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
     async def Score(
         self, request: score_pb2.ScoreRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_pb2.ScoreResponse:
-        """The plugin's score of each node."""
+        """Call score for each node."""
         await self._invoker.require(context, "score", "score_nodes")
         response = score_pb2.ScoreResponse(status=wire_status.to_message(status.SUCCESS))
         async with self._invoker.turn(context):
@@ -55,7 +55,7 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
     async def NormalizeScore(
         self, request: score_pb2.NormalizeScoreRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_pb2.NormalizeScoreResponse:
-        """The plugin's normalize_scores of its own column."""
+        """Call normalize_scores with the plugin's own column."""
         await self._invoker.require(context, "normalize_scores")
         response = score_pb2.NormalizeScoreResponse(status=wire_status.to_message(status.SUCCESS))
         async with self._invoker.turn(context):
@@ -75,7 +75,7 @@ def _check_scores(step: str, scores: Sequence[Any], count: int) -> list[int]:
     if len(scores) != count:
         raise InvalidResult(f"{step} returned {len(scores)} scores of {count} nodes")
     try:
-        # Also what can stand for an int without being one, as NumPy's integers.
+        # Also accepts integer types such as NumPy's.
         return [operator.index(score) for score in scores]
     except TypeError as error:
         raise InvalidResult(f"{step} returned scores that are not whole numbers: {error}") from error

@@ -1,4 +1,4 @@
-"""Serving a plugin: the services of the steps it has, the handshake, health and reflection, on one address."""
+"""Serves a plugin on one address: its extension points, the handshake, health and reflection."""
 
 import argparse
 import dataclasses
@@ -43,13 +43,13 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
     async def GetPluginInfo(
         self, request: plugin_pb2.GetPluginInfoRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.GetPluginInfoResponse:
-        """What the plugin is and needs."""
+        """Return the plugin's description."""
         return self._response
 
     async def Configure(
         self, request: plugin_pb2.ConfigureRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.ConfigureResponse:
-        """The plugin's configure; its answer belongs to all later calls under this configuration."""
+        """Call configure; its result is passed to all later calls under this configuration."""
         await self._invoker.require(context, "configure")
         response = plugin_pb2.ConfigureResponse()
         async with self._invoker.turn(context):
@@ -72,7 +72,7 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
 
 
 def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
-    """The services of the plugin, to be served on the running loop.
+    """Make the plugin's services, for the running loop.
 
     Raises:
         ValueError: the plugin describes itself wrongly.
@@ -91,7 +91,7 @@ def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
 
 
 def serve(plugin: description.Plugin, listen: str = "127.0.0.1:0") -> int:
-    """Serve the plugin until SIGTERM or SIGINT, on `host:port` or `unix:/path`; answers the exit code.
+    """Serve the plugin until SIGTERM or SIGINT, on `host:port` or `unix:/path`; return the exit code.
 
     Raises:
         ValueError: the plugin describes itself wrongly, or the address cannot be listened on.
@@ -101,7 +101,7 @@ def serve(plugin: description.Plugin, listen: str = "127.0.0.1:0") -> int:
 
 
 def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
-    """As `serve`, with the address, certificates and allowed callers from command-line flags; `--help` lists them.
+    """Serve as `serve` does, with address, certificates and allowed callers from flags; `--help` lists them.
 
     An error is one line on stderr.
     """
@@ -147,7 +147,7 @@ def _service(module: Any, name: str, add: Callable[[Any, aio.Server], None], ser
     return grpc_server.Service(module.DESCRIPTOR.services_by_name[name], lambda server: add(servicer, server))
 
 
-# The methods that make a service necessary, and how it is served.
+# For each service: the methods that require it, and how to serve it.
 _SERVICES: Sequence[tuple[Sequence[str], Any, str, Callable[[Any, aio.Server], None], Callable[[Invoker], Any]]] = (
     (
         queueing.METHODS,

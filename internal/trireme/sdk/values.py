@@ -1,21 +1,21 @@
-"""The choices that a plugin makes when it describes itself; numbers as in protos/trireme/v1/plugin.proto."""
+"""Enumerations of a plugin's description; numbers as in protos/trireme/v1/plugin.proto."""
 
 import enum
 
 
 class Dependency(enum.IntEnum):
-    """What a plugin's answer about a node depends on, and so how long the scheduler keeps it."""
+    """What a plugin's result for a node depends on, and so how long the scheduler caches it."""
 
-    #: The node object alone: kept until the node changes.
+    #: The node object alone: cached until the node changes.
     NODE = 1
-    #: Also the pods on the node: asked again for the nodes touched.
+    #: Also the pods on the node: evaluated again for nodes whose pods changed.
     NODE_PODS = 2
-    #: Anything: asked every time, and pods go one by one.
+    #: Anything: evaluated every time, with one pod at a time.
     CLUSTER = 3
 
 
 class NodeData(enum.IntEnum):
-    """In what form the plugin sees the nodes that it is asked about."""
+    """The form in which the plugin gets nodes."""
 
     #: `node.name` alone: the cheapest.
     NAMES = 1
@@ -30,9 +30,9 @@ class NodeData(enum.IntEnum):
 class Normalization(enum.IntEnum):
     """How the scheduler brings the plugin's scores into 0 to 100."""
 
-    #: They are already.
+    #: They are in that range already.
     NONE = 1
     #: Divided by the largest, times 100.
     MAX = 2
-    #: As MAX, taken from 100: the smallest is best.
+    #: 100 minus MAX: the smallest score is best.
     MAX_REVERSED = 3
