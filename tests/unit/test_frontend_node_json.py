@@ -19,7 +19,7 @@ def _decode(raw: Any) -> core_pb2.Node:
 
 def test_each_version_of_a_node_has_its_own_json() -> None:
     """Else a plugin is called with another version of the node than the scheduler decides about."""
-    nodes = node_json.NodeJson(wanted=True)
+    nodes = node_json.NodeJson(enabled=True)
     read = nodes.decoder(_decode)
     # Events are decoded many at a time, before the first of them is handled.
     decoded = [read(_raw("a", "1")), read(_raw("a", "2", kind="Node", apiVersion="v1")), read(_raw("b", "1"))]

@@ -1,14 +1,13 @@
 """Objects as they are assumed to be until the API server shows them so: volumes that were promised to a claim, claims
 that were promised a node or a device.
 
-An assumption stands on the version of the object that was looked at. As soon as the informer shows another version the
-assumption is void: either it has come true, or somebody else was faster and what they wrote counts. A claim for
-devices is written in two steps, the first of which does not show the devices: it is assumed to have them until it
-shows some, or is gone. Where a claim is only to be made for a pod, the assumption ends with the first that was made
-for it.
+An assumption is based on one version of the object. Once the informer delivers another version, the assumption is
+dropped: either it has been written, or somebody else's write won. A ResourceClaim is written in two steps, the first of
+which has no devices yet, so its assumption lasts until the claim has an allocation or is deleted. The assumption of a
+claim that is still to be created for a pod ends with the first claim created for it.
 
-While a group of pods is tried, its pods may share what was assumed for the first of them: the assumption stands until
-it is forgotten for all of them. After that nobody else joins them (`close`).
+While a pod group is tried, its pods may share what was assumed for the first of them: the assumption lasts until it is
+forgotten for all of them. Afterwards no other pod may join (`close`).
 Source: pkg/scheduler/util/assumecache, pkg/scheduler/framework/plugins/dynamicresources (dra_manager.go).
 """
 
@@ -20,17 +19,17 @@ from trireme.v1 import snapshot_pb2
 Key = tuple[str, str, str]  # kind, namespace, name
 
 DEVICE_CLAIM = "resource_claim"
-#: An object as it was taken to be, and as it is from now on; None: there is none.
+#: The assumed object before and after; None: no object.
 Change = tuple[snapshot_pb2.ClusterObject | None, snapshot_pb2.ClusterObject | None]
 
 
 class OutOfSyncError(Exception):
-    """The object is not the one that was looked at any more."""
+    """The object's version has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Assumption:
-    """What is assumed, and for which pods (UID)."""
+    """An assumed object, and the UIDs of the pods it is assumed for."""
 
     entry: snapshot_pb2.ClusterObject
     version: str
@@ -38,7 +37,7 @@ class _Assumption:
 
 
 class AssumedObjects:
-    """Assumptions over the objects that the informers show."""
+    """Assumed objects, layered over those of the informers."""
 
     def __init__(self, informed: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
         self._informed = informed
@@ -48,12 +47,12 @@ class AssumedObjects:
         return len(self._assumed)
 
     def get(self, key: Key) -> snapshot_pb2.ClusterObject | None:
-        """The object as it is assumed to be; as it is shown where nothing is assumed of it."""
+        """The assumed object, or the informer's if nothing is assumed."""
         assumption = self._assumed.get(key)
         return self._informed.get(key) if assumption is None else assumption.entry
 
     def all(self) -> Iterator[snapshot_pb2.ClusterObject]:
-        """All objects as they are assumed to be."""
+        """All objects, with the assumptions applied."""
         for key, entry in self._informed.items():
             assumption = self._assumed.get(key)
             yield entry if assumption is None else assumption.entry
@@ -62,14 +61,14 @@ class AssumedObjects:
                 yield assumption.entry
 
     def assume(self, uid: str, entries: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
-        """All of these are assumed for the pod, or none. Raises: OutOfSyncError."""
+        """Assume all of these objects for the pod, or none. Raises: OutOfSyncError."""
         shared = {key for key, entry in entries.items() if self._shares(key, entry)}
         for key, entry in entries.items():
             stored = self._informed.get(key)
             if key in shared:
                 continue
             if stored is None and not version_of(entry):
-                # It is only to be made.
+                # It is still to be created.
                 continue
             if stored is None:
                 raise OutOfSyncError(f'"{_name(key)}" is not there any more')
@@ -84,7 +83,7 @@ class AssumedObjects:
                 self._assumed[key] = _Assumption(entry, version_of(entry), frozenset((uid,)))
 
     def forget(self, uid: str) -> dict[Key, snapshot_pb2.ClusterObject]:
-        """Nothing is assumed for the pod any more; answers what was assumed for it alone, by object."""
+        """Drop the pod's assumptions; return the objects that were assumed for it alone."""
         dropped = {}
         for key, assumption in [each for each in self._assumed.items() if uid in each[1].users]:
             if len(assumption.users) > 1:
@@ -95,7 +94,7 @@ class AssumedObjects:
         return dropped
 
     def close(self, uids: Collection[str]) -> list[Key]:
-        """No other pods of their group may count on what is assumed for these any more; answers the objects."""
+        """Stop other pods of the group from sharing these pods' assumptions; return the affected objects."""
         closed = []
         for key, assumption in self._assumed.items():
             if assumption.entry.open_to_group and not assumption.users.isdisjoint(uids):
@@ -107,7 +106,7 @@ class AssumedObjects:
         return closed
 
     def _shares(self, key: Key, entry: snapshot_pb2.ClusterObject) -> bool:
-        """Whether it is already assumed, for another pod of the group that is being tried."""
+        """Whether it is already assumed for another pod of the group being tried."""
         existing = self._assumed.get(key)
         return (
             existing is not None

@@ -1,8 +1,8 @@
-"""The registry of pod classes: pods equal in everything the enabled plugins can see get one number.
+"""The registry of pod classes: pods that are equal in every field the enabled plugins read share one number.
 
-A class is a base (everything but labels, see pod_projection) and the labels whose keys somebody selects by. Keys only
-ever become more; when one does, the caller interns again the pods that carry it. A class that no pod has any more is
-kept for a while, since the next pod of its controller may come, and then dropped; its number is never given again.
+A class is a base (everything but labels, see pod_projection) plus the labels whose keys some selector uses. The set of
+keys only grows; when it does, the caller interns the pods that carry the new key again. A class without pods is kept
+for a while, since the next pod of its controller may come, and then dropped; its number is never reused.
 """
 
 from collections import OrderedDict
@@ -15,10 +15,10 @@ from trireme.framework import amounts, resizes
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import normalization
 
-# Classes without pods that are kept, and bases kept with them.
+# How many classes without pods to keep.
 IDLE_CLASSES = 1024
 
-# A base, the labels that take part, and whether there are no others either: a budget protects nobody without labels.
+# A base, the selected labels, and whether the pod has no labels at all: a budget protects no pod without labels.
 ClassKey = tuple[int, Labels, bool]
 
 
@@ -44,7 +44,7 @@ _IN_FORCE: tuple[
 
 
 class InvalidPod(ValueError):
-    """The pod's scheduling fields cannot be read; the text names the field."""
+    """The pod's scheduling fields are invalid; the text names the field."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class ClassEntry:
 
 @dataclass(slots=True)
 class _Base:
-    """What classes have in common: their message but for labels, the texts that mean it, and how many they are."""
+    """The message of several classes without labels, its byte strings, and the number of classes."""
 
     pod: core_pb2.Pod
     texts: list[bytes] = field(default_factory=list)
@@ -71,7 +71,7 @@ class _Base:
 
 
 class ClassRegistry:
-    """Bases, classes and the label keys that somebody selects by."""
+    """Bases, classes and the label keys that selectors use."""
 
     def __init__(
         self,
@@ -108,11 +108,11 @@ class ClassRegistry:
         return self._entries[class_id]
 
     def of_one_pod(self, class_id: int) -> bool:
-        """Whether the class has its pod's own name, as claims may be named after it. A pod of no class has none."""
+        """Whether the class contains its pod's name, because claims are named after the pod."""
         return bool(class_id) and bool(self[class_id].pod.metadata.uid)
 
     def base_of(self, base: bytes) -> int:
-        """The number of a base. Raises: InvalidPod."""
+        """Intern a base. Raises: InvalidPod."""
         number = self._bases.get(base)
         if number is None:
             number = self._bases[base] = self._new_base(base)
@@ -120,7 +120,7 @@ class ClassRegistry:
         return number
 
     def base_with_claims(self, base: int, statuses: Sequence[core_pb2.NodeAllocatableResourceClaimStatus]) -> int:
-        """The base of a pod like those of this one, that takes these resources for its claims."""
+        """The base that equals this one but takes these resources for its claims."""
         pod = core_pb2.Pod()
         pod.CopyFrom(self._base_entries[base].pod)
         del pod.status.node_allocatable_resource_claim_statuses[:]
@@ -128,7 +128,7 @@ class ClassRegistry:
         return self.base_of(pod.SerializeToString(deterministic=True))
 
     def intern(self, base: int, labels: Labels) -> int:
-        """The class of a base and a pod's labels, with one pod more in it."""
+        """Return the class of a base and a pod's labels, and count one more pod in it."""
         key = (base, self._project(labels), not labels)
         class_id = self._ids.get(key)
         if class_id is None:
@@ -140,7 +140,7 @@ class ClassRegistry:
         return class_id
 
     def release(self, class_id: int) -> None:
-        """One pod fewer in the class."""
+        """Count one pod fewer in the class."""
         entry = self._entries[class_id]
         entry.pods -= 1
         if entry.pods == 0:
@@ -149,7 +149,7 @@ class ClassRegistry:
                 self._drop(self._idle.popitem(last=False)[0])
 
     def select_by(self, keys: Iterable[str]) -> None:
-        """Somebody selects by these label keys from now on."""
+        """Add label keys that selectors use."""
         new = set(keys) - self._keys
         if new:
             self._keys |= new
@@ -162,18 +162,18 @@ class ClassRegistry:
         return self._all_labels
 
     def select_all(self) -> None:
-        """Somebody reads all labels from now on. Pods must be interned again by the caller."""
+        """Distinguish pods by all labels from now on. The caller must intern all pods again."""
         self._all_labels = True
         self._projections.clear()
 
     def take_new_keys(self) -> frozenset[str]:
-        """Keys that became selected by since this was last called: pods that carry one must be interned again."""
+        """Return the keys added since the last call; pods that carry one must be interned again."""
         new = frozenset(self._new_keys)
         self._new_keys.clear()
         return new
 
     def take_changes(self) -> tuple[list[ClassEntry], list[int]]:
-        """Classes added, and classes removed, since this was last called. One that came and went is in neither."""
+        """Return the classes added and removed since the last call; one that was both is in neither list."""
         added, removed = list(self._added.values()), self._removed
         self._added, self._removed = {}, []
         return added, removed
@@ -186,7 +186,7 @@ class ClassRegistry:
         projected = self._projections.get(labels)
         if projected is None:
             projected = tuple(pair for pair in labels if self._all_labels or pair[0] in self._keys)
-            # Pods of a StatefulSet have a label of their own each: the table must not grow with them.
+            # Each pod of a StatefulSet has a label of its own: bound the table.
             if len(self._projections) >= 4 * self._idle_limit:
                 self._projections.clear()
             self._projections[labels] = projected
@@ -198,7 +198,7 @@ class ClassRegistry:
         if pod.HasField("status") and not (self.keep_deferred and resizes.deferred(pod.status)):
             plain = _without_resources(pod)
             if plain != pod and _amounts(plain, self.rules) == requested:
-                # What the kubelet reports is what was asked for: no other class for it.
+                # The kubelet reports exactly the requested resources: use the class without the report.
                 return self.base_of(plain.SerializeToString(deterministic=True))
         number = self._next_base
         self._next_base += 1

@@ -1,13 +1,12 @@
-"""The cluster cache: what the frontend knows of the cluster, assumed pods included, and the deltas that tell replicas.
+"""The cluster cache: the frontend's state of the cluster, assumed pods included, and its deltas for replicas.
 
-It is the authority that every snapshot follows. It gives nodes their slots, pods their rows and classes their numbers,
-and keeps no more of each than a full sync needs. A pod is assumed on a node before it is bound; the informer confirms
-it, or the frontend forgets it.
+Every snapshot follows it. It assigns slots to nodes, rows to pods and numbers to classes, and stores no more of each
+than a full sync needs. A pod is assumed on a node before it is bound; then the informer confirms it, or the frontend
+forgets it.
 
-Pure: it is told what happened and hands out deltas; it neither waits nor calls anyone. Invariants: applying every delta
-in order gives the same state as a full sync taken after the last one; and what is recorded for the next delta is
-bounded by the cluster as it is and as the last delta left it, however much comes and goes between them (a standby takes
-no delta before it leads).
+Pure: callers report changes and take deltas; it never waits. Invariants: applying all deltas in order gives the same
+state as a full sync taken after the last one; the changes recorded for the next delta are bounded by the size of the
+cluster now and at the last delta, however much changed in between (a standby takes no delta before it leads).
 """
 
 import collections
@@ -42,7 +41,7 @@ class ClusterCache:
     def __init__(self, registry: class_registry.ClassRegistry) -> None:
         self.registry = registry
         self.generation = 0
-        #: Grows with every change after which pods may have to be placed otherwise; by one for each pod assumed.
+        #: Incremented by every change that can affect placements; by one for each assumed pod.
         self.revision = 0
         self._slots: dict[str, int] = {}
         self._entries: dict[int, bytes] = {}  # slot → serialised NodeEntry
@@ -51,14 +50,14 @@ class ClusterCache:
         self._next_slot = 0
         self._pods: dict[str, PlacedPod] = {}  # by UID
         self._label_keys = label_keys.LabelKeys()
-        self._on_node: dict[str, set[PlacedPod]] = {}  # node name, of a node that is known or not → its pods
+        self._on_node: dict[str, set[PlacedPod]] = {}  # node name → its pods; the node itself may be unknown
         self._free_rows: list[int] = []
         self._next_row = 0
         self._assumed: set[str] = set()
         self._objects: dict[tuple[str, str, str], snapshot_pb2.ClusterObject] = {}
         self._overlay = assumed_objects.AssumedObjects(self._objects)
         self._nominations: dict[str, snapshot_pb2.Nomination] = {}
-        # What nominations the pods have, by UID: node and nomination, also where the node is not known (yet).
+        # Nominations by pod UID, with the node's name; the node may be unknown.
         self._pod_nominations: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
         self._changes = _Changes()
         self._pending_deltas: collections.deque[snapshot_pb2.Delta] = collections.deque()
@@ -68,7 +67,7 @@ class ClusterCache:
         self._when_going: dict[str, list[Callable[[], None]]] = {}  # by UID of a placed pod: who is told when it goes
 
     def statistics(self) -> CacheStatistics:
-        """How much it holds now."""
+        """Count the entries."""
         return CacheStatistics(
             self.generation, len(self._slots), len(self._pods), len(self._assumed), len(self.registry)
         )
@@ -77,7 +76,7 @@ class ClusterCache:
 
     @property
     def node_count(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self._slots)
 
     def slot_of(self, name: str) -> int:
@@ -85,7 +84,7 @@ class ClusterCache:
         return self._slots.get(name, NO_SLOT)
 
     def node_at(self, slot: int, generation: int) -> str | None:
-        """The node that was at the slot at the generation and still is; None where there is no such node."""
+        """The node at the slot if it has been there since the generation; else None."""
         name, since = self._names.get(slot, ("", 0))
         return name if name and since <= generation else None
 
@@ -94,12 +93,12 @@ class ClusterCache:
         return list(self._slots)
 
     def node(self, name: str) -> core_pb2.Node | None:
-        """The node as it was told last."""
+        """The node's latest version."""
         slot = self._slots.get(name)
         return None if slot is None else snapshot_pb2.NodeEntry.FromString(self._entries[slot]).node
 
     def set_node(self, node: core_pb2.Node, json: bytes = b"") -> tuple[bool, core_pb2.Node | None]:
-        """The node is this from now on; answers whether that changes anything, and what it was (None: it is new)."""
+        """Add or update a node; return whether anything changed, and the old node (None: it is new)."""
         name = node.metadata.name
         slot = self._slots.get(name)
         exists = slot is not None
@@ -182,7 +181,7 @@ class ClusterCache:
                 self._enter(pod, parsed.node_name)
         pod.version, pod.generation = parsed.resource_version, parsed.generation
         if pod.flags != parsed.flags or pod.start != parsed.start:
-            # Since when a pod runs says who is preempted first, and nothing of where pods go.
+            # The start time decides who is preempted first, but not where pods can be placed.
             self.revision += pod.flags != parsed.flags
             pod.flags, pod.start = parsed.flags, parsed.start
             self._touch(pod)
@@ -191,7 +190,7 @@ class ClusterCache:
         return before
 
     def remove_pod(self, uid: str) -> PlacedPod | None:
-        """The pod is gone; answers what it was."""
+        """Remove a pod; return it."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return None
@@ -205,7 +204,7 @@ class ClusterCache:
         return pod
 
     def when_going(self, uid: str, tell: Callable[[], None]) -> None:
-        """`tell` once when the placed pod is gone, or is being deleted: before anybody else hears of it."""
+        """Call `tell` once, when the placed pod is deleted or terminating, before any other notification."""
         self._when_going.setdefault(uid, []).append(tell)
 
     def _goes(self, uid: str) -> None:
@@ -213,7 +212,7 @@ class ClusterCache:
             tell()
 
     def assume(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> None:
-        """The pod is taken to be on the node before it is bound. Takes a hold on the class of its own."""
+        """Assume the pod on the node before it is bound. Counts the pod in its class."""
         if uid in self._pods:
             raise ValueError(f"pod {key} is on node {self._pods[uid].node_name} already")
         interned = self.registry.intern(base, labels)
@@ -222,27 +221,27 @@ class ClusterCache:
         self._assumed.add(uid)
 
     def count_claims(self, uid: str, statuses: Sequence[core_pb2.NodeAllocatableResourceClaimStatus]) -> None:
-        """The assumed pod takes these resources of its node for its claims, beside what it requests."""
+        """Count the resources that the assumed pod takes for its claims, in addition to its requests."""
         pod = self._pods[uid]
         base = self.registry.base_with_claims(pod.base, statuses)
         self._reclassify(pod, base, pod.labels, self.registry.intern(base, pod.labels))
 
     def forget(self, uid: str) -> bool:
-        """The pod is not assumed any more; False if it was not, or is bound by now."""
+        """Forget an assumed pod; False if it was not assumed, or is bound by now."""
         if uid not in self._assumed:
             return False
         self.remove_pod(uid)
         return True
 
     def hide(self, uids: Iterable[str]) -> None:
-        """The replicas are told that these pods are not on their nodes, until `show`: what would be if they went."""
+        """Remove these pods from their nodes in the replicas' view, until `show`, to try what their eviction allows."""
         for uid in uids:
             pod = self._pods.get(uid)
             if pod is not None and pod.slot != NO_SLOT:
                 self._free_row(pod)
 
     def show(self, uids: Iterable[str]) -> None:
-        """Those of the hidden pods that are still there are on their nodes again."""
+        """Put hidden pods that still exist back on their nodes in the replicas' view."""
         for uid in uids:
             pod = self._pods.get(uid)
             slot = NO_SLOT if pod is None else self.slot_of(pod.node_name)
@@ -250,7 +249,7 @@ class ClusterCache:
                 self._assign_row(pod, slot)
 
     def set_evicting(self, uid: str, evicting: bool) -> None:
-        """The pod is, or is not, about to be evicted: the replicas see it as preempted before its object says so."""
+        """Mark a pod as being evicted: replicas see it as preempted before its object does."""
         pod = self._pods.get(uid)
         flag = PREEMPTED if evicting else 0
         if pod is not None and pod.evicting != flag:
@@ -260,15 +259,15 @@ class ClusterCache:
 
     @property
     def assumed_count(self) -> int:
-        """How many pods are on a node by assumption alone."""
+        """The number of assumed pods."""
         return len(self._assumed)
 
     def is_assumed(self, uid: str) -> bool:
-        """Whether the pod is on a node by assumption alone."""
+        """Whether the pod is assumed and not confirmed by the informer."""
         return uid in self._assumed
 
     def reclassify(self, keys: frozenset[str]) -> None:
-        """Somebody selects by these label keys now: pods that carry one get their class anew."""
+        """Classify the pods that carry one of these newly selected label keys again."""
         for uid in self._label_keys.carrying(keys):
             pod = self._pods[uid]
             self._reclassify(pod, pod.base, pod.labels, self.registry.intern(pod.base, pod.labels))
@@ -276,23 +275,23 @@ class ClusterCache:
     # Other objects
 
     def set_object(self, entry: snapshot_pb2.ClusterObject) -> None:
-        """The object is this from now on."""
+        """Add or update an object."""
         key = _object_key(entry)
         self._objects[key] = entry
         self._change_objects((key, *self._overlay.on_informed(key)))
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:
-        """The object is gone."""
+        """Remove an object."""
         key = (kind, namespace, name)
         if self._objects.pop(key, None) is not None:
             self._change_objects((key, *self._overlay.on_informed(key)))
 
     def get_object(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
-        """The object as the informer shows it."""
+        """The object as the informer last delivered it."""
         return self._objects.get((kind, namespace, name))
 
     def get_assumed(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
-        """The object as it is assumed to be; as the informer shows it where nothing is assumed of it."""
+        """The assumed object, or the informer's if nothing is assumed."""
         return self._overlay.get((kind, namespace, name))
 
     def assume_objects(self, uid: str, entries: Iterable[snapshot_pb2.ClusterObject]) -> list[assumed_objects.Change]:
@@ -308,13 +307,13 @@ class ClusterCache:
         return changes
 
     def forget_objects(self, uid: str) -> list[assumed_objects.Change]:
-        """Nothing is assumed of objects for the pod any more; answers what that changed."""
+        """Drop the pod's assumed objects; return what that changed."""
         dropped = self._overlay.forget(uid)
         self._change_objects(dropped)
         return [(entry, self._overlay.get(key)) for key, entry in dropped.items()]
 
     def close_objects(self, uids: Collection[str]) -> None:
-        """What is assumed of objects for these pods of a group is not open to others of it any more."""
+        """Stop other pods of the group from sharing these pods' assumed objects."""
         closed = self._overlay.close(uids)
         if closed:
             self._change_objects(closed)
@@ -324,7 +323,7 @@ class ClusterCache:
         return {(namespace, name) for object_kind, namespace, name in self._objects if object_kind == kind}
 
     def nominate(self, uid: str, nomination: snapshot_pb2.Nomination | None) -> None:
-        """The pod waits for a node from now on; None: it does not."""
+        """Set the pod's nomination, or clear it with None."""
         self.revision += 1
         if nomination is not None:
             self._nominations[uid] = nomination
@@ -337,7 +336,7 @@ class ClusterCache:
             self._changes.nominations.discard(uid)
 
     def promise(self, nomination: snapshot_pb2.Nomination, node_name: str) -> None:
-        """The pod waits for the node, known or not, from now on; empty: for none."""
+        """Nominate the node, known or not, for the pod; "" clears the nomination."""
         uid = nomination.pod.uid
         if not node_name:
             self._pod_nominations.pop(uid, None)
@@ -357,9 +356,9 @@ class ClusterCache:
     # Deltas
 
     def take_delta(self) -> snapshot_pb2.Delta | None:
-        """The next delta, to the next generation, of what has changed; None where nothing has.
+        """Return the next delta, to the next generation; None if nothing has changed.
 
-        Much is divided into several deltas (`delta_chunks`), so call this until it answers None.
+        Many changes are split into several deltas (`delta_chunks`), so call this until it returns None.
         """
         if not self._pending_deltas:
             changes = self._take_changes()
@@ -400,13 +399,13 @@ class ClusterCache:
         yield from delta_chunks.numbers(removed, lambda delta, some: delta.removed_classes.extend(some))
 
     def drop_delta(self) -> None:
-        """As take_delta where nobody follows: whoever begins to gets all of it by a full sync."""
+        """Discard the changes if there are no followers: new ones start with a full sync."""
         self._pending_deltas.clear()
         if self._take_changes() is not None:
             self.generation += 1
 
     def _take_changes(self) -> "tuple[_Changes, list[class_registry.ClassEntry], list[int]] | None":
-        """What has changed since this was last called; None where nothing has."""
+        """Return the changes since the last call; None if there are none."""
         changes, self._changes = self._changes, _Changes()
         added, removed = self.registry.take_changes()
         if changes.empty and not added and not removed:
@@ -418,9 +417,9 @@ class ClusterCache:
         return changes, added, removed
 
     def full_sync(self) -> Iterator[snapshot_pb2.Delta]:
-        """All of the cache as chunks, at the generation of the last delta. Call take_delta until it answers None first.
+        """Yield the whole cache in chunks, at the last delta's generation. First call take_delta until it returns None.
 
-        Chunks are made as they are asked for: nothing may change the cache before the last one is.
+        Chunks are made lazily: nothing may change the cache before the last one is taken.
         """
         chunk_numbers = itertools.count()
 
@@ -449,7 +448,7 @@ class ClusterCache:
     def _change_objects(self, keys: Iterable[tuple[str, str, str]]) -> None:
         self.revision += 1
         for key in keys:
-            # An object that came and went since the last delta is in none.
+            # An object added and removed since the last delta is in none.
             if key in self._published_objects or self._overlay.get(key) is not None:
                 self._changes.objects.add(key)
             else:
@@ -469,7 +468,7 @@ class ClusterCache:
         return pod
 
     def _enter(self, pod: PlacedPod, node_name: str) -> None:
-        """The pod, which is on no node, is on this one, known or not."""
+        """Put a pod without a node on this one, which may be unknown."""
         pod.node_name = node_name
         pods_on_node = self._on_node.get(node_name)
         if pods_on_node is None:
@@ -480,7 +479,7 @@ class ClusterCache:
             self._assign_row(pod, slot)
 
     def _leave(self, pod: PlacedPod) -> None:
-        """The pod is on no node any more."""
+        """Take the pod off its node."""
         if pod.slot != NO_SLOT:
             self._free_row(pod)
         pods_on_node = self._on_node[pod.node_name]
@@ -499,7 +498,7 @@ class ClusterCache:
         self._changes.rows[pod.row] = pod
 
     def _free_row(self, pod: PlacedPod) -> None:
-        """The pod's row is free: at once where no delta has had it, otherwise with the next one."""
+        """Free the pod's row: at once if no delta had it, else with the next one."""
         changes = self._changes
         self.revision += 1
         if pod.row in changes.rows and pod.row not in changes.known_rows:
@@ -518,7 +517,7 @@ class ClusterCache:
         self._changes.rows[pod.row] = pod
 
     def _reclassify(self, pod: PlacedPod, base: int, labels: Labels, class_id: int) -> None:
-        """Give the pod a class that was interned for it; the hold on the old one is released."""
+        """Set the pod's class, already interned for it, and release the old one."""
         self.registry.release(pod.class_id)
         if labels != pod.labels:
             self._label_keys.remove(pod.uid, pod.labels)
@@ -552,7 +551,7 @@ class _Changes:
 
 
 def is_older_version(current: Any, update: Any) -> bool:
-    """Whether the object that is told of is an older version of the one that is known. One made again is not."""
+    """Whether the update is an older version of the current object. A recreated object is not."""
     old, new = current.metadata, update.metadata
     if old.uid != new.uid or not (old.resource_version.isdigit() and new.resource_version.isdigit()):
         return False
@@ -560,7 +559,7 @@ def is_older_version(current: Any, update: Any) -> bool:
 
 
 def _replace_present(published: set[T], changed: set[T], exists: Callable[[T], bool]) -> None:
-    """Bring `published` up to date with the elements that changed."""
+    """Update `published` for the elements that changed."""
     for each in changed:
         if exists(each):
             published.add(each)
@@ -569,7 +568,7 @@ def _replace_present(published: set[T], changed: set[T], exists: Callable[[T], b
 
 
 def _is_heartbeat(before: core_pb2.Node, now: core_pb2.Node) -> bool:
-    """Whether the node is as it was, and its kubelet only said so once more, as it does every few minutes."""
+    """Whether only heartbeat times changed, which the kubelet updates every few minutes."""
     plain_nodes = []
     for node in (before, now):
         plain = core_pb2.Node()

@@ -1,8 +1,8 @@
-"""The informers of the cluster: what of it is followed, how each kind is read, and who hears of it.
+"""The informers of the cluster: which collections they follow, their decoders and their consumers.
 
-Everything is read in the encodings that `clientConnection` names, protobuf by default: an object's bytes then become
-its message in one call, where JSON takes a step of Python for each field. Only what extenders and plugins are sent
-whole is read in JSON, because that is what they get.
+Objects are read in the encodings that `clientConnection` names, protobuf by default: parsing an object's bytes then
+takes one call, where JSON takes a step of Python per field. Only objects that extenders and plugins get whole are read
+in JSON, because that is the form they get.
 """
 
 import functools
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 OnEvents = Callable[[Sequence[Any]], None]
-# How an object is read in JSON, and in protobuf; None: it must come in JSON.
+# The decoders of an object, for JSON and for protobuf; None: it must come in JSON.
 Decoders = tuple[Callable[[Any], Any], Callable[[bytes], Any] | None]
 
 
@@ -49,7 +49,7 @@ def make(
     pod_consumers, node_consumers = [_Consumer(on_pods)], [_Consumer(on_nodes)]
     if extender_cache is not None:
         pods = extender_cache.pod_decoder(pods[0]), None
-        # What is gone is forgotten once the others have heard of it.
+        # Last, so that the other consumers still find deleted objects.
         pod_consumers.append(_Consumer(extender_cache.on_pods))
     if extender_cache is not None and extender_cache.keeps_nodes:
         nodes = extender_cache.node_decoder(nodes[0]), None

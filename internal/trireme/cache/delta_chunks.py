@@ -1,6 +1,6 @@
-"""Deltas of bounded size: what is to be published, cut into chunks.
+"""Splits deltas into chunks of bounded size.
 
-A replica takes messages of 16 MiB at most, and applies a delta at once, so that calls and acknowledgements wait for it.
+A replica accepts messages up to 16 MiB, and calls and acknowledgements wait while it applies a delta.
 However much has changed, and however large the objects are, chunks of 1 MiB keep clear of both limits.
 """
 
@@ -10,7 +10,7 @@ from trireme.cache.placed_pod import PlacedPod
 from trireme.v1 import snapshot_pb2
 
 CHUNK_BYTES = 1 << 20
-"""What a chunk holds, unless one object alone is larger."""
+"""The size of a chunk, unless one object alone is larger."""
 
 PODS_PER_PART = 2000
 """At some 100 bytes a pod, so many are far below a chunk."""
@@ -25,7 +25,7 @@ Part = tuple[int, Callable[[snapshot_pb2.Delta], object]]
 
 
 def chunked(parts: Iterable[Part], begin: Callable[[], snapshot_pb2.Delta]) -> Iterator[snapshot_pb2.Delta]:
-    """The parts, in order, in as many deltas as it takes, but at least one; `begin` makes each of them."""
+    """Pack the parts, in order, into deltas, at least one; `begin` makes each of them."""
     delta, size = begin(), 0
     for weight, add in parts:
         if size and size + weight > CHUNK_BYTES:
@@ -52,7 +52,7 @@ def cluster_object(message: snapshot_pb2.ClusterObject) -> Part:
 
 
 def removed_object(kind: str, namespace: str, name: str) -> Part:
-    """An object that is gone."""
+    """A deleted object."""
     return BYTES_PER_NAME, lambda delta: delta.removed_objects.add(kind=kind, namespace=namespace, name=name)
 
 
@@ -62,14 +62,14 @@ def nomination(message: snapshot_pb2.Nomination) -> Part:
 
 
 def pods(listed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]) -> Iterator[Part]:
-    """Placed pods; of those at `known_rows` the replicas know names and UIDs."""
+    """Placed pods; replicas know the names and UIDs of those at `known_rows`."""
     for start in range(0, len(listed), PODS_PER_PART):
         some = listed[start : start + PODS_PER_PART]
         yield BYTES_PER_POD * len(some), lambda delta, some=some: _add_pods(delta.pods, some, known_rows)  # type: ignore[misc]
 
 
 def numbers(listed: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Iterator[Part]:
-    """Rows, slots or classes that are gone."""
+    """Removed rows, slots or classes."""
     for start in range(0, len(listed), NAMES_PER_PART):
         some = listed[start : start + NAMES_PER_PART]
         yield 5 * len(some), lambda delta, some=some: add(delta, some)  # type: ignore[misc]

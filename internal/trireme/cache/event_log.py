@@ -24,7 +24,7 @@ def enabled() -> bool:
 
 
 def node_changed(before: core_pb2.Node | None, node: core_pb2.Node) -> None:
-    """A node is new, or another than before."""
+    """Log a new or changed node."""
     if before is None:
         klog.info(log, _ADD_DELETE, "Add event for node", node=klog.Ref(node.metadata.name))
         _in_tree("Added node to NodeTree", node)
@@ -36,13 +36,13 @@ def node_changed(before: core_pb2.Node | None, node: core_pb2.Node) -> None:
 
 
 def node_deleted(node: core_pb2.Node) -> None:
-    """A node is gone."""
+    """Log a deleted node."""
     klog.info(log, _ADD_DELETE, "Delete event for node", node=klog.Ref(node.metadata.name))
     _in_tree("Removed node from NodeTree", node)
 
 
 def pod_changed(key: str, has_node: bool, was_pending: bool, was_placed: bool) -> None:
-    """A pod was listed, added or changed."""
+    """Log a listed, added or changed pod."""
     pod = klog.Ref(key)
     if not has_node:
         if was_pending:
@@ -58,7 +58,7 @@ def pod_changed(key: str, has_node: bool, was_pending: bool, was_placed: bool) -
 
 
 def pod_deleted(key: str, was_pending: bool) -> None:
-    """A pod is gone."""
+    """Log a deleted pod."""
     which = "unscheduled" if was_pending else "scheduled"
     klog.info(log, _ADD_DELETE, f"Delete event for {which} pod", pod=klog.Ref(key))
 

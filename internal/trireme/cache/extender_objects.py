@@ -1,8 +1,8 @@
-"""Pods and nodes whole, as JSON, for extenders: everything else in the scheduler keeps only what its plugins see.
+"""Complete pods and nodes as JSON, for extenders; the rest of the scheduler stores only the fields that plugins read.
 
-An extender gets the API's own object, and it must be the one that the decision is about; so what the informers read is
-kept as bytes, and only of what some extender is sent: pending pods always, nodes and placed pods where an extender has
-no cache of its own. Without extenders nothing is kept, and the informers decode as ever.
+An extender gets the API object in the version that the decision is about, so this stores what the informers read, as
+bytes. It stores only what some extender is sent: pending pods always, nodes and placed pods if an extender has no cache
+of its own. Without extenders nothing is stored.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,19 +21,19 @@ Decode = Callable[[Json], T]
 
 
 class ObjectSource(Protocol):
-    """What is kept, by UID and by name."""
+    """Stored pods by UID and nodes by name."""
 
     def pod(self, uid: str, node_name: str = "") -> bytes | None:
-        """The pod as JSON; on the node, where one is given. None: it is gone."""
+        """The pod as JSON, on the node if one is given; None if it was deleted."""
         ...
 
     def node(self, name: str) -> bytes | None:
-        """The node as JSON; None: it is gone."""
+        """The node as JSON; None if it was deleted."""
         ...
 
 
 class ExtenderObjects:
-    """Keeps objects as the informers read them. `nodes`, `placed`: whether some extender is sent such."""
+    """Stores objects as the informers read them. `nodes`, `placed`: whether some extender needs them."""
 
     def __init__(self, nodes: bool, placed: bool) -> None:
         self.keeps_nodes = nodes
@@ -43,7 +43,7 @@ class ExtenderObjects:
         self._listed: dict[str, set[str]] = {}
 
     def pod(self, uid: str, node_name: str = "") -> bytes | None:
-        """The pod as JSON. One that is only assumed on the node does not say so by itself."""
+        """The pod as JSON, with `nodeName` set: an assumed pod's object does not have it yet."""
         cached = self._pods.get(uid)
         if cached is None or not node_name:
             return cached
@@ -57,10 +57,10 @@ class ExtenderObjects:
         """The node as JSON."""
         return self._nodes.get(name)
 
-    # What informers are given instead of their decode functions, and beside their consumers
+    # Decoders and consumers for the informers
 
     def pod_decoder(self, decode: Decode[T]) -> Decode[T]:
-        """Decode as `decode` does, and keep the pod."""
+        """Wrap `decode` to store the pod as well."""
 
         def keeping(raw: Json) -> T:
             decoded = decode(raw)
@@ -73,7 +73,7 @@ class ExtenderObjects:
         return keeping
 
     def node_decoder(self, decode: Decode[T]) -> Decode[T]:
-        """Decode as `decode` does, and keep the node."""
+        """Wrap `decode` to store the node as well."""
 
         def keeping(raw: Json) -> T:
             decoded = decode(raw)
@@ -83,12 +83,12 @@ class ExtenderObjects:
         return keeping
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
-        """Forget the pods that are gone."""
+        """Drop deleted pods."""
         for kind, parsed in events:
             self._forget("pods", self._pods, kind, None if parsed is None else parsed.uid)
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
-        """Forget the nodes that are gone."""
+        """Drop deleted nodes."""
         for kind, node in events:
             self._forget("nodes", self._nodes, kind, None if node is None else node.metadata.name)
 
@@ -106,7 +106,7 @@ class ExtenderObjects:
 
 
 def _bytes(raw: Json, excluded: str = "") -> bytes:
-    """The object as kube-scheduler has it: without the type, and of pods without who wrote which field."""
+    """Encode the object as kube-scheduler sends it: without its type, and pods without managedFields."""
     metadata = {key: value for key, value in raw["metadata"].items() if key != excluded}
     whole = {key: value for key, value in raw.items() if key not in ("kind", "apiVersion", "metadata")}
     return orjson.dumps({"metadata": metadata, **whole})

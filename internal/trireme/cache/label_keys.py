@@ -1,8 +1,8 @@
 """Which pods carry which label keys.
 
-A new selector may name a key that no class has told apart before; then the pods that carry it get their class anew, and
-nobody else need be looked at. Pods of a controller carry the same keys, with whatever values, so that there are far
-fewer sets of keys than pods; and the cost of a new key is that of the sets, and of the pods that carry it.
+A new selector may use a key that no class distinguished before; then exactly the pods that carry it are classified
+again. Pods of a controller carry the same keys, so there are far fewer sets of keys than pods, and a new key costs a
+pass over the sets and the affected pods.
 """
 
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from trireme.cache.pod_projection import Labels
 
 
 class LabelKeys:
-    """Pods by the label keys that they carry. Pods are known by UID, and come in the order in which they were added."""
+    """UIDs of pods by their set of label keys, in the order of addition."""
 
     __slots__ = ("_pods",)
 
@@ -19,12 +19,12 @@ class LabelKeys:
         self._pods: dict[tuple[str, ...], dict[str, None]] = {}
 
     def add(self, uid: str, labels: Labels) -> None:
-        """The pod has these labels."""
+        """Add a pod with these labels."""
         if labels:
             self._pods.setdefault(tuple([key for key, _ in labels]), {})[uid] = None
 
     def remove(self, uid: str, labels: Labels) -> None:
-        """The pod, which had these labels, is gone or has others."""
+        """Remove a pod that had these labels."""
         if labels:
             keys = tuple([key for key, _ in labels])
             pods = self._pods[keys]

@@ -1,7 +1,7 @@
-"""Nodes as JSON, for plugins that want them so (NODE_DATA_JSON): as long as no such plugin takes part, nothing is kept.
+"""Nodes as JSON, for plugins with NODE_DATA_JSON; disabled while there is no such plugin.
 
-An informer decodes an object before anybody hears of it, so its JSON waits here until the event is handled. From then
-on the cluster cache has it.
+An informer decodes an object before it delivers the event, so this holds the JSON until the event is handled; then the
+cluster cache stores it.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,14 +16,14 @@ NodeT = TypeVar("NodeT", bound=core_pb2.Node)
 
 
 class NodeJson:
-    """The JSON of nodes whose events are being delivered. `enabled`: whether some plugin wants it."""
+    """The JSON of nodes whose events are being delivered. `enabled`: whether some plugin needs it."""
 
     def __init__(self, enabled: bool = False) -> None:
         self.enabled = enabled
         self._by_version: dict[tuple[str, str], bytes] = {}
 
     def decoder(self, decode: Callable[[Json], NodeT]) -> Callable[[Json], NodeT]:
-        """Decode as `decode` does, and keep the node's JSON until `take`."""
+        """Wrap `decode` to hold the node's JSON until `take`."""
 
         def keeping(raw: Json) -> NodeT:
             node = decode(raw)
@@ -36,7 +36,7 @@ class NodeJson:
         return keeping
 
     def take(self, node: core_pb2.Node) -> bytes:
-        """The JSON of this version of the node, which is kept no longer; empty where it is not wanted."""
+        """Return and drop the JSON of this version of the node; empty if disabled."""
         return self._by_version.pop(_version(node), b"") if self._by_version else b""
 
 

@@ -1,8 +1,8 @@
 """Waiting until one of some objects changes.
 
-Whoever waits first asks a plugin, which reads the objects itself and says which ones it waits for; a change between
-its reading and its answer must not be missed. So changes are numbered from when the first of them asks, and each waits
-for a change after the number at which it asked.
+A waiter first calls a plugin, which reads the objects and returns the ones to wait for; a change between that read and
+the plugin's response must not be missed. So changes are numbered while there are interested callers, and each waits for
+a change after the number at which its call started.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ Key = tuple[str, str, str]  # kind, namespace, name
 
 
 class ObjectWaits:
-    """Changes of objects while somebody is interested in any."""
+    """Numbers changes of objects while there are interested callers."""
 
     def __init__(self) -> None:
         self._interested = 0
@@ -22,7 +22,7 @@ class ObjectWaits:
         self._waiting: dict[Key, set[asyncio.Event]] = {}
 
     def touched(self, keys: Iterable[Key]) -> None:
-        """These objects changed, or are gone."""
+        """Record that these objects changed or were deleted."""
         if not self._interested:
             return
         for key in keys:
@@ -33,7 +33,7 @@ class ObjectWaits:
 
     @contextmanager
     def interested(self) -> Iterator[None]:
-        """While inside, no change is missed."""
+        """Record changes within the block."""
         self._interested += 1
         try:
             yield
@@ -43,11 +43,11 @@ class ObjectWaits:
                 self._changed.clear()
 
     def now(self) -> int:
-        """The number of the last change: what comes later has a higher one."""
+        """The number of the last change; later ones get higher numbers."""
         return self._number
 
     async def changed(self, keys: Iterable[Key], after: int) -> None:
-        """Return once one of the objects has changed after that number. Only for who is interested."""
+        """Return once one of the objects has changed after that number. Call it within `interested`."""
         watched = set(keys)
         if any(self._changed.get(key, 0) > after for key in watched):
             return

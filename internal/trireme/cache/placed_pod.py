@@ -1,6 +1,6 @@
-"""What the cluster cache knows of a pod that is on a node: no more than replicas are told, and classes are made of.
+"""The cluster cache's entry of a pod on a node: only what deltas and classes need.
 
-There are as many as pods in the cluster, so they are kept small; the cache alone changes them.
+There is one per pod in the cluster, so entries are small; only the cache modifies them.
 """
 
 from trireme.cache.pod_projection import Labels
@@ -9,7 +9,7 @@ NO_SLOT = -1
 
 
 class PlacedPod:
-    """A pod on a node, assumed or bound. Slot NO_SLOT: its node is not known (yet)."""
+    """A pod on a node, assumed or bound. Slot NO_SLOT: its node is unknown."""
 
     __slots__ = (
         "assumed",
@@ -37,17 +37,17 @@ class PlacedPod:
         self.class_id = class_id
         self.assumed = False
         self.flags = 0
-        #: PREEMPTED once the pod's eviction was decided on, whatever its object says yet; otherwise 0.
+        #: PREEMPTED once its eviction is decided, before its object shows that; else 0.
         self.evicting = 0
-        #: As the informer showed it last; 0: it has not yet.
+        #: The latest from the informer; 0 before the first.
         self.generation = 0
         self.start = 0
         self.row = NO_SLOT
         self.slot = NO_SLOT
-        #: The resourceVersion that the informer showed last; 0: none yet.
+        #: The latest resourceVersion from the informer; 0 before the first.
         self.version = 0
 
     @property
     def name(self) -> str:
-        """The pod's own name."""
+        """The pod's name."""
         return self.key.partition("/")[2]

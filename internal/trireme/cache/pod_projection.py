@@ -1,13 +1,13 @@
-"""From a pod to what the scheduler knows of it: the fields that some plugin sees, and nothing else.
+"""Projects a pod to the fields that some plugin reads.
 
-This runs for every pod event, so a pod is read as a message that has no more fields than that (`ProjectedPod`), in
-whichever encoding it came. What all pods of a controller share (everything but names and labels) becomes one byte
-string, the *base key*, which is the `Pod` message of their class as well. A pod whose own name matters to a plugin
-(claims and volumes made from templates are named after it) keeps its name in the key, and so is a class of its own.
+This runs for every pod event, so a pod is parsed, from either encoding, as a message with only those fields
+(`ProjectedPod`). What all pods of a controller share (everything but names and labels) becomes one byte string, the
+*base key*, which is also the `Pod` message of their class. A pod whose name matters to a plugin (claims and volumes
+made from templates are named after it) keeps its name in the key, and so is a class of its own.
 
-The message has its own fields taken out first; what is left is mostly left by a pod before it as well, so the rules
-about what no plugin can tell apart are applied once to each such text, and remembered. Invariant: the key does not
-depend on the encoding that the pod came in.
+The pod's individual fields are removed first. The remaining bytes are mostly equal to an earlier pod's, so the rules
+that normalize what no plugin distinguishes are applied once per distinct byte string, and cached. Invariant: the key
+does not depend on the encoding of the pod.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ Labels = tuple[tuple[str, str], ...]
 TERMINATING = 1
 PREEMPTED = 2
 
-# Texts whose base key is remembered, of some 500 bytes each.
+# Cached base keys, of some 500 bytes each.
 _REMEMBERED = 8192
 
 
 class ParsedPod(NamedTuple):
-    """One pod as an informer sees it. `start` in seconds since 1970, 0: not started."""
+    """One pod of an informer. `start` in seconds since 1970; 0: not started."""
 
     namespace: str
     name: str
@@ -51,7 +51,7 @@ class ParsedPod(NamedTuple):
     generation: int
     # The PodScheduled condition: status, reason, message, lastTransitionTime; empty where it has none.
     condition: tuple[str, str, str, str] | tuple[()]
-    # It runs, and a resize of it waits for room on its node.
+    # It runs, and its resize is deferred for lack of resources on its node.
     deferred: bool = False
 
     @property
@@ -61,7 +61,7 @@ class ParsedPod(NamedTuple):
 
 
 def parse(raw: Json, extra: Set[tuple[str, str]] = frozenset()) -> ParsedPod:
-    """What the scheduler knows of the pod; `extra` are fields, such as (spec, nodeName), that plugins read beside.
+    """Project the pod; `extra` are further fields that plugins read, such as (spec, nodeName).
 
     Raises: FieldError.
     """
@@ -70,7 +70,7 @@ def parse(raw: Json, extra: Set[tuple[str, str]] = frozenset()) -> ParsedPod:
 
 
 def parse_protobuf(raw: bytes, extra: Set[tuple[str, str]] = frozenset()) -> ParsedPod:
-    """As parse, from the pod's own bytes.
+    """Project the pod from its protobuf bytes, as `parse` does from JSON.
 
     Raises: FieldError.
     """
@@ -79,7 +79,7 @@ def parse_protobuf(raw: bytes, extra: Set[tuple[str, str]] = frozenset()) -> Par
 
 
 def base_of_nothing(namespace: str) -> bytes:
-    """The base key of a pod that asks for nothing."""
+    """The base key of a pod that requests nothing."""
     pod = core_pb2.Pod(metadata=meta_pb2.ObjectMeta(namespace=namespace))
     return pod.SerializeToString(deterministic=True)
 
@@ -159,11 +159,11 @@ def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra:
 
 
 def _keep_resource_status(status: projection_pb2.ProjectedPodStatus) -> None:
-    """Leaves of the status what resource arithmetic reads."""
+    """Remove from the status all but what resource arithmetic reads."""
     status.ClearField("nominated_node_name")
     status.ClearField("start_time")
     if status.conditions:
-        # A resize that cannot be had takes the spec out of the count, whether or not the kubelet reported resources.
+        # An infeasible resize excludes the spec from resource sums, whether or not the kubelet reported resources.
         reasons = [condition.reason for condition in status.conditions if condition.type == resizes.PENDING]
         status.ClearField("conditions")
         for reason in reasons:
@@ -171,7 +171,7 @@ def _keep_resource_status(status: projection_pb2.ProjectedPodStatus) -> None:
 
 
 class _Shared(NamedTuple):
-    """What pods have in common that differ in what is their own alone. `named`: their names must be in the key."""
+    """The shared part of pods that differ in individual fields alone. `named`: the key must contain their names."""
 
     base: bytes
     named: bool
@@ -201,7 +201,7 @@ def _shared(text: bytes) -> _Shared:
     if not spec.preemption_policy:
         spec.ClearField("preemption_policy")
     if spec.host_users:
-        # What is not set says the same as true.
+        # Unset means true.
         spec.ClearField("host_users")
     for name in ("affinity", "resources", "scheduling_group"):
         _drop_if_empty(spec, name)
@@ -228,7 +228,7 @@ def _shared(text: bytes) -> _Shared:
 
 
 def _normalize(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
-    # An amount that is none is told of by whoever makes a class of the key.
+    # Ignore invalid quantities: the class registry reports them.
     with contextlib.suppress(FieldError):
         normalization.settle(pod)
 

@@ -236,7 +236,7 @@ class Writer:
         deadline: float,
         repeatable: Callable[[Exception], bool] | None = None,
     ) -> Outcome:
-        """Try a write, with retries. `send` gets the remaining seconds; `method` and the object's `path` are for the log."""
+        """Try a write, with retries. `send` gets the remaining seconds; `method` and `path` are for the log."""
         tries = _Tries(repeatable or _is_busy)
         end = self._clock() + deadline
         try:
