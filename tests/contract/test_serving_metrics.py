@@ -4,10 +4,10 @@ import io
 from pathlib import Path
 
 import metrics_document
+import ports
 import pytest
 import serving_frontend as support
 import yaml
-from launcher import free_ports
 from prometheus_client.parser import text_string_to_metric_families
 
 from trireme.config import commandline, inspection, own_loading
@@ -116,7 +116,7 @@ def test_the_certificates_of_a_frontend_are_shown(tmp_path: Path) -> None:
         "--authentication-skip-lookup",
     ]
     start = commandline.Start(
-        [*arguments, f"--secure-port={free_ports(1)[0]}"], {}, io.StringIO(), io.StringIO(), print
+        [*arguments, f"--secure-port={ports.free_ports(1)[0]}"], {}, io.StringIO(), io.StringIO(), print
     )
     completed = start.run().completed
     assert completed is not None
