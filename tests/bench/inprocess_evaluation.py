@@ -22,7 +22,7 @@ from trireme.evaluation.filtering import evaluation as filtering
 from trireme.evaluation.scoring import evaluation as scoring
 from trireme.evaluation.scoring import placement
 from trireme.plugin_api import interfaces
-from trireme.plugins import catalog
+from trireme.registry import filter_sides, score_sides
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 
@@ -118,10 +118,10 @@ class Scheduler:
     """Filter and score evaluators over one snapshot."""
 
     def __init__(self, snap: snapshot.Snapshot, scores: tuple[str, ...]) -> None:
-        local = [p for p in (catalog.filter_plugin(name, b"", {}) for name in _FILTERS) if p is not None]
+        local = [p for p in (filter_sides.filter_plugin(name, b"", {}) for name in _FILTERS) if p is not None]
         self.filters = filtering.Evaluator(snap, {"p": filtering.Chain(_FILTERS, local)})
         weights = {name: _WEIGHTS.get(name, 1) for name in scores}
-        plugins = [p for p in (catalog.score_plugin(name, b"", {}) for name in scores) if p is not None]
+        plugins = [p for p in (score_sides.score_plugin(name, b"", {}) for name in scores) if p is not None]
         self.scores = scoring.Evaluator(snap, {"p": scoring.Chain(weights, plugins)})
         self.snap = snap
         self.plugins = plugins

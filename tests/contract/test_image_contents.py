@@ -52,7 +52,8 @@ def _run(pruned: pathlib.Path, program: str, *arguments: str) -> str:
         "trireme.score.process",
         "trireme.bind.process",
         "trireme_kube.client.external_credentials",
-        "trireme.plugins.catalog",
+        "trireme.registry.filter_sides",
+        "trireme.registry.score_sides",
         "trireme.sdk",
     ],
 )

@@ -14,7 +14,7 @@ from grpc import aio
 from linked_frontend import Frontend
 
 from trireme.config import own
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import handle
 from trireme.frontend.phase_clients import bind_replicas
 from trireme.phases import phase_process

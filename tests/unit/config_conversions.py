@@ -12,7 +12,8 @@ from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config_convert import writing
 from trireme.config_convert.drafts import Cluster, Sources
-from trireme.framework.registry import IN_TREE, ExtensionPoint, PluginDescription
+from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec
+from trireme.registry.in_tree import IN_TREE
 
 P = ExtensionPoint
 GROUP = "kubescheduler.config.k8s.io"
@@ -71,7 +72,7 @@ def convert(*arguments: str, config_maps: Mapping[str, Any] | None = None, **fil
     enabled = feature_gates()
     config = loading.load(text.encode(), enabled, lambda _line: None)
     everywhere = frozenset(set(P) - {P.QUEUE_SORT})
-    registry = IN_TREE.with_remote([PluginDescription("Mine", everywhere, remote=True)])
+    registry = IN_TREE.with_remote([PluginSpec("Mine", everywhere, remote=True)])
     return Converted(text, config, profiles.construct(config, registry, enabled, lambda _line: None).profiles)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from trireme.config import own
 from trireme.config.own_schema import CONFIGURATION
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.schema import Many, Struct, Type
 

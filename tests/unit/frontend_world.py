@@ -26,7 +26,7 @@ from trireme.cache import extender_objects, object_kinds, pod_projection
 from trireme.config import commandline, model
 from trireme.extenders import extender_calls, extenders
 from trireme.framework import status
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import assembly
 from trireme.frontend.phase_clients import bind_replicas, children, replicas
 from trireme.frontend.serving import metrics_observed

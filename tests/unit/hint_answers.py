@@ -11,8 +11,8 @@ from typing import Any
 from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.config import gates, loading, model, profiles
 from trireme.framework import amounts, cluster_event, resizes
-from trireme.framework.registry import IN_TREE
 from trireme.queueing import hints, queue_hints, queued_pod
+from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import cluster_watch
 from trireme.v1 import core_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode

@@ -7,7 +7,8 @@ import pytest
 from trireme.config import own, own_loading, own_validation
 from trireme.config.loading import ConfigurationError
 from trireme.config.own import TriremeConfiguration
-from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.golang import Duration
 
 HEADER = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
@@ -240,7 +241,7 @@ def test_remote_plugins_can_be_named_in_a_profile() -> None:
     assert registry.implements("P", ExtensionPoint.FILTER)
     assert not registry.implements("P", ExtensionPoint.SCORE)
     assert registry["P"].remote
-    assert not registry["P"].signs
+    assert not registry["P"].supports_signature
 
 
 def test_a_remote_plugin_cannot_take_the_name_of_another() -> None:

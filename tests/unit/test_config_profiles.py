@@ -6,13 +6,14 @@ from config_starts import HEADER, feature_gates
 from trireme.config import loading, profiles
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile
-from trireme.framework.registry import IN_TREE, ExtensionPoint, PluginDescription, Registry
+from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Registry
+from trireme.registry.in_tree import IN_TREE
 
 P = ExtensionPoint
 _EVERYWHERE = frozenset(set(P) - {P.QUEUE_SORT})
 REGISTRY: Registry = IN_TREE.with_remote(
-    PluginDescription(name, _EVERYWHERE, remote=True, signs=False) for name in ("A", "B")
-).with_remote([PluginDescription("Sorter", frozenset({P.QUEUE_SORT}), remote=True)])
+    PluginSpec(name, _EVERYWHERE, remote=True, supports_signature=False) for name in ("A", "B")
+).with_remote([PluginSpec("Sorter", frozenset({P.QUEUE_SORT}), remote=True)])
 
 
 def _make(text: str, logs: list[str] | None = None, **asked: bool) -> tuple[CompletedProfile, ...]:

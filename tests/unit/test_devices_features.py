@@ -6,8 +6,8 @@ import pytest
 from config_starts import feature_gates
 
 from trireme.config import loading, profiles
-from trireme.framework.registry import IN_TREE
-from trireme.plugins import catalog
+from trireme.registry import filter_sides, score_sides
+from trireme.registry.in_tree import IN_TREE
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_default_arguments_make_a_plugin_whatever_the_gates(flipped: dict[str, b
     arguments = profile.args_json("DynamicResources")
     stated = json.loads(arguments)
     assert (stated["filterTimeout"] is None) == ("DRASchedulerFilterTimeout" in flipped)
-    for make in (catalog.filter_plugin, catalog.score_plugin):
+    for make in (filter_sides.filter_plugin, score_sides.score_plugin):
         plugin = make("DynamicResources", arguments, gates.all())
         assert plugin is not None
         assert plugin.name == "DynamicResources"

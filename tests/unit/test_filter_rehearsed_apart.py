@@ -13,7 +13,7 @@ from test_filter_preemption import FILTERS, PREEMPTOR, Preemption
 
 from trireme.evaluation.filtering import as_if, evaluation
 from trireme.plugin_api import interfaces
-from trireme.plugins import catalog
+from trireme.registry import filter_sides
 from trireme.snapshot import pods, rehearsal, snapshot
 from trireme.v1 import core_pb2
 
@@ -97,7 +97,7 @@ def test_many_nodes_apart_are_judged_as_each_by_itself(name: str) -> None:
     for _ in range(300):
         builder, rows = _cluster(draw)
         snap = builder.snap
-        plugin = catalog.filter_plugin(name, b"{}", {})
+        plugin = filter_sides.filter_plugin(name, b"{}", {})
         slots = snap.nodes.live_slots().tolist()
         gone = [row for row in rows if draw.random() < 0.5]
         added = [(draw.randint(1, 6), slot) for slot in slots if draw.random() < 0.3]
@@ -127,7 +127,7 @@ def test_a_group_sees_what_is_rehearsed_elsewhere_and_a_single_pod_does_not(apar
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": [_term(ZONE, "a")]}
     builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="1"), "affinity": {"podAntiAffinity": terms}}))
     snap = builder.snap
-    plugin = catalog.filter_plugin(AFFINITY, b"{}", {})
+    plugin = filter_sides.filter_plugin(AFFINITY, b"{}", {})
     assert plugin is not None
     chain = evaluation.Chain((AFFINITY,), (plugin,))
     pod_class = snap.classes[PREEMPTOR]

@@ -29,7 +29,8 @@ from trireme.config.own import TriremeConfiguration
 from trireme.config.profiles import construct
 from trireme.config.serving import Lookup, Serving
 from trireme.framework import release
-from trireme.framework.registry import IN_TREE, ExtensionPoint, Registry
+from trireme.framework.plugin_spec import ExtensionPoint, Registry
+from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.golang import quote, quote_list
 from trireme_kube.apimachinery.yaml_writer import write_yaml

@@ -24,7 +24,7 @@ from trireme.config.model import (
     SchedulerConfiguration,
 )
 from trireme.config.scheduler_schema import ARGS, CONFIGURATION, MULTI_POINT
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery import json_document
 from trireme_kube.apimachinery.decoding import encode
 from trireme_kube.apimachinery.golang import Duration

@@ -12,7 +12,8 @@ from typing import Any
 
 from trireme.config.gates import FeatureGates
 from trireme.config.scheduler_schema import ARGS, MULTI_POINT
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry import default_profile
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.golang import Duration
 
@@ -20,28 +21,6 @@ from trireme_kube.apimachinery.golang import Duration
 SPELT_OUT = "spelt out"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 _MAX_SHAPE_SCORE = 10
-
-#: The default plugins with their weights, before feature gates add theirs.
-_DEFAULT_PLUGINS: tuple[tuple[str, int | None], ...] = (
-    ("SchedulingGates", None),
-    ("PrioritySort", None),
-    ("NodeName", None),
-    ("NodeUnschedulable", None),
-    ("TaintToleration", 3),
-    ("NodeAffinity", 2),
-    ("NodePorts", None),
-    ("NodeResourcesFit", 1),
-    ("VolumeRestrictions", None),
-    ("NodeVolumeLimits", None),
-    ("VolumeBinding", None),
-    ("VolumeZone", None),
-    ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2),
-    ("DefaultPreemption", None),
-    ("NodeResourcesBalancedAllocation", 1),
-    ("ImageLocality", 1),
-    ("DefaultBinder", None),
-)
 
 Value = dict[str, Any]
 Log = Callable[[str], None]
@@ -92,25 +71,10 @@ def _client_connection(value: Value) -> None:
 
 def default_plugins(gates: FeatureGates) -> list[Value]:
     """The plugins of a profile that says nothing, in order."""
-    plugins = list(_DEFAULT_PLUGINS)
-    if gates.enabled("NodeDeclaredFeatures"):
-        plugins.append(("NodeDeclaredFeatures", None))
-    if gates.enabled("InPlacePodVerticalScalingSchedulerPreemption"):
-        # Before the resources are looked at: a node that forbids resize preemption is refused for that.
-        plugins.insert(_index(plugins, "NodeResourcesFit"), ("DeferredPodScheduling", None))
-    if gates.enabled("DynamicResourceAllocation"):
-        # Before preemption: releasing an idle claim is better than evicting a pod.
-        plugins.insert(_index(plugins, "DefaultPreemption"), ("DynamicResources", 2))
-    if gates.enabled("GenericWorkload"):
-        plugins.append(("GangScheduling", None))
-    if gates.enabled("TopologyAwareWorkloadScheduling"):
-        plugins.append(("TopologyPlacementGenerator", None))
-        plugins.append(("PodGroupPodsCount", 1))
-    return [{"name": name} if weight is None else {"name": name, "weight": weight} for name, weight in plugins]
-
-
-def _index(plugins: list[tuple[str, int | None]], name: str) -> int:
-    return next(index for index, (other, _) in enumerate(plugins) if other == name)
+    return [
+        {"name": name} if weight is None else {"name": name, "weight": weight}
+        for name, weight in default_profile.plugins(gates)
+    ]
 
 
 def _profile(profile: Value, gates: FeatureGates, log: Log) -> None:

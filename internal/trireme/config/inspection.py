@@ -16,7 +16,8 @@ from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.own import TriremeConfiguration
 from trireme.config.profiles import construct
-from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry.in_tree import IN_TREE
 from trireme_kube.componentbase import versions
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery.golang import SECOND, Duration
 
 API_GROUP = "kubescheduler.config.k8s.io"

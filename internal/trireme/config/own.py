@@ -11,7 +11,7 @@ This is what the settings are; `own_loading` reads them and `own_validation` say
 from dataclasses import dataclass
 
 from trireme.config.loading import ConfigurationError
-from trireme.framework.registry import ExtensionPoint, PluginDescription, Registry
+from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Registry
 from trireme_kube.apimachinery.golang import MILLISECOND, SECOND, Duration
 
 API_GROUP = "trireme.dev"
@@ -190,7 +190,7 @@ def registry(in_tree: Registry, config: TriremeConfiguration) -> Registry:
         ConfigurationError: two plugins have one name.
     """
     remote = (
-        PluginDescription(plugin.name, frozenset(plugin.extension_points), signs=False, remote=True)
+        PluginSpec(plugin.name, frozenset(plugin.extension_points), supports_signature=False, remote=True)
         for plugin in config.remote_plugins
     )
     try:

@@ -26,7 +26,7 @@ from trireme.config.own import (
 )
 from trireme.config.own_schema import CONFIGURATION
 from trireme.config.own_validation import validate
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery.decoding import DecodeError, decode
 from trireme_kube.apimachinery.field_errors import Problem, child, index, not_supported, required
 

@@ -16,7 +16,7 @@ from trireme.config.own import (
     RemotePlugin,
     TriremeConfiguration,
 )
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery.field_errors import Problem, child, duplicate, index, invalid, not_supported, required
 from trireme_kube.apimachinery.golang import Duration
 

@@ -26,7 +26,7 @@ from trireme.config.model import (
 )
 from trireme.config.scheduler_schema import ARGS
 from trireme.config.trust import check_extender
-from trireme.framework.registry import ExtensionPoint, Registry
+from trireme.framework.plugin_spec import ExtensionPoint, Registry
 from trireme_kube.apimachinery.golang import SECOND, Duration, json_text, quote
 
 Log = Callable[[str], None]
@@ -330,7 +330,9 @@ def _tell_of_signatures(
     if not gates.enabled("OpportunisticBatching"):
         return
     looking = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
-    unable = sorted({plugin.name for point in looking for plugin in plugins[point] if not registry[plugin.name].signs})
+    unable = sorted(
+        {plugin.name for point in looking for plugin in plugins[point] if not registry[plugin.name].supports_signature}
+    )
     profile = f"profile={quote(scheduler_name)}"
     if config.extenders:
         log(f'I "Disabling signatures for profile because it has extenders configured." {profile}')

@@ -4,7 +4,8 @@ Source: k8s.io/kube-scheduler/config/v1, k8s.io/component-base/config/v1alpha1, 
 plugin arguments contain.
 """
 
-from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.schema import (
     BOOL,
     BYTES,

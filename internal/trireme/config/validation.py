@@ -20,7 +20,7 @@ from trireme.config.model import (
     Profile,
     SchedulerConfiguration,
 )
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery.field_errors import (
     Named,
     Problem,

@@ -9,7 +9,8 @@ from typing import Any
 
 from trireme.config_convert.legacy import REMOVED_PLUGINS, STRATEGIES
 from trireme.config_convert.reading import ConversionError, Note, Reader
-from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry.in_tree import IN_TREE
 
 MULTI_POINT = "multiPoint"
 ALL = "*"

@@ -13,7 +13,8 @@ from trireme.config_convert import extenders, legacy, node_labels
 from trireme.config_convert.node_labels import NodeLabels
 from trireme.config_convert.plugin_lists import ALL, FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
 from trireme.config_convert.reading import ConversionError, Note, Reader
-from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.golang import quote
 from trireme_kube.componentbase import versions
 

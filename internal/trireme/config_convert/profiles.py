@@ -20,7 +20,8 @@ from trireme.config_convert.legacy import (
 from trireme.config_convert.node_labels import NodeLabels
 from trireme.config_convert.plugin_lists import FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
 from trireme.config_convert.reading import ConversionError, Note, Reader
-from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.golang import quote, quote_list
 
 VERSIONS = ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1")

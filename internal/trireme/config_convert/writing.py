@@ -13,7 +13,8 @@ from trireme.config.model import SchedulerConfiguration
 from trireme.config_convert import command_lines
 from trireme.config_convert.drafts import Draft, Sources
 from trireme.config_convert.reading import ConversionError
-from trireme.framework.registry import IN_TREE, ExtensionPoint, PluginDescription
+from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec
+from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.componentbase import versions
 
@@ -55,7 +56,7 @@ def _construct(config: SchedulerConfiguration, current: FeatureGates) -> None:
         for plugin in listed.enabled or ()
     }
     everywhere = frozenset(set(ExtensionPoint) - {ExtensionPoint.QUEUE_SORT, ExtensionPoint.PLACEMENT_GENERATE})
-    remote = (PluginDescription(name, everywhere, remote=True) for name in sorted(names) if name not in IN_TREE)
+    remote = (PluginSpec(name, everywhere, remote=True) for name in sorted(names) if name not in IN_TREE)
     profiles.construct(config, IN_TREE.with_remote(remote), current, _drop)
 
 

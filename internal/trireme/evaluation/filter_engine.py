@@ -4,7 +4,7 @@ It knows nothing of servers. Who asks sees to it that the snapshot is what the q
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from google.protobuf import message
@@ -17,12 +17,6 @@ from trireme.snapshot import classes, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 from trireme.wire import node_columns
 
-# What a group may give up of its claims. Raises: ValueError, DecodeError where a member's state is none that Reserve
-# gave.
-ReleaseClaims = Callable[
-    [evaluation.Chain, filter_pb2.PodGroupPostFilterRequest, snapshot.Snapshot], filter_pb2.PodGroupPostFilterResponse
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FilterProfiles:
@@ -31,7 +25,7 @@ class FilterProfiles:
     chains: Mapping[str, evaluation.Chain] = field(default_factory=dict)
     reservers: Mapping[str, Sequence[reserving.Reserver]] = field(default_factory=dict)
     post_filters: Mapping[str, Sequence[post_filtering.PostFilter]] = field(default_factory=dict)
-    release_claims: ReleaseClaims | None = None
+    claim_releases: Mapping[str, post_filtering.ClaimReleasePlugin] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +166,12 @@ class FilterEngine:
         for member in question.members:
             if member.pod_class not in self._snap.classes:
                 raise questions.InvalidQuestionError(f"members: no class {member.pod_class}")
-        chain = self.chains[question.cycle.profile]
         if question.HasField("devices"):
-            assert self._profiles.release_claims is not None, "there are no profiles without it"
             try:
-                return self._profiles.release_claims(chain, question, self._snap)
+                return self._profiles.claim_releases[question.cycle.profile].post_filter(question, self._snap)
             except (ValueError, message.DecodeError) as error:
                 raise questions.InvalidQuestionError(f"members: {error}") from error
+        chain = self.chains[question.cycle.profile]
         placed = {member.pod_class for member in question.members}
         for attempt in range(preemption.TRIES):
             try:

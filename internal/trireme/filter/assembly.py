@@ -7,9 +7,7 @@ from trireme.evaluation.filtering import evaluation, remote_columns
 from trireme.evaluation.preemption import post_filtering
 from trireme.framework import resizes
 from trireme.plugin_api import interfaces
-from trireme.plugins import catalog
-from trireme.plugins.deferred_pod_scheduling import filter as deferred_pod_scheduling
-from trireme.plugins.dynamic_resources import pod_group_post_filter
+from trireme.registry import filter_sides, sides
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
@@ -20,7 +18,7 @@ def chains(
 ) -> Mapping[str, evaluation.Chain]:
     """The chain of each profile. Raises: ValueError naming a plugin that is neither in-tree nor remote."""
     features = dict(configuration.feature_gates)
-    not_for_resizes = deferred_pod_scheduling.PASSED_OVER if features.get(resizes.GATE) else frozenset()
+    not_for_resizes = sides.resize_exempt() if features.get(resizes.GATE) else frozenset()
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out = {}
     for profile in configuration.profiles:
@@ -28,7 +26,7 @@ def chains(
         remote: list[remote_columns.RemoteFilter] = []
         order = [entry.name for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_FILTER)]
         for name in order:
-            plugin = catalog.filter_plugin(name, profiles.args_of(profile, name), features)
+            plugin = filter_sides.filter_plugin(name, profiles.args_of(profile, name), features)
             if plugin is not None:
                 local.append(plugin)
             elif name in remotes:
@@ -49,16 +47,24 @@ def post_filters(
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out: dict[str, list[post_filtering.PostFilter]] = {}
     for profile in configuration.profiles:
-        filters = {plugin.name: plugin for plugin in chains[profile.scheduler_name].local}
+        filters = chains[profile.scheduler_name].local
         found = out[profile.scheduler_name] = []
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
             args_json = profiles.args_of(profile, entry.name)
-            plugin = catalog.post_filter_plugin(entry.name, args_json, features, filters.get(entry.name))
+            plugin = filter_sides.post_filter_plugin(entry.name, args_json, features, filters)
             if plugin is not None:
                 found.append(plugin)
             elif entry.name in remotes and make_remote is not None:
                 found.append(post_filtering.Remote(make_remote(remotes[entry.name])))
     return out
+
+
+def claim_releases(
+    configuration: snapshot_pb2.Configuration, chains: Mapping[str, evaluation.Chain]
+) -> Mapping[str, post_filtering.ClaimReleasePlugin]:
+    """By profile what says which claims a group may give up."""
+    features = dict(configuration.feature_gates)
+    return {profile: filter_sides.claim_release_plugin(features, chain.local) for profile, chain in chains.items()}
 
 
 def filter_profiles(
@@ -72,5 +78,5 @@ def filter_profiles(
         made,
         reserving.reservers(configuration, made, make_remote_reserve),
         post_filters(configuration, made, make_remote_reserve),
-        pod_group_post_filter.post_filter,
+        claim_releases(configuration, made),
     )

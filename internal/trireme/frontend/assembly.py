@@ -16,7 +16,7 @@ from trireme.cache import class_registry, cluster_cache, cluster_informers, node
 from trireme.config import commandline
 from trireme.extenders import extender_calls
 from trireme.framework import amounts, resizes
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import own_namespace, phase_configuration, remote_plugins
 from trireme.frontend.phase_clients import (
     bind_replicas,

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from trireme.config import commandline, model, own
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing.groups import queued_group
 from trireme.v1 import plugin_pb2, snapshot_pb2
 

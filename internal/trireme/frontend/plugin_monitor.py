@@ -20,7 +20,7 @@ from google.protobuf import message
 from grpc import aio
 
 from trireme.config import commandline, own
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import phase_configuration, plugin_changes, plugin_checks
 from trireme.plugin_api import plugin_info
 from trireme.remote import plugin_control, remote_client, remote_connection

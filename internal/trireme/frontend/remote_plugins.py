@@ -12,7 +12,7 @@ from google.protobuf import message
 
 from trireme.config import commandline, model
 from trireme.framework import cluster_event
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import pod_fields
 from trireme.queueing import queue_hints, queued_pod, remote_calls
 from trireme.remote import remote_client, remote_connection, remote_stages

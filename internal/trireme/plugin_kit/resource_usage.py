@@ -1,12 +1,13 @@
 """How much of a resource a node has in use once copies of a class are on it: what the two resource scorers look at."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from trireme.framework import amounts
-from trireme.plugin_kit import device_resources
+from trireme.plugin_kit import device_resources, plugin_context
 from trireme.snapshot import arrays, classes, nodes, resources, snapshot
 
 
@@ -52,6 +53,23 @@ def scored(
             out.append(Scored(number, weight, placed, placed, own, own))
     snap.nodes.reserve_resources()
     return tuple(out)
+
+
+def configured(args: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """The resources that are scored, with their weights: cpu and memory where the arguments name none."""
+    stated = args.get("resources")
+    if not stated:
+        return (("cpu", 1), ("memory", 1))
+    return tuple((entry["name"], entry.get("weight", 1)) for entry in stated)
+
+
+def device_counts(
+    scored: Iterable[tuple[str, int]], context: plugin_context.PluginContext
+) -> device_resources.DeviceCounts | None:
+    """Devices count where a resource is scored that they may stand for; None: there is none."""
+    if not context.features.get("DRAExtendedResource", True):
+        return None
+    return context.device_counts() if any(device_resources.may_be_devices(name) for name, _ in scored) else None
 
 
 def on_nodes(

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Callable, Iterable
 
 from trireme.config import model
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import queued_pod
 
 SCHEDULING_GATES = "SchedulingGates"

@@ -32,7 +32,8 @@ from trireme.rpc import parent_death
 SHARED = (
     "aiohttp",
     "uvloop",
-    "trireme.plugins.catalog",
+    "trireme.registry.filter_sides",
+    "trireme.registry.score_sides",
     "trireme.rpc.grpc_server",
     "trireme.evaluation.kept_classes",
     "trireme.phases.answering",

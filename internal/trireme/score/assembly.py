@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from trireme.evaluation import score_engine
 from trireme.evaluation.scoring import evaluation
 from trireme.plugin_api import interfaces
-from trireme.plugins import catalog
+from trireme.registry import score_sides
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
@@ -24,7 +24,7 @@ def chains(
         weights = {}
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_SCORE):
             weights[entry.name] = entry.weight
-            plugin = catalog.score_plugin(entry.name, profiles.args_of(profile, entry.name), features)
+            plugin = score_sides.score_plugin(entry.name, profiles.args_of(profile, entry.name), features)
             if plugin is not None:
                 local.append(plugin)
             elif entry.name in remotes:

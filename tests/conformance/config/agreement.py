@@ -34,7 +34,7 @@ from trireme.config.commandline import Outcome, Start
 from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.componentbase import versions
 from trireme_kube.componentbase.flags import FlagSet
 from trireme_kube.componentbase.self_signed import make_certificate

@@ -31,6 +31,16 @@ class PostFilterPlugin(Protocol):
         ...
 
 
+class ClaimReleasePlugin(Protocol):
+    """A plugin of this process that says which claims a group of pods may give up."""
+
+    def post_filter(
+        self, request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
+    ) -> filter_pb2.PodGroupPostFilterResponse:
+        """What may be given up. Raises: ValueError, DecodeError where a state is none that Reserve gave."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A plugin of another process in the chain."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from trireme.config import model
 from trireme.framework import cluster_event, status
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import pre_enqueue, queue_hints, queued_pod, scheduling_queue
 from trireme.queueing.remote_calls import Instructions
 from trireme.queueing.transition_log import DELETED

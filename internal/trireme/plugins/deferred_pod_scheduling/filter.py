@@ -7,30 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from trireme.framework import status
+from trireme.framework import resizes, status
 from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
 from trireme.snapshot import arrays, classes, snapshot
 
 _ELSEWHERE: Final = "pod assigned to different node"
 _FORBIDDEN: Final = "node had resize preemption disabled"
-
-# The in-tree plugins that pass over a pod whose resize is deferred.
-PASSED_OVER: Final = frozenset(
-    {
-        "DynamicResources",
-        "InterPodAffinity",
-        "NodeAffinity",
-        "NodeDeclaredFeatures",
-        "NodePorts",
-        "NodeUnschedulable",
-        "NodeVolumeLimits",
-        "PodTopologySpread",
-        "TaintToleration",
-        "VolumeBinding",
-        "VolumeRestrictions",
-        "VolumeZone",
-    }
-)
 
 
 class DeferredPodScheduling:
@@ -69,3 +52,8 @@ class DeferredPodScheduling:
             own = snap.nodes.slots.get(node_name, -1)
             index[slots != own] = table.intern(self._elsewhere)
         return interfaces.Verdicts(index.astype(np.int16))
+
+
+def make(context: plugin_context.PluginContext) -> DeferredPodScheduling:
+    """The plugin, by the feature gates."""
+    return DeferredPodScheduling(context.features.get(resizes.GATE, False))

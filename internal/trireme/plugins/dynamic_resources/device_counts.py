@@ -6,7 +6,7 @@ All slices count, complete or not, of whatever generation.
 Source: pkg/scheduler/framework/plugins/noderesources/resource_allocation.go (calculateDRAResourceTotals).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -85,3 +85,8 @@ def _matches(known: inventory.Inventory, device_class: resource_pb2.DeviceClass,
 
 def _never() -> bool:
     return False
+
+
+def make(gates: Mapping[str, bool]) -> DeviceCounts:
+    """What counts devices, by the feature gates."""
+    return DeviceCounts(features.of_gates(gates))

@@ -21,6 +21,7 @@ import numpy as np
 
 from trireme.framework import amounts, pausing, status
 from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
 from trireme.plugins.dynamic_resources import (
     allocator,
     alternatives,
@@ -38,7 +39,7 @@ from trireme.plugins.dynamic_resources import (
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, resource_pb2, snapshot_pb2
 from trireme.wire import device_claims
-from trireme_kube.apimachinery import encode
+from trireme_kube.apimachinery import durations, encode
 from trireme_kube.componentbase import clocks
 
 NAME = demand.NAME
@@ -577,3 +578,15 @@ def _allocatable(snap: snapshot.Snapshot, name: str, slot: int) -> int:
 
 def _identity(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
     return claim.metadata.namespace, claim.metadata.name
+
+
+def make(context: plugin_context.PluginContext) -> DynamicResources:
+    """The plugin, by its arguments and the feature gates."""
+    return DynamicResources(
+        Args(
+            # Null without the gate DRASchedulerFilterTimeout: no limit.
+            filter_timeout=durations.seconds(context.args.get("filterTimeout", "10s") or "0"),
+            binding_timeout=durations.seconds(context.args.get("bindingTimeout") or "600s"),
+            on=features.of_gates(context.features),
+        )
+    )

@@ -12,8 +12,8 @@ Source: pkg/scheduler/framework/plugins/dynamicresources (PodGroupPostFilter, de
 
 from collections.abc import Iterator, MutableSequence, Sequence
 
-from trireme.evaluation.filtering import evaluation
 from trireme.framework import status
+from trireme.plugin_kit import plugin_context
 from trireme.plugins.dynamic_resources import plugin as dynamic_resources
 from trireme.plugins.dynamic_resources import pod_claims
 from trireme.plugins.dynamic_resources import post_filter as deallocation
@@ -30,12 +30,32 @@ _LEFT = "ResourceClaim unreserved for PodGroup"
 _Unavailable = Sequence[resource_pb2.ResourceClaim]
 
 
-def post_filter(
-    chain: evaluation.Chain, request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
+def make(context: plugin_context.PluginContext) -> "ClaimRelease":
+    """The plugin, on what the filter found."""
+    plugin = context.filter_plugin
+    return ClaimRelease(plugin if isinstance(plugin, dynamic_resources.DynamicResources) else None)
+
+
+class ClaimRelease:
+    """The in-tree PodGroupPostFilter plugin that gives claims up."""
+
+    def __init__(self, plugin: dynamic_resources.DynamicResources | None) -> None:
+        """`plugin`: the profile's filter; None: there is none."""
+        self._plugin = plugin
+
+    def post_filter(
+        self, request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
+    ) -> filter_pb2.PodGroupPostFilterResponse:
+        """What may be given up. Raises: ValueError, DecodeError where a state is none that Reserve gave."""
+        return _post_filter(self._plugin, request, snap)
+
+
+def _post_filter(
+    plugin: dynamic_resources.DynamicResources | None,
+    request: filter_pb2.PodGroupPostFilterRequest,
+    snap: snapshot.Snapshot,
 ) -> filter_pb2.PodGroupPostFilterResponse:
-    """What may be given up. Raises: ValueError, DecodeError where a state is none that Reserve gave."""
     out = filter_pb2.PodGroupPostFilterResponse()
-    plugin = next((each for each in chain.local if isinstance(each, dynamic_resources.DynamicResources)), None)
     if plugin is None:
         # It does not filter, and so keeps nothing of the pods.
         out.status.CopyFrom(wire_status.to_message(status.error(dynamic_resources.NAME, "not found")))

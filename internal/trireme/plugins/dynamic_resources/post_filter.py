@@ -12,6 +12,7 @@ import numpy as np
 
 from trireme.evaluation.preemption import preemption
 from trireme.framework import status
+from trireme.plugin_kit import plugin_context
 from trireme.plugins.dynamic_resources import plugin as dynamic_resources
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
@@ -98,3 +99,9 @@ def unused_but_by(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
 
 def _answer(said: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFilterResponse:
     return filter_pb2.PostFilterResponse(status=wire_status.to_message(said), actions=actions)
+
+
+def make(context: plugin_context.PluginContext) -> Deallocation | None:
+    """The plugin, on what the filter found; None: the profile does not filter by it."""
+    plugin = context.filter_plugin
+    return Deallocation(plugin) if isinstance(plugin, dynamic_resources.DynamicResources) else None

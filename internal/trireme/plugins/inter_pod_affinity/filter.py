@@ -13,6 +13,7 @@ import numpy as np
 
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, joint_scores
 from trireme.snapshot import arrays, changes, classes, occupancy, snapshot
 from trireme.snapshot.dictionary import ABSENT
@@ -422,3 +423,13 @@ def _one_node_each(snap: snapshot.Snapshot, key: str) -> bool:
 
 def _label_key(*labels: Mapping[str, str]) -> tuple[tuple[tuple[str, str], ...], ...]:
     return tuple(tuple(sorted(each.items())) for each in labels)
+
+
+def make(context: plugin_context.PluginContext) -> InterPodAffinity:
+    """The plugin, by its arguments."""
+    return InterPodAffinity(
+        Args(
+            hard_weight=context.args.get("hardPodAffinityWeight", 1),
+            ignore_preferred_of_existing=bool(context.args.get("ignorePreferredTermsOfExistingPods")),
+        )
+    )

@@ -8,9 +8,10 @@ import numpy as np
 
 from trireme.framework import selectors, status
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import required_affinity
+from trireme.plugin_kit import plugin_context, required_affinity
 from trireme.snapshot import arrays, classes, node_selection, snapshot
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import decode
 
 _REASON = "node(s) didn't match Pod's node affinity/selector"
 _ENFORCED_REASON = "node(s) didn't match scheduler-enforced node affinity"
@@ -127,3 +128,9 @@ def _named_nodes(required: core_pb2.NodeSelector) -> frozenset[str] | None:
             return None
         union = names if union is None else union | names
     return union
+
+
+def make(context: plugin_context.PluginContext) -> NodeAffinity:
+    """The plugin, by its arguments."""
+    added = context.args.get("addedAffinity")
+    return NodeAffinity(None if added is None else decode.decode(added, core_pb2.NodeAffinity))

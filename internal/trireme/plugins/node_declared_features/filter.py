@@ -10,6 +10,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2
 
@@ -72,3 +73,8 @@ def _needed(pod: core_pb2.Pod) -> Iterable[str]:
     mounts += [mount for each in spec.ephemeral_containers for mount in each.ephemeral_container_common.volume_mounts]
     if any(mount.bind_mount_options for mount in mounts):
         yield BIND_MOUNT_OPTIONS
+
+
+def make(context: plugin_context.PluginContext) -> NodeDeclaredFeatures:
+    """The plugin, by the feature gates."""
+    return NodeDeclaredFeatures(context.features.get("NodeDeclaredFeatures", True))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import device_resources, resource_usage
+from trireme.plugin_kit import device_resources, plugin_context, resource_usage
 from trireme.snapshot import arrays, classes, snapshot
 
 
@@ -76,3 +76,9 @@ def _balance(fractions: "np.typing.NDArray[np.float64]", counted: arrays.BoolArr
     deviation = np.where(number == 2, np.abs(np.where(number == 2, high - low, 0.0)) / 2, deviation)
     deviation = np.where(number < 2, 0.0, deviation)
     return ((1 - deviation) * 100).astype(np.int64)
+
+
+def make(context: plugin_context.PluginContext) -> NodeResourcesBalancedAllocation:
+    """The plugin, by its arguments and the feature gates."""
+    resources = resource_usage.configured(context.args)
+    return NodeResourcesBalancedAllocation(Args(resources), resource_usage.device_counts(resources, context))

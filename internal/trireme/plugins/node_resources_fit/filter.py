@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from trireme.framework import amounts, status
+from trireme.framework import amounts, resizes, status
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import device_resources, resource_usage
+from trireme.plugin_kit import device_resources, plugin_context, resource_usage
 from trireme.snapshot import arrays, classes, snapshot
 
 LEAST_ALLOCATED = "LeastAllocated"
@@ -266,3 +266,29 @@ def _device_backed(snap: snapshot.Snapshot) -> frozenset[str]:
     for entry in snap.objects.all("device_class"):
         out |= {entry.spec.extended_resource_name, device_resources.CLASS_RESOURCE_PREFIX + entry.metadata.name}
     return frozenset(out)
+
+
+def make(context: plugin_context.PluginContext) -> NodeResourcesFit:
+    """The filter, by its arguments and the feature gates."""
+    return NodeResourcesFit(args_of(context))
+
+
+def make_score(context: plugin_context.PluginContext) -> NodeResourcesFit:
+    """The scorer, by its arguments and the feature gates."""
+    args = args_of(context)
+    return NodeResourcesFit(args, resource_usage.device_counts(args.resources, context))
+
+
+def args_of(context: plugin_context.PluginContext) -> Args:
+    """The arguments from their JSON."""
+    strategy = context.args.get("scoringStrategy") or {}
+    ratio = strategy.get("requestedToCapacityRatio") or {}
+    return Args(
+        strategy=strategy.get("type", LEAST_ALLOCATED),
+        resources=resource_usage.configured(strategy),
+        shape=tuple((point.get("utilization", 0), point.get("score", 0)) for point in ratio.get("shape") or ()),
+        ignored_resources=frozenset(context.args.get("ignoredResources") or ()),
+        ignored_groups=frozenset(context.args.get("ignoredResourceGroups") or ()),
+        resizing=context.features.get(resizes.GATE, False),
+        device_backed=context.features.get("DRAExtendedResource", True),
+    )

@@ -6,6 +6,7 @@ import numpy as np
 
 from trireme.framework import status, tolerations
 from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
 from trireme.snapshot import arrays, classes, snapshot
 
 _REASON = "node(s) were unschedulable"
@@ -42,3 +43,8 @@ class NodeUnschedulable:
         """Refuse the cordoned slots."""
         cordoned = snap.nodes.unschedulable[slots]
         return interfaces.Verdicts(np.where(cordoned, table.intern(self._refusal), 0).astype(np.int16))
+
+
+def make(context: plugin_context.PluginContext) -> NodeUnschedulable:
+    """The plugin, by the feature gates."""
+    return NodeUnschedulable(context.features.get(tolerations.GATE, False))

@@ -13,7 +13,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import volumes_attachments, volumes_claims, volumes_index, volumes_nodes
+from trireme.plugin_kit import plugin_context, volumes_attachments, volumes_claims, volumes_index, volumes_nodes
 from trireme.snapshot import arrays, classes, snapshot
 
 _EXCEEDED = "node(s) exceed max volume count"
@@ -154,3 +154,8 @@ class NodeVolumeLimits:
 
     def _failed(self, text: str) -> status.Status:
         return status.error(self.name, f'running "{self.name}" filter plugin: {text}')
+
+
+def make(context: plugin_context.PluginContext) -> NodeVolumeLimits:
+    """The plugin, by the feature gates."""
+    return NodeVolumeLimits(context.features.get("VolumeLimitScaling", True))

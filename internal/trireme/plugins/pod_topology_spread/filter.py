@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from trireme.framework import domain_rules, label_selectors, status
+from trireme.framework import domain_rules, label_selectors, status, tolerations
 from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
 from trireme.plugins.pod_topology_spread import joint_scores, spread_domains
 from trireme.plugins.pod_topology_spread.constraints import (
     HARD,
@@ -22,6 +23,7 @@ from trireme.plugins.pod_topology_spread.constraints import (
     Args,
     Constraint,
     SpreadConstraints,
+    args_of,
 )
 from trireme.snapshot import arrays, changes, classes, occupancy, snapshot
 
@@ -374,3 +376,10 @@ def _rehearsed_alone(namespace: str, snap: snapshot.Snapshot) -> arrays.Int64Arr
         return none
     there = snap.chosen_classes([each.id for each in snap.classes.values() if each.namespace == namespace])
     return snap.rehearsal.adjusted(none, there.astype(np.int64))
+
+
+def make(context: plugin_context.PluginContext) -> PodTopologySpread:
+    """The plugin, by its arguments and the feature gates."""
+    match_label_keys = context.features.get("MatchLabelKeysInPodTopologySpread", True)
+    comparing = context.features.get(tolerations.GATE, False)
+    return PodTopologySpread(args_of(context.args, match_label_keys, comparing))

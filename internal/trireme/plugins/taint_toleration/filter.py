@@ -10,6 +10,7 @@ import numpy as np
 
 from trireme.framework import status, tolerations
 from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
 from trireme.snapshot import arrays, classes, nodes, snapshot
 
 _REASON = "node(s) had untolerated taint(s)"
@@ -88,3 +89,8 @@ class TaintToleration:
         """Soft taints not tolerated; fewer is better."""
         numbers: _ByTaintSet = state
         return numbers.at(snap.nodes, slots)
+
+
+def make(context: plugin_context.PluginContext) -> TaintToleration:
+    """The plugin, by the feature gates."""
+    return TaintToleration(context.features.get(tolerations.GATE, False))

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from trireme.framework import status
+from trireme.framework import resizes, status
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import volumes_claims, volumes_matching, volumes_nodes, volumes_objects
+from trireme.plugin_kit import plugin_context, volumes_claims, volumes_matching, volumes_nodes, volumes_objects
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 from trireme.wire import volume_bindings
@@ -335,3 +335,9 @@ def args_of(args: Mapping[str, Any], scoring: bool, resizing: bool = False) -> A
         return Args(resizing=resizing)
     shape = args.get("shape") or ({"utilization": 0, "score": 10}, {"utilization": _FULL, "score": 0})
     return Args(tuple((point.get("utilization", 0), point.get("score", 0) * 10) for point in shape), resizing)
+
+
+def make(context: plugin_context.PluginContext) -> VolumeBinding:
+    """The plugin, by its arguments and the feature gates."""
+    scoring = context.features.get("StorageCapacityScoring", True)
+    return VolumeBinding(args_of(context.args, scoring, context.features.get(resizes.GATE, False)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import volumes_claims, volumes_index, volumes_objects
+from trireme.plugin_kit import plugin_context, volumes_claims, volumes_index, volumes_objects
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2
 
@@ -170,3 +170,8 @@ def _same_disk(mine: core_pb2.VolumeSource, theirs: core_pb2.VolumeSource) -> bo
         same = (image.pool, image.image) == (known.pool, known.image) and set(image.monitors) & set(known.monitors)
         return bool(same) and not (image.read_only and known.read_only)
     return False
+
+
+def make(context: plugin_context.PluginContext) -> VolumeRestrictions:
+    """The plugin, which goes by nothing of its profile."""
+    return VolumeRestrictions()

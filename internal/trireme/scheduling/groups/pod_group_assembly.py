@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from trireme.config import commandline
-from trireme.framework.registry import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import scheduling_queue
 from trireme.queueing.groups import group_queue, queued_group
 from trireme.scheduling import binding_cycle, cycle_parts, preempting

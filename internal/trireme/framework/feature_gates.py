@@ -1,0 +1,11 @@
+"""What plugins may ask of the feature gates."""
+
+from typing import Protocol
+
+
+class Gates(Protocol):
+    """Which features are on."""
+
+    def enabled(self, name: str) -> bool:
+        """Whether a feature is on."""
+        ...

@@ -1,0 +1,129 @@
+"""A plugin as data: at which extension points it is, and where each of its sides is found.
+
+Configuration needs to know this of every plugin, the ones that run in another process above all. So a plugin's `spec`
+loads nothing of it: the frontend validates a profile without a line of what filter, score and bind run, and each of
+these loads only the side that it runs (`trireme.registry`). Remote plugins, named in Trireme's own configuration, have
+a spec without sides and join the in-tree ones through `Registry.with_remote`.
+
+The order of `ExtensionPoint` is the order in which kube-scheduler checks and expands a profile; which of several
+mistakes in a profile is reported depends on it.
+
+Source: pkg/scheduler/framework/plugins of Kubernetes 1.37.
+"""
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+
+class ExtensionPoint(enum.StrEnum):
+    """An extension point; the value is its field in a KubeSchedulerConfiguration's `plugins`."""
+
+    PRE_FILTER = "preFilter"
+    FILTER = "filter"
+    POST_FILTER = "postFilter"
+    RESERVE = "reserve"
+    PRE_SCORE = "preScore"
+    SCORE = "score"
+    PRE_BIND = "preBind"
+    BIND = "bind"
+    POST_BIND = "postBind"
+    PERMIT = "permit"
+    PRE_ENQUEUE = "preEnqueue"
+    QUEUE_SORT = "queueSort"
+    PLACEMENT_GENERATE = "placementGenerate"
+    PLACEMENT_SCORE = "placementScore"
+    POD_GROUP_POST_FILTER = "podGroupPostFilter"
+
+    @property
+    def label(self) -> str:
+        """The name that metrics and logs use, e.g. `PreFilter`."""
+        return self.value[0].upper() + self.value[1:]
+
+    @property
+    def interface(self) -> str:
+        """The name that error messages use, e.g. `PreFilterPlugin`."""
+        return self.label + "Plugin"
+
+    @property
+    def weighted(self) -> bool:
+        """Whether a plugin at this point has a weight."""
+        return self in (ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
+
+
+FILTERING = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER)
+SCORING = (ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
+ASSUMING = (ExtensionPoint.RESERVE, ExtensionPoint.PRE_BIND)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A part of a plugin that is loaded only where it is used.
+
+    `target` is `.module:name`, the module relative to the plugin's package.
+    """
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSpec:
+    """What is known of a plugin without loading it."""
+
+    name: str
+    extension_points: frozenset[ExtensionPoint]
+    #: The package that sides are relative to.
+    package: str = ""
+    #: What makes the plugin of a process, by the last extension point of those that the process asks it about: FILTER
+    #: is PreFilter and Reserve too, SCORE is PreScore too.
+    sides: Mapping[ExtensionPoint, Side] = field(default_factory=dict)
+    takes_args: bool = False
+    #: Has nothing to say of a running pod whose resize is deferred.
+    passes_over_resizes: bool = False
+    #: Pods can be told apart by what this plugin sees of them; where one plugin of a profile cannot, its batches of
+    #: equal pods are of one.
+    supports_signature: bool = True
+    #: Runs in a process of its own, configured in TriremeConfiguration.
+    remote: bool = False
+
+    @property
+    def args_kind(self) -> str:
+        """The kind of its arguments, e.g. `NodeAffinityArgs`; empty for a plugin that takes none or any."""
+        return f"{self.name}Args" if self.takes_args else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The plugins that a profile may name."""
+
+    plugins: Mapping[str, PluginSpec]
+
+    @staticmethod
+    def of(*specs: PluginSpec) -> "Registry":
+        """The registry of these plugins."""
+        return Registry(MappingProxyType({spec.name: spec for spec in specs}))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.plugins
+
+    def __getitem__(self, name: str) -> PluginSpec:
+        return self.plugins[name]
+
+    def implements(self, name: str, point: ExtensionPoint) -> bool:
+        """Whether the plugin exists and serves that extension point."""
+        plugin = self.plugins.get(name)
+        return plugin is not None and point in plugin.extension_points
+
+    def with_remote(self, plugins: Iterable[PluginSpec]) -> "Registry":
+        """This registry with remote plugins added.
+
+        Raises:
+            ValueError: two plugins have one name.
+        """
+        merged = dict(self.plugins)
+        for plugin in plugins:
+            if plugin.name in merged:
+                raise ValueError(f"a plugin named {plugin.name} already exists")
+            merged[plugin.name] = plugin
+        return Registry(MappingProxyType(merged))

@@ -1,0 +1,11 @@
+"""What DefaultPreemption consists of."""
+
+from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+
+SPEC = PluginSpec(
+    "DefaultPreemption",
+    frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.POST_FILTER, ExtensionPoint.POD_GROUP_POST_FILTER}),
+    __package__,
+    sides={ExtensionPoint.POST_FILTER: Side(".post_filter:make")},
+    takes_args=True,
+)

@@ -1,0 +1,12 @@
+"""What DeferredPodScheduling consists of."""
+
+from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, PluginSpec, Side
+
+SPEC = PluginSpec(
+    "DeferredPodScheduling",
+    frozenset({*FILTERING, ExtensionPoint.PERMIT}),
+    __package__,
+    sides={ExtensionPoint.FILTER: Side(".filter:make")},
+    # What it looks at while a pod is resized is not part of a pod's signature.
+    supports_signature=False,
+)

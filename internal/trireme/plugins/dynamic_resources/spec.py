@@ -1,0 +1,26 @@
+"""What DynamicResources consists of."""
+
+from trireme.framework.plugin_spec import ASSUMING, FILTERING, ExtensionPoint, PluginSpec, Side
+
+SPEC = PluginSpec(
+    "DynamicResources",
+    frozenset(
+        {
+            ExtensionPoint.PRE_ENQUEUE,
+            *FILTERING,
+            ExtensionPoint.POST_FILTER,
+            ExtensionPoint.POD_GROUP_POST_FILTER,
+            ExtensionPoint.SCORE,
+            *ASSUMING,
+        }
+    ),
+    __package__,
+    sides={
+        ExtensionPoint.FILTER: Side(".plugin:make"),
+        ExtensionPoint.SCORE: Side(".plugin:make"),
+        ExtensionPoint.POST_FILTER: Side(".post_filter:make"),
+        ExtensionPoint.POD_GROUP_POST_FILTER: Side(".pod_group_post_filter:make"),
+    },
+    takes_args=True,
+    passes_over_resizes=True,
+)

@@ -1,0 +1,12 @@
+"""What NodeAffinity consists of."""
+
+from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, PluginSpec, Side
+
+SPEC = PluginSpec(
+    "NodeAffinity",
+    frozenset({*FILTERING, *SCORING}),
+    __package__,
+    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make")},
+    takes_args=True,
+    passes_over_resizes=True,
+)

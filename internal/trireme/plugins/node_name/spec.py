@@ -1,0 +1,10 @@
+"""What NodeName consists of."""
+
+from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, PluginSpec, Side
+
+SPEC = PluginSpec(
+    "NodeName",
+    frozenset(FILTERING),
+    __package__,
+    sides={ExtensionPoint.FILTER: Side(".filter:make")},
+)

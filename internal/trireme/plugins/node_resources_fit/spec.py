@@ -1,0 +1,11 @@
+"""What NodeResourcesFit consists of."""
+
+from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, PluginSpec, Side
+
+SPEC = PluginSpec(
+    "NodeResourcesFit",
+    frozenset({*FILTERING, *SCORING, ExtensionPoint.PLACEMENT_SCORE}),
+    __package__,
+    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make_score")},
+    takes_args=True,
+)

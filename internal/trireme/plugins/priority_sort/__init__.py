@@ -1,0 +1,1 @@
+"""PrioritySort's room: a file for each side, and what they share."""

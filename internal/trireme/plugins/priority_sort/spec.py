@@ -1,0 +1,9 @@
+"""What PrioritySort consists of."""
+
+from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec
+
+SPEC = PluginSpec(
+    "PrioritySort",
+    frozenset({ExtensionPoint.QUEUE_SORT}),
+    __package__,
+)

@@ -1,0 +1,11 @@
+"""What TaintToleration consists of."""
+
+from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, PluginSpec, Side
+
+SPEC = PluginSpec(
+    "TaintToleration",
+    frozenset({*FILTERING, *SCORING}),
+    __package__,
+    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make")},
+    passes_over_resizes=True,
+)

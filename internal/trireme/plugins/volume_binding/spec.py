@@ -1,0 +1,12 @@
+"""What VolumeBinding consists of."""
+
+from trireme.framework.plugin_spec import ASSUMING, FILTERING, SCORING, ExtensionPoint, PluginSpec, Side
+
+SPEC = PluginSpec(
+    "VolumeBinding",
+    frozenset({*FILTERING, *SCORING, *ASSUMING}),
+    __package__,
+    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make")},
+    takes_args=True,
+    passes_over_resizes=True,
+)

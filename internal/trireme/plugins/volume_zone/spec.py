@@ -1,0 +1,11 @@
+"""What VolumeZone consists of."""
+
+from trireme.framework.plugin_spec import FILTERING, ExtensionPoint, PluginSpec, Side
+
+SPEC = PluginSpec(
+    "VolumeZone",
+    frozenset(FILTERING),
+    __package__,
+    sides={ExtensionPoint.FILTER: Side(".filter:make")},
+    passes_over_resizes=True,
+)

@@ -1,0 +1,51 @@
+"""The plugins of a profile that says nothing: kube-scheduler's, in its order, with its weights.
+
+Source: getDefaultPlugins and applyFeatureGates in pkg/scheduler/apis/config/v1/default_plugins.go of Kubernetes 1.37.
+"""
+
+from trireme.framework import feature_gates
+
+# With their weights, before feature gates add theirs.
+_PLUGINS: tuple[tuple[str, int | None], ...] = (
+    ("SchedulingGates", None),
+    ("PrioritySort", None),
+    ("NodeName", None),
+    ("NodeUnschedulable", None),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", None),
+    ("NodeResourcesFit", 1),
+    ("VolumeRestrictions", None),
+    ("NodeVolumeLimits", None),
+    ("VolumeBinding", None),
+    ("VolumeZone", None),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DefaultPreemption", None),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", None),
+)
+
+
+def plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:
+    """The plugins, in order, with the weights of those that have one."""
+    out = list(_PLUGINS)
+    if gates.enabled("NodeDeclaredFeatures"):
+        out.append(("NodeDeclaredFeatures", None))
+    if gates.enabled("InPlacePodVerticalScalingSchedulerPreemption"):
+        # Before the resources are looked at: a node that forbids resize preemption is refused for that.
+        out.insert(_index(out, "NodeResourcesFit"), ("DeferredPodScheduling", None))
+    if gates.enabled("DynamicResourceAllocation"):
+        # Before preemption: releasing an idle claim is better than evicting a pod.
+        out.insert(_index(out, "DefaultPreemption"), ("DynamicResources", 2))
+    if gates.enabled("GenericWorkload"):
+        out.append(("GangScheduling", None))
+    if gates.enabled("TopologyAwareWorkloadScheduling"):
+        out.append(("TopologyPlacementGenerator", None))
+        out.append(("PodGroupPodsCount", 1))
+    return out
+
+
+def _index(plugins: list[tuple[str, int | None]], name: str) -> int:
+    return next(index for index, (other, _) in enumerate(plugins) if other == name)

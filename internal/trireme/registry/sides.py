@@ -1,0 +1,76 @@
+"""Loads the side of a plugin that a process runs, and makes it; nothing of its other sides.
+
+Arguments come as the JSON of the configuration API with all defaults filled in; they were validated where the
+configuration was read, so what is wrong with them here is a fault of the caller and named as such.
+"""
+
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import device_resources, plugin_context
+from trireme.registry.in_tree import IN_TREE
+
+Features = Mapping[str, bool]
+
+# Other plugins count devices too, and know nothing of the one that they belong to.
+_DEVICE_COUNTS = Side(".device_counts:make")
+
+
+def load(spec: PluginSpec, side: Side) -> Any:
+    """What the side's target names; its module is loaded now if it is not yet."""
+    module, _, name = side.target.partition(":")
+    return getattr(importlib.import_module(module, spec.package), name)
+
+
+def preload(*points: ExtensionPoint) -> None:
+    """Load the sides at these extension points of all in-tree plugins."""
+    for spec in IN_TREE.plugins.values():
+        for point in points:
+            if point in spec.sides:
+                load(spec, spec.sides[point])
+
+
+def resize_exempt() -> frozenset[str]:
+    """The in-tree plugins that pass over a pod whose resize is deferred."""
+    return frozenset(name for name, spec in IN_TREE.plugins.items() if spec.passes_over_resizes)
+
+
+def make(
+    name: str,
+    point: ExtensionPoint,
+    args_json: bytes,
+    features: Features,
+    filters: Iterable[interfaces.FilterPlugin] = (),
+) -> Any:
+    """The plugin's side at the extension point; None where the plugin is not in-tree, has no such side, or looks at
+    what its filter found and has none among the profile's (`filters`). Raises: ValueError for bad args.
+    """
+    spec = IN_TREE.plugins.get(name)
+    if spec is None or point not in spec.sides:
+        return None
+
+    def device_counts() -> device_resources.DeviceCounts:
+        made: device_resources.DeviceCounts = load(IN_TREE["DynamicResources"], _DEVICE_COUNTS)(features)
+        return made
+
+    context = plugin_context.PluginContext(
+        _parsed(name, args_json),
+        features,
+        device_counts,
+        next((plugin for plugin in filters if plugin.name == name), None),
+    )
+    return load(spec, spec.sides[point])(context)
+
+
+def _parsed(name: str, args_json: bytes) -> Mapping[str, Any]:
+    if not args_json:
+        return {}
+    args = orjson.loads(args_json)
+    if not isinstance(args, dict):
+        raise ValueError(f"args of plugin {name}: must be an object")
+    return args

@@ -1,0 +1,73 @@
+"""The registry: every side that a spec names is there, and no more is loaded than what a process runs."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from trireme import plugins
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.plugin_api import interfaces
+from trireme.registry import filter_sides, score_sides, sides
+from trireme.registry.in_tree import IN_TREE
+
+_SIDES = [(name, point) for name, spec in IN_TREE.plugins.items() for point in spec.sides]
+
+
+@pytest.mark.parametrize(("name", "point"), _SIDES, ids=[f"{name}-{point}" for name, point in _SIDES])
+def test_a_side_is_of_an_extension_point_that_the_plugin_has(name: str, point: ExtensionPoint) -> None:
+    """Else a profile may not name the plugin where a process looks for it."""
+    spec = IN_TREE[name]
+    assert IN_TREE.implements(name, point)
+    assert callable(sides.load(spec, spec.sides[point]))
+    assert spec.package == f"trireme.plugins.{spec.package.rpartition('.')[2]}"
+
+
+@pytest.mark.parametrize("name", [name for name, point in _SIDES if point is ExtensionPoint.FILTER])
+def test_a_filter_side_makes_a_filter_plugin_of_that_name(name: str) -> None:
+    """A process would fail at the first pod."""
+    plugin = filter_sides.filter_plugin(name, b"", {})
+    assert plugin is not None
+    assert plugin.name == name
+    assert callable(plugin.pre_filter)
+    assert callable(plugin.filter)
+    assert isinstance(plugin.depends_on, interfaces.Dependency)
+
+
+@pytest.mark.parametrize("name", [name for name, point in _SIDES if point is ExtensionPoint.SCORE])
+def test_a_score_side_makes_a_score_plugin_of_that_name(name: str) -> None:
+    """A process would fail at the first pod."""
+    plugin = score_sides.score_plugin(name, b"", {})
+    assert isinstance(plugin, interfaces.ScorePlugin | interfaces.JointScorePlugin)
+    assert plugin.name == name
+
+
+def test_a_plugin_that_is_not_in_tree_or_has_no_such_side_is_not_made() -> None:
+    """It is somebody else's, who is asked next."""
+    assert filter_sides.filter_plugin("Unheard", b"", {}) is None
+    assert filter_sides.filter_plugin("ImageLocality", b"", {}) is None
+    assert score_sides.score_plugin("NodeName", b"", {}) is None
+
+
+def test_args_that_are_no_object_are_refused() -> None:
+    """Else what fails is the plugin, which does not know whose fault that is."""
+    with pytest.raises(ValueError, match="args of plugin NodeName: must be an object"):
+        filter_sides.filter_plugin("NodeName", b"[]", {})
+
+
+def test_the_specs_load_nothing_of_the_plugins() -> None:
+    """The frontend and the command would load what filter and score run."""
+    script = "import sys, trireme.registry.in_tree; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    loaded = set(ran.stdout.split())
+    assert not loaded & {"numpy", "grpc", "google.protobuf", "trireme.registry.sides"}
+    own = {name for name in loaded if name.startswith("trireme.plugins.") and name.count(".") > 2}
+    assert {name.rpartition(".")[2] for name in own} == {"spec"}
+
+
+def test_each_folder_of_plugins_has_a_line_in_the_registry() -> None:
+    """A plugin would be there that no profile may name."""
+    (root,) = plugins.__path__
+    folders = {entry.name for entry in pathlib.Path(root).iterdir() if entry.is_dir() and entry.name != "__pycache__"}
+    assert {spec.package.rpartition(".")[2] for spec in IN_TREE.plugins.values()} == folders
