@@ -1,7 +1,7 @@
 """Mutation tests of the queueing hints: each small change of their code must fail a test.
 
     make mutation                    all modules
-    make mutation MODULES="pods"     some of them
+    make mutation MODULES="node_ports"   some of them
 
 Mutants that no test can tell from the original are listed, with the reason, in `survivors.yaml`; the run fails for any
 other that survives, and for entries of the list that hold no more. Changes are made by Cosmic Ray's operators and by
@@ -10,6 +10,7 @@ disk: Cosmic Ray's own runner starts Python for each, which takes ten times as l
 """
 
 import argparse
+import importlib
 import itertools
 import os
 import pathlib
@@ -17,6 +18,7 @@ import re
 import signal
 import sys
 import time
+import types
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -30,21 +32,41 @@ from cosmic_ray import ast as cosmic_ast
 from cosmic_ray import mutating
 
 ROOT = pathlib.Path(__file__).parents[2]
-PACKAGE = "trireme.queueing.hints"
-FOLDER = ROOT / "internal/trireme/queueing/hints"
+SOURCE = ROOT / "internal"
 SURVIVORS = pathlib.Path(__file__).parent / "survivors.yaml"
 SECONDS = 120
 
+# The folders of plugins that have hints, and the unit tests that try them, by a part of their names.
+PLUGINS = {
+    "default_preemption": "",
+    "deferred_pod_scheduling": "",
+    "dynamic_resources": "hints_devices",
+    "gang_scheduling": "hints_devices",
+    "inter_pod_affinity": "hints_pods",
+    "node_affinity": "hints_nodes",
+    "node_declared_features": "hints_nodes",
+    "node_name": "hints_nodes",
+    "node_ports": "hints_resources",
+    "node_resources_fit": "hints_resources",
+    "node_unschedulable": "hints_nodes",
+    "node_volume_limits": "hints_volumes",
+    "pod_topology_spread": "hints_pods",
+    "scheduling_gates": "",
+    "taint_toleration": "hints_nodes",
+    "volume_binding": "hints_volumes",
+    "volume_restrictions": "hints_volumes",
+    "volume_zone": "hints_volumes",
+}
+
+
+def _name(folder: str) -> str:
+    """The plugin's name."""
+    return "".join(word.capitalize() for word in folder.split("_"))
+
+
 # The tests that concern a module, by parts of their names; other modules have all.
-_NODES = ("NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodeUnschedulable", "TaintToleration")
-_VOLUMES = ("NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone")
-RELEVANT = {
-    "dynamic_resources": ("rows.py.*DynamicResources", "hints_devices", "hints_table"),
-    "nodes": (f"rows.py.*({'|'.join(_NODES)})", "hints_nodes", "hints_table"),
-    "pod_groups": ("hints_devices", "hints_table"),
-    "pods": ("rows.py.*(InterPodAffinity|PodTopologySpread)", "hints_pods", "hints_table"),
-    "resources": ("rows.py.*(NodePorts|NodeResourcesFit)", "hints_resources", "hints_table"),
-    "volumes": (f"rows.py.*({'|'.join(_VOLUMES)})", "hints_volumes", "hints_table"),
+RELEVANT = {folder: (f"rows.py.*{_name(folder)}", unit, "hints_table") for folder, unit in PLUGINS.items() if unit} | {
+    "pre_enqueue": ("rows.py.*DynamicResources", "hints_devices", "hints_table")
 }
 TESTS = (
     "tests/unit/test_hints_table.py",
@@ -58,18 +80,16 @@ TESTS = (
 )
 
 # The modules in the order in which they import each other.
-ORDER = (
-    "wanted",
-    "cluster_view",
-    "dynamic_resources",
-    "nodes",
-    "pod_groups",
-    "pods",
-    "resources",
-    "volumes",
-    "registrations",
-    "__init__",
-)
+MODULES = {
+    "hints": "trireme.plugin_api.hints",
+    "volumes_events": "trireme.plugin_kit.volumes_events",
+    "cluster_view": "trireme.queueing.hints.cluster_view",
+    "pre_enqueue": "trireme.plugins.dynamic_resources.pre_enqueue",
+    **{folder: f"trireme.plugins.{folder}.hints" for folder in PLUGINS},
+    "registrations": "trireme.queueing.hints.registrations",
+}
+# Executed again when one of the above has changed.
+PACKAGE = "trireme.queueing.hints"
 
 # Where the report goes, whatever becomes of stdout in the forks.
 OUTPUT = os.dup(1)
@@ -130,9 +150,14 @@ class Mutant:
         return self.module, self.inside, self.before, self.after
 
 
+def path_of(module: str) -> pathlib.Path:
+    """The file of one of the modules."""
+    return SOURCE / f"{MODULES[module].replace('.', '/')}.py"
+
+
 def mutants(module: str) -> Iterator[Mutant]:
     """All changes of a module that leave it Python, each once."""
-    original = (FOLDER / f"{module}.py").read_text()
+    original = path_of(module).read_text()
     seen = {original}
     for made in OPERATORS:
         operator = made()
@@ -243,12 +268,17 @@ def _run(session: pytest.Session, mutant: Mutant | None) -> int:
 
 def _replace(mutant: Mutant) -> None:
     """Execute the mutant in its module's place, and again all modules that import from it."""
-    at = ORDER.index(mutant.module)
-    for name in ORDER[at:]:
-        module = sys.modules[f"{PACKAGE}.{name}" if name != "__init__" else PACKAGE]
-        path = FOLDER / f"{name}.py"
-        source = mutant.source if name == mutant.module else path.read_text()
-        exec(compile(source, path, "exec"), module.__dict__)  # that is what an import does
+    names = list(MODULES)
+    for name in names[names.index(mutant.module) :]:
+        source = mutant.source if name == mutant.module else path_of(name).read_text()
+        _execute(importlib.import_module(MODULES[name]), source)
+    package = sys.modules[PACKAGE]
+    assert package.__file__
+    _execute(package, pathlib.Path(package.__file__).read_text())
+
+
+def _execute(module: types.ModuleType, source: str) -> None:
+    exec(compile(source, module.__file__ or "", "exec"), module.__dict__)  # that is what an import does
 
 
 def _entry(key: Key) -> str:
@@ -276,8 +306,7 @@ def explained() -> dict[Key, str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Try all mutants; answers the exit code."""
-    modules = [name for name in ORDER if name != "__init__"]
-    assert {f"{name}.py" for name in ORDER} == {path.name for path in FOLDER.glob("*.py")}
+    modules = list(MODULES)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", choices=[*modules, []], help="modules of the hints (default: all)")
     chosen = parser.parse_args(argv).modules or modules

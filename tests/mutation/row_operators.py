@@ -13,7 +13,7 @@ _SWAPS = {"always": "never", "never": "always", "everybody": "nobody", "nobody":
 
 
 class RemoveElement(operator.Operator):
-    """Removes one element of a tuple, list, set or dictionary, or of the arguments of `Wanted`."""
+    """Removes one element of a tuple, list, set or dictionary, or of the arguments of `ClusterEventWithHint`."""
 
     def mutation_positions(self, node: Node) -> Sequence[Position]:
         """One for each element."""
@@ -41,7 +41,7 @@ class RemoveElement(operator.Operator):
             operator.Example("t = (a, b)", "t = ( b,)"),
             operator.Example("t = (a,)", "t = ()"),
             operator.Example("t = {a: 1, b: 2}", "t = {a: 1}", 1),
-            operator.Example("Wanted(a, b)", "Wanted(a)", 1),
+            operator.Example("ClusterEventWithHint(a, b)", "ClusterEventWithHint(a)", 1),
         )
 
 
@@ -91,7 +91,7 @@ def _is_named(node: Node) -> bool:
 
 def _elements(node: Node) -> Sequence[tuple[int, int]]:
     """The children of each element, from and to, without commas."""
-    if node.type not in ("testlist_comp", "dictorsetmaker") and not _is_wanted(node):
+    if node.type not in ("testlist_comp", "dictorsetmaker") and not _is_event(node):
         return ()
     if node.parent.parent.type == "subscriptlist":
         return ()  # the parameters of a Callable: types are not run
@@ -107,8 +107,8 @@ def _elements(node: Node) -> Sequence[tuple[int, int]]:
     return out
 
 
-def _is_wanted(node: Node) -> bool:
+def _is_event(node: Node) -> bool:
     if node.type != "arglist" or node.parent.type != "trailer":
         return False
     called = node.parent.get_previous_sibling()
-    return called is not None and getattr(called, "value", "") == "Wanted"
+    return called is not None and getattr(called, "value", "") == "ClusterEventWithHint"

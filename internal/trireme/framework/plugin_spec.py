@@ -78,6 +78,8 @@ class PluginSpec:
     #: What makes the plugin of a process, by the last extension point of those that the process asks it about: FILTER
     #: is PreFilter and Reserve too, SCORE is PreScore too.
     sides: Mapping[ExtensionPoint, Side] = field(default_factory=dict)
+    #: The cluster events that may help pods which it refused; None: it refuses nobody, or nobody whom an event helps.
+    events: Side | None = None
     takes_args: bool = False
     #: Has nothing to say of a running pod whose resize is deferred.
     passes_over_resizes: bool = False

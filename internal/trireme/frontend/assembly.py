@@ -40,6 +40,7 @@ from trireme.queueing import (
     remote_calls,
     scheduling_queue,
 )
+from trireme.registry import queue_sides
 from trireme.rpc import dialing
 from trireme.scheduling import (
     binding_cycle,
@@ -440,11 +441,7 @@ class Frontend:
         return self.preemptions.holds(uid)
 
     def _lacks_claims(self, class_id: int) -> bool:
-        pod = self.registry[class_id].pod
-        if not pod.spec.resource_claims:
-            return False
-        of_groups = self._completed.gates.enabled("DRAWorkloadResourceClaims")
-        return hints.claims_of(pod, self._view, of_groups=of_groups) is None
+        return queue_sides.lacks_claims(self.registry[class_id].pod, self._view, self._completed.gates)
 
     def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Have these pods (key, UID) tried now; answers those that are in the active queue."""

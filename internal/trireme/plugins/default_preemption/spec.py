@@ -7,5 +7,6 @@ SPEC = PluginSpec(
     frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.POST_FILTER, ExtensionPoint.POD_GROUP_POST_FILTER}),
     __package__,
     sides={ExtensionPoint.POST_FILTER: Side(".post_filter:make")},
+    events=Side(".hints:events"),
     takes_args=True,
 )

@@ -7,6 +7,7 @@ SPEC = PluginSpec(
     frozenset({*FILTERING, ExtensionPoint.PERMIT}),
     __package__,
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
+    events=Side(".hints:events"),
     # What it looks at while a pod is resized is not part of a pod's signature.
     supports_signature=False,
 )

@@ -16,11 +16,13 @@ SPEC = PluginSpec(
     ),
     __package__,
     sides={
+        ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:lacks_claims"),
         ExtensionPoint.FILTER: Side(".plugin:make"),
         ExtensionPoint.SCORE: Side(".plugin:make"),
         ExtensionPoint.POST_FILTER: Side(".post_filter:make"),
         ExtensionPoint.POD_GROUP_POST_FILTER: Side(".pod_group_post_filter:make"),
     },
+    events=Side(".hints:events"),
     takes_args=True,
     passes_over_resizes=True,
 )

@@ -1,9 +1,10 @@
 """What GangScheduling consists of."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec
+from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
 
 SPEC = PluginSpec(
     "GangScheduling",
     frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.PERMIT}),
     __package__,
+    events=Side(".hints:events"),
 )

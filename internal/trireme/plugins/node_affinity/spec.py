@@ -7,6 +7,7 @@ SPEC = PluginSpec(
     frozenset({*FILTERING, *SCORING}),
     __package__,
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make")},
+    events=Side(".hints:events"),
     takes_args=True,
     passes_over_resizes=True,
 )

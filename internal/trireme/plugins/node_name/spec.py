@@ -7,4 +7,5 @@ SPEC = PluginSpec(
     frozenset(FILTERING),
     __package__,
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
+    events=Side(".hints:events"),
 )

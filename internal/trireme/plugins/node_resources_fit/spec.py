@@ -7,5 +7,6 @@ SPEC = PluginSpec(
     frozenset({*FILTERING, *SCORING, ExtensionPoint.PLACEMENT_SCORE}),
     __package__,
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make_score")},
+    events=Side(".hints:events"),
     takes_args=True,
 )

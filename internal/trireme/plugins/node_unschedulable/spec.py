@@ -7,5 +7,6 @@ SPEC = PluginSpec(
     frozenset(FILTERING),
     __package__,
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
+    events=Side(".hints:events"),
     passes_over_resizes=True,
 )

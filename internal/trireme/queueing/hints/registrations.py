@@ -1,51 +1,17 @@
-"""Which events each in-tree plugin registers, with its hints. Source: EventsToRegister of the plugins.
+"""Which events the in-tree plugins of a profile register, with their hints, and which help pods that extenders refuse.
 
-A plugin that is not named here refuses nobody, or nobody whom an event could help.
+Source: EventsToRegister of the plugins.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from trireme.config import gates, model
 from trireme.framework import cluster_event
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, EventHint, HintContext
 from trireme.queueing import queue_hints, queued_pod
-from trireme.queueing.hints import dynamic_resources, nodes, pod_groups, pods, resources, volumes
 from trireme.queueing.hints.cluster_view import CacheView
-from trireme.queueing.hints.wanted import Helps, Reading, Setting, Wanted, always, never
-
-
-def _default_preemption(setting: Setting) -> Sequence[Wanted]:
-    """A pod that waits for its victims hears when one is gone, but whether that helps is for others to say."""
-    if not setting.features.enabled("SchedulerAsyncPreemption"):
-        return ()
-    return (Wanted("AssignedPod", ("Delete",), never),)
-
-
-def _scheduling_gates(setting: Setting) -> Sequence[Wanted]:
-    return (Wanted("TargetPod", ("UpdatePodSchedulingGatesEliminated",), always),)
-
-
-_PLUGINS: Mapping[str, Callable[[Setting], Sequence[Wanted]]] = {
-    "DefaultPreemption": _default_preemption,
-    "DeferredPodScheduling": nodes.deferred_pod_scheduling,
-    "DynamicResources": dynamic_resources.dynamic_resources,
-    "GangScheduling": pod_groups.gang_scheduling,
-    "InterPodAffinity": pods.inter_pod_affinity,
-    "NodeAffinity": nodes.node_affinity_hints,
-    "NodeDeclaredFeatures": nodes.declared_features,
-    "NodeName": nodes.node_name,
-    "NodePorts": resources.node_ports_hints,
-    "NodeResourcesFit": resources.node_resources_fit,
-    "NodeUnschedulable": nodes.node_unschedulable,
-    "NodeVolumeLimits": volumes.node_volume_limits,
-    "PodTopologySpread": pods.pod_topology_spread,
-    "SchedulingGates": _scheduling_gates,
-    "TaintToleration": nodes.taint_toleration,
-    "VolumeBinding": volumes.volume_binding,
-    "VolumeRestrictions": volumes.volume_restrictions_hints,
-    "VolumeZone": volumes.volume_zone_hints,
-}
-
+from trireme.registry import queue_sides
 
 # An extender cannot say what would help a pod that it refused: every event of a kind that the scheduler follows may.
 _EXTENDER = "Extender"
@@ -77,16 +43,15 @@ def registrations(
     return [
         queue_hints.Registration(plugin, cluster_event.parse(wanted.resource, wanted.actions), _hint(wanted, cluster))
         for plugin in profile.all_names()
-        if plugin in _PLUGINS
-        for wanted in _PLUGINS[plugin](Setting(profile.args(plugin), features, cluster))
+        for wanted in queue_sides.events(plugin, HintContext(profile.args(plugin), features, cluster))
     ]
 
 
-def _hint(wanted: Wanted, cluster: CacheView) -> queue_hints.HintFunction | None:
-    return None if wanted.reading is None else _by_class(wanted.reading, cluster)
+def _hint(wanted: ClusterEventWithHint, cluster: CacheView) -> queue_hints.HintFunction | None:
+    return None if wanted.hint is None else _by_class(wanted.hint, cluster)
 
 
-def _by_class(reading: Reading, cluster: CacheView) -> queue_hints.HintFunction:
+def _by_class(reading: EventHint, cluster: CacheView) -> queue_hints.HintFunction:
     """Reads the event once, and asks about each pod's class. An error about one pod concerns no other."""
 
     def hint(
@@ -98,7 +63,7 @@ def _by_class(reading: Reading, cluster: CacheView) -> queue_hints.HintFunction:
     return hint
 
 
-def _answer(helps: Helps, cluster: CacheView, pod: queued_pod.QueuedPodInfo) -> queue_hints.Hint:
+def _answer(helps: ClassHint, cluster: CacheView, pod: queued_pod.QueuedPodInfo) -> queue_hints.Hint:
     try:
         return queue_hints.Hint.QUEUE if helps(cluster.waiting(pod.record.class_id)) else queue_hints.Hint.SKIP
     except Exception:

@@ -1,6 +1,6 @@
-"""Hints of NodeResourcesFit and NodePorts: what a node has to give, and what a pod that is gone gave back.
+"""What may help a pod that NodeResourcesFit refused: what a node has to give, and what a pod that is gone gave back.
 
-Source: pkg/scheduler/framework/plugins noderesources (fit.go), nodeports.
+Source: pkg/scheduler/framework/plugins/noderesources (fit.go).
 """
 
 import functools
@@ -8,28 +8,30 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.framework import amounts, resizes
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, always, nobody, on_node
 from trireme.plugin_kit import device_resources
-from trireme.plugins.node_ports import filter as node_ports
-from trireme.queueing.hints.wanted import Helps, Setting, Wanted, always, nobody, on_node
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2
 
 #: Whether devices stand for the resource where a node has none of it.
 _Backed = Callable[[str], bool]
+
 #: Whether what happens on the node of this name is of no use to pods of the class.
 _Elsewhere = Callable[[classes.PodClass, str], bool]
 
+_NODE_ACTIONS = ("Add", "UpdateNodeAllocatable")
 
-def node_resources_fit(setting: Setting) -> Sequence[Wanted]:
+
+def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """NodeResourcesFit: room that is given back, or a node with more of what the pod asks for."""
-    by_devices = setting.features.enabled("DRAExtendedResource")
-    resizing = setting.features.enabled(resizes.GATE)
+    by_devices = context.features.enabled("DRAExtendedResource")
+    resizing = context.features.enabled(resizes.GATE)
     elsewhere = _elsewhere if resizing else _never_elsewhere
 
-    def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> Helps:
+    def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
         before = None if old is None else amounts.node_allocatable(old.status.allocatable)
         after = amounts.node_allocatable(new.status.allocatable)
-        backed = _backed_resources(setting) if by_devices else _never_backed
+        backed = _backed_resources(context) if by_devices else _never_backed
 
         def helps(pod_class: classes.PodClass) -> bool:
             if elsewhere(pod_class, new.metadata.name):
@@ -39,43 +41,31 @@ def node_resources_fit(setting: Setting) -> Sequence[Wanted]:
 
         return helps
 
-    wanted = [Wanted("AssignedPod", ("Delete",), _after_delete(elsewhere)), Wanted("Node", _NODE_ACTIONS, after_node)]
+    wanted = [
+        ClusterEventWithHint("AssignedPod", ("Delete",), _after_delete(elsewhere)),
+        ClusterEventWithHint("Node", _NODE_ACTIONS, after_node),
+    ]
     if by_devices:
-        wanted.append(Wanted("resource.k8s.io/DeviceClass", ("Add", "Update"), _after_device_class))
-    if setting.features.enabled("InPlacePodVerticalScaling"):
-        wanted.append(Wanted("AssignedPod", ("UpdatePodScaleDown",), _after_scale_down(setting, elsewhere)))
-        wanted.append(Wanted("TargetPod", ("UpdatePodScaleDown",), always))
+        wanted.append(ClusterEventWithHint("resource.k8s.io/DeviceClass", ("Add", "Update"), _after_device_class))
+    if context.features.enabled("InPlacePodVerticalScaling"):
+        wanted.append(
+            ClusterEventWithHint("AssignedPod", ("UpdatePodScaleDown",), _after_scale_down(context, elsewhere))
+        )
+        wanted.append(ClusterEventWithHint("TargetPod", ("UpdatePodScaleDown",), always))
     if resizing:
-        wanted.append(Wanted("AssignedPod", ("UpdatePodScaleUp",), _after_scale_up))
-        wanted.append(Wanted("TargetPod", ("UpdatePodScaleUp",), lambda old, new: _resized))
+        wanted.append(ClusterEventWithHint("AssignedPod", ("UpdatePodScaleUp",), _after_scale_up))
+        wanted.append(ClusterEventWithHint("TargetPod", ("UpdatePodScaleUp",), lambda old, new: _resized))
     return wanted
 
 
-_NODE_ACTIONS = ("Add", "UpdateNodeAllocatable")
-
-
-def node_ports_hints(setting: Setting) -> Sequence[Wanted]:
-    """NodePorts: a host port that the pod asks for is given back."""
-
-    def after_delete(old: Any, new: Any) -> Helps:
-        freed = setting.cluster.class_of(old.pod).host_ports if on_node(old) else ()
-
-        def helps(pod_class: classes.PodClass) -> bool:
-            return any(node_ports.clash(wanted, used) for wanted in pod_class.host_ports for used in freed)
-
-        return helps if freed else nobody
-
-    return (Wanted("AssignedPod", ("Delete",), after_delete), Wanted("Node", ("Add",)))
-
-
-def _after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], Helps]:
-    def after(old: Any, new: Any) -> Helps:
+def _after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], ClassHint]:
+    def after(old: Any, new: Any) -> ClassHint:
         return (lambda pod_class: not elsewhere(pod_class, old.node_name)) if on_node(old) else nobody
 
     return after
 
 
-def _after_scale_up(old: Any, new: Any) -> Helps:
+def _after_scale_up(old: Any, new: Any) -> ClassHint:
     """A pod that grows takes the room that a resize waits for: it may have to be made by preemption now."""
     return lambda pod_class: pod_class.resize_deferred and not _elsewhere(pod_class, new.node_name)
 
@@ -93,12 +83,12 @@ def _never_elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
     return False
 
 
-def _after_scale_down(setting: Setting, elsewhere: _Elsewhere) -> Callable[[Any, Any], Helps]:
-    def after(old: Any, new: Any) -> Helps:
+def _after_scale_down(context: HintContext, elsewhere: _Elsewhere) -> Callable[[Any, Any], ClassHint]:
+    def after(old: Any, new: Any) -> ClassHint:
         if not new.node_name:
             return nobody
-        before = _readable(setting.cluster.class_of(old.pod)).compared
-        now = _readable(setting.cluster.class_of(new.pod)).compared
+        before = _readable(context.cluster.class_of(old.pod)).compared
+        now = _readable(context.cluster.class_of(new.pod)).compared
         freed = {name for name, amount in before.items() if amount > now.get(name, 0)}
 
         def helps(pod_class: classes.PodClass) -> bool:
@@ -111,7 +101,7 @@ def _after_scale_down(setting: Setting, elsewhere: _Elsewhere) -> Callable[[Any,
     return after
 
 
-def _after_device_class(old: resource_pb2.DeviceClass | None, new: resource_pb2.DeviceClass) -> Helps:
+def _after_device_class(old: resource_pb2.DeviceClass | None, new: resource_pb2.DeviceClass) -> ClassHint:
     stands_for = new.spec.extended_resource_name
     if old is not None and old.spec.extended_resource_name == stands_for:
         return nobody
@@ -150,13 +140,13 @@ def _more(asked: Mapping[str, int], before: Mapping[str, int], after: Mapping[st
     return False
 
 
-def _backed_resources(setting: Setting) -> _Backed:
+def _backed_resources(context: HintContext) -> _Backed:
     """Which resources a device class stands for; found out for the first that is asked about."""
 
     @functools.cache
     def names() -> frozenset[str]:
         found = set()
-        for entry in setting.cluster.all("device_class"):
+        for entry in context.cluster.all("device_class"):
             found.add(device_resources.CLASS_RESOURCE_PREFIX + entry.metadata.name)
             found.add(entry.spec.extended_resource_name)
         return frozenset(found)

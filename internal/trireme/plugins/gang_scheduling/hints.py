@@ -1,4 +1,4 @@
-"""Hints of GangScheduling: the gang's group is there, asks for fewer pods, or has one pod more.
+"""What may help a pod that GangScheduling holds back: its group is there, asks for fewer pods, or has one pod more.
 
 Where groups may be in groups (gate CompositePodGroup), whatever happens to one group of a tree helps all pods of it.
 
@@ -9,56 +9,56 @@ from collections.abc import Sequence
 from typing import Any
 
 from trireme.framework import group_ancestry
-from trireme.queueing.hints import cluster_view
-from trireme.queueing.hints.wanted import Helps, Setting, Wanted, nobody
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, ClusterReader, HintContext, nobody
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, scheduling_pb2
 
 _GROUP = "scheduling.k8s.io/PodGroup"
+
 _COMPOSITE = "scheduling.k8s.io/CompositePodGroup"
 
 # A kind of group and its name.
 _Key = tuple[str, str]
 
 
-def gang_scheduling(setting: Setting) -> Sequence[Wanted]:
+def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """GangScheduling. A pod never changes its group, so only new pods matter."""
-    composite = setting.features.enabled("CompositePodGroup")
-    hints = _Hints(setting.cluster if composite else None)
+    composite = context.features.enabled("CompositePodGroup")
+    hints = _Hints(context.cluster if composite else None)
     wanted = (
-        Wanted("UnscheduledPod", ("Add",), hints.after_pod),
-        Wanted("AssignedPod", ("Add",), hints.after_pod),
-        Wanted(_GROUP, ("Add",), hints.after_group),
-        Wanted(_GROUP, ("Update",), hints.after_update),
+        ClusterEventWithHint("UnscheduledPod", ("Add",), hints.after_pod),
+        ClusterEventWithHint("AssignedPod", ("Add",), hints.after_pod),
+        ClusterEventWithHint(_GROUP, ("Add",), hints.after_group),
+        ClusterEventWithHint(_GROUP, ("Update",), hints.after_update),
     )
-    return (*wanted, Wanted(_COMPOSITE, ("Add",), hints.after_composite)) if composite else wanted
+    return (*wanted, ClusterEventWithHint(_COMPOSITE, ("Add",), hints.after_composite)) if composite else wanted
 
 
 class _Hints:
     """Reads events; `cluster` is where groups may be in groups."""
 
-    def __init__(self, cluster: cluster_view.CacheView | None) -> None:
+    def __init__(self, cluster: ClusterReader | None) -> None:
         self._cluster = cluster
 
-    def after_pod(self, old: None, new: Any) -> Helps:
+    def after_pod(self, old: None, new: Any) -> ClassHint:
         pod: core_pb2.Pod = new.pod
         if not pod.spec.HasField("scheduling_group"):
             return nobody
         return self._members(pod.metadata.namespace, ("pod_group", pod.spec.scheduling_group.pod_group_name))
 
-    def after_group(self, old: None, new: scheduling_pb2.PodGroup) -> Helps:
+    def after_group(self, old: None, new: scheduling_pb2.PodGroup) -> ClassHint:
         return self._members(new.metadata.namespace, ("pod_group", new.metadata.name))
 
-    def after_composite(self, old: None, new: scheduling_pb2.CompositePodGroup) -> Helps:
+    def after_composite(self, old: None, new: scheduling_pb2.CompositePodGroup) -> ClassHint:
         return self._members(new.metadata.namespace, ("composite_pod_group", new.metadata.name))
 
-    def after_update(self, old: scheduling_pb2.PodGroup, new: scheduling_pb2.PodGroup) -> Helps:
+    def after_update(self, old: scheduling_pb2.PodGroup, new: scheduling_pb2.PodGroup) -> ClassHint:
         before, after = old.spec.scheduling_policy, new.spec.scheduling_policy
         if not before.HasField("gang") or not after.HasField("gang") or after.gang.min_count >= before.gang.min_count:
             return nobody
         return self.after_group(None, new)
 
-    def _members(self, namespace: str, key: _Key) -> Helps:
+    def _members(self, namespace: str, key: _Key) -> ClassHint:
         """The pods of the tree that the group is in."""
         root = self._root(namespace, key)
 

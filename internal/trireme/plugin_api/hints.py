@@ -1,0 +1,81 @@
+"""What a plugin's `hints` state: the cluster events that may help pods which it refused, and for each whom it helps.
+
+What a hint answers is kube-scheduler's to the letter, because a pod that is woken in vain costs an attempt, and one
+that is not woken sleeps. An event is read once, and the answer then asked about each class of waiting pods; so what an
+event costs is what differs between classes. Objects of pod events are `PodInEvent`s, all others the API's messages;
+there is no old object of what was added and no new one of what was deleted.
+
+A hint, or what it answers, may raise: the pods concerned are then queued, as after any error of a hint.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from trireme.framework import feature_gates
+from trireme.snapshot import classes
+from trireme.v1 import core_pb2
+
+#: Whether the event may help pods of the class.
+ClassHint = Callable[[classes.PodClass], bool]
+#: (old object, new object) -> whom the event may help.
+EventHint = Callable[[Any, Any], ClassHint]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEventWithHint:
+    """Events of a resource, by the names of actions. Without a hint every such event helps."""
+
+    resource: str
+    actions: tuple[str, ...]
+    hint: EventHint | None = None
+
+
+class ClusterReader(Protocol):
+    """What hints may ask of the cluster."""
+
+    def class_of(self, pod: core_pb2.Pod) -> classes.PodClass:
+        """The class of the pod of an event."""
+        ...
+
+    def get(self, kind: str, namespace: str, name: str) -> Any:
+        """An object by its field in trireme.v1.ClusterObject.object; None where there is none."""
+        ...
+
+    def all(self, kind: str) -> Iterator[Any]:
+        """All objects of a kind, by namespace and name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HintContext:
+    """What a plugin's hints go by: its arguments in the profile, the feature gates, and the cluster."""
+
+    args: Mapping[str, Any]
+    features: feature_gates.Gates
+    cluster: ClusterReader
+
+
+def everybody(pod_class: classes.PodClass) -> bool:
+    """The event may help whoever waits for it."""
+    return True
+
+
+def nobody(pod_class: classes.PodClass) -> bool:
+    """The event helps no one."""
+    return False
+
+
+def always(old: Any, new: Any) -> ClassHint:
+    """Reads any event as one that may help everybody."""
+    return everybody
+
+
+def never(old: Any, new: Any) -> ClassHint:
+    """Reads any event as one that helps nobody."""
+    return nobody
+
+
+def on_node(pod: Any) -> bool:
+    """The pod of an event holds room on a node, or is promised some."""
+    return bool(pod.node_name or pod.nominated_node)

@@ -1,0 +1,46 @@
+"""What may help a pod that DynamicResources refused: its claims are there and changed, or some claim gave its
+devices back.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources, k8s.io/dynamic-resource-allocation/resourceclaim.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, everybody, nobody
+from trireme.plugins.dynamic_resources import pre_enqueue
+from trireme.v1 import core_pb2, resource_pb2
+
+
+def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+    """DynamicResources."""
+    if not context.features.enabled("DynamicResourceAllocation"):
+        return ()
+    cluster = context.cluster
+    groups = context.features.enabled("DRAWorkloadResourceClaims")
+
+    def claims(pod: core_pb2.Pod) -> set[str] | None:
+        return pre_enqueue.claims_of(pod, cluster, of_groups=groups)
+
+    def after_claim(old: resource_pb2.ResourceClaim | None, new: resource_pb2.ResourceClaim | None) -> ClassHint:
+        if new is None:
+            # The claim that is gone still had its devices.
+            return everybody if old is not None and old.status.HasField("allocation") else nobody
+        if old is not None and old.status.HasField("allocation") and not new.status.HasField("allocation"):
+            return lambda pod_class: claims(pod_class.pod) is not None
+        if old is not None and old.status == new.status:
+            return nobody
+        uid = new.metadata.uid
+        return lambda pod_class: uid in (claims(pod_class.pod) or ())
+
+    def after_own(old: Any, new: Any) -> ClassHint:
+        # The class's message has the pod's name and UID too: it names claims.
+        return nobody if claims(new.pod) is None else everybody
+
+    return (
+        ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel", "UpdateNodeAllocatable")),
+        ClusterEventWithHint("resource.k8s.io/ResourceClaim", ("Add", "Update", "Delete"), after_claim),
+        ClusterEventWithHint("TargetPod", ("UpdatePodGeneratedResourceClaim",), after_own),
+        ClusterEventWithHint("resource.k8s.io/DeviceClass", ("Add", "Update")),
+        ClusterEventWithHint("resource.k8s.io/ResourceSlice", ("Add", "Update")),
+    )

@@ -1,0 +1,50 @@
+"""DynamicResources' PreEnqueue: a pod waits until its claims are there.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources, k8s.io/dynamic-resource-allocation/resourceclaim.
+"""
+
+from trireme.framework import feature_gates
+from trireme.plugin_api.hints import ClusterReader
+from trireme.plugins.dynamic_resources import group_claims
+from trireme.v1 import core_pb2, resource_pb2
+
+
+def lacks_claims(pod: core_pb2.Pod, cluster: ClusterReader, gates: feature_gates.Gates) -> bool:
+    """Whether the pod has to wait for a claim."""
+    of_groups = gates.enabled("DRAWorkloadResourceClaims")
+    return claims_of(pod, cluster, of_groups=of_groups) is None
+
+
+def claims_of(pod: core_pb2.Pod, cluster: ClusterReader, *, of_groups: bool) -> set[str] | None:
+    """The UIDs of the pod's claims; None: one of them is missing, on its way out, or somebody else's. `of_groups`:
+    those of its PodGroup are its own.
+    """
+    out = set()
+    for wanted in pod.spec.resource_claims:
+        if wanted.HasField("resource_claim_name"):
+            name: str | None = wanted.resource_claim_name
+        elif wanted.HasField("resource_claim_template_name"):
+            made = next((each for each in pod.status.resource_claim_statuses if each.name == wanted.name), None)
+            if made is None:
+                return None
+            # That none was needed is possible too.
+            name = made.resource_claim_name if made.HasField("resource_claim_name") else None
+        else:
+            return None
+        if name is None:
+            continue
+        claim = cluster.get("resource_claim", pod.metadata.namespace, name)
+        if claim is None or claim.metadata.HasField("deletion_timestamp"):
+            return None
+        if not wanted.HasField("resource_claim_name") and not _made_for(claim, pod, of_groups):
+            return None
+        out.add(claim.metadata.uid)
+    return out
+
+
+def _made_for(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups: bool) -> bool:
+    controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+    if controller is not None and controller.uid == pod.metadata.uid:
+        return True
+    group = pod.spec.scheduling_group.pod_group_name
+    return of_groups and bool(group) and group_claims.made_for(claim, group)

@@ -1,0 +1,84 @@
+"""What may help a pod that InterPodAffinity refused.
+
+Source: pkg/scheduler/framework/plugins/interpodaffinity.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, always, nobody, on_node
+from trireme.plugins.inter_pod_affinity import affinity_terms
+from trireme.snapshot import classes
+from trireme.v1 import core_pb2
+
+_Term = affinity_terms.Term
+
+_Labels = Mapping[str, str]
+
+# Hints do not look up which namespaces a selector means: what is asked is whether it takes one without labels.
+_UNKNOWN: _Labels = {}
+
+
+def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+    """InterPodAffinity: a pod came that is liked, one went that is disliked or dislikes, or a node changed domains."""
+
+    def after_pod(old: Any, new: Any) -> ClassHint:
+        if any(pod is not None and not on_node(pod) for pod in (old, new)):
+            return nobody
+        before = None if old is None else context.cluster.class_of(old.pod)
+        after = None if new is None else context.cluster.class_of(new.pod)
+        if before is None:
+            return lambda pod_class: _about_all(_terms(pod_class)[0], after)
+        if after is None:
+            return lambda pod_class: _freed(pod_class, before)
+
+        def helps(pod_class: classes.PodClass) -> bool:
+            liked, disliked = _terms(pod_class)
+            if not _about_all(liked, before) and _about_all(liked, after):
+                return True
+            return _about_any(disliked, before) and not _about_any(disliked, after)
+
+        return helps
+
+    return (
+        ClusterEventWithHint("AssignedPod", ("Add", "UpdatePodLabel", "Delete"), after_pod),
+        ClusterEventWithHint("TargetPod", ("UpdatePodLabel",), always),
+        ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel"), _after_node_of_terms),
+    )
+
+
+def _after_node_of_terms(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
+    after = new.metadata.labels
+    before: _Labels = {} if old is None else old.metadata.labels
+
+    def helps(pod_class: classes.PodClass) -> bool:
+        liked, disliked = _terms(pod_class)
+        if any(term.key in after and before.get(term.key) != after[term.key] for term in liked):
+            return True
+        if old is None:
+            return bool(disliked)
+        return any(term.key in before and before[term.key] != after.get(term.key) for term in disliked)
+
+    return helps
+
+
+def _terms(pod_class: classes.PodClass) -> tuple[Sequence[_Term], Sequence[_Term]]:
+    """The terms that must hold. Raises: InvalidSelectorError."""
+    return pod_class.memo("hints/required_terms", affinity_terms.required_terms)
+
+
+def _freed(pod_class: classes.PodClass, gone: classes.PodClass) -> bool:
+    """Whether the pod dislikes the one that is gone, or that one disliked it."""
+    if _about_any(_terms(pod_class)[1], gone):
+        return True
+    return _about_any(_terms(gone)[1], pod_class)
+
+
+def _about_all(terms: Sequence[_Term], pod_class: classes.PodClass | None) -> bool:
+    if pod_class is None:
+        return False
+    return bool(terms) and all(term.is_about(pod_class, _UNKNOWN) for term in terms)
+
+
+def _about_any(terms: Sequence[_Term], pod_class: classes.PodClass) -> bool:
+    return any(term.is_about(pod_class, _UNKNOWN) for term in terms)

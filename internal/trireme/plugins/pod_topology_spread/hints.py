@@ -1,0 +1,83 @@
+"""What may help a pod that PodTopologySpread refused.
+
+Source: pkg/scheduler/framework/plugins/podtopologyspread.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, nobody, on_node
+from trireme.plugins.pod_topology_spread import constraints as spread
+from trireme.snapshot import classes
+from trireme.v1 import core_pb2
+
+_Constraint = spread.Constraint
+
+_Labels = Mapping[str, str]
+
+
+def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+    """PodTopologySpread: a domain has other counts, there are other domains, or the pod counts otherwise."""
+    args = spread.args_of(context.args, context.features.enabled("MatchLabelKeysInPodTopologySpread"))
+
+    def constraints(pod_class: classes.PodClass) -> Sequence[_Constraint]:
+        """Raises: InvalidSelectorError."""
+        if not pod_class.pod.spec.topology_spread_constraints:
+            return spread.read(spread.HARD, pod_class, args, context.cluster)
+        return pod_class.memo("hints/spread", lambda of: tuple(spread.read(spread.HARD, of, args, context.cluster)))
+
+    def after_pod(old: Any, new: Any) -> ClassHint:
+        changed = [pod for pod in (old, new) if pod is not None]
+        if not all(on_node(pod) for pod in changed):
+            return nobody
+        namespace = changed[0].pod.metadata.namespace
+        labels = [dict(pod.pod.metadata.labels) for pod in changed]
+
+        def helps(pod_class: classes.PodClass) -> bool:
+            if pod_class.namespace != namespace:
+                return False
+            own = constraints(pod_class)
+            if len(labels) == 1:
+                return any(each.selector.matches(labels[0]) for each in own)
+            return _counts_otherwise(own, *labels)
+
+        return helps
+
+    def after_own(old: Any, new: Any) -> ClassHint:
+        tolerates_more = old.pod.spec.tolerations != new.pod.spec.tolerations
+        labels = dict(old.pod.metadata.labels), dict(new.pod.metadata.labels)
+
+        def helps(pod_class: classes.PodClass) -> bool:
+            own = constraints(pod_class)
+            return (tolerates_more and any(each.honor_taints for each in own)) or _counts_otherwise(own, *labels)
+
+        return helps
+
+    def after_node(old: core_pb2.Node | None, new: core_pb2.Node | None) -> ClassHint:
+        before = None if old is None else dict(old.metadata.labels)
+        after = None if new is None else dict(new.metadata.labels)
+        retainted = old is not None and new is not None and old.spec.taints != new.spec.taints
+
+        def helps(pod_class: classes.PodClass) -> bool:
+            keys = [each.key for each in constraints(pod_class)]
+            was, now = _has_all(before, keys), _has_all(after, keys)
+            if before is None or after is None:
+                return was or now
+            return was != now or (now and (retainted or any(before.get(key) != after.get(key) for key in keys)))
+
+        return helps
+
+    return (
+        ClusterEventWithHint("AssignedPod", ("Add", "UpdatePodLabel", "Delete"), after_pod),
+        ClusterEventWithHint("TargetPod", ("UpdatePodToleration", "UpdatePodLabel"), after_own),
+        ClusterEventWithHint("Node", ("Add", "Delete", "UpdateNodeLabel", "UpdateNodeTaint"), after_node),
+    )
+
+
+def _counts_otherwise(constraints: Sequence[_Constraint], before: _Labels, after: _Labels) -> bool:
+    """Whether the change of labels makes the pod count in a constraint, or count no more."""
+    return any(each.selector.matches(before) != each.selector.matches(after) for each in constraints)
+
+
+def _has_all(labels: _Labels | None, keys: Sequence[str]) -> bool:
+    return labels is not None and all(key in labels for key in keys)

@@ -1,0 +1,39 @@
+"""What may help a pod that TaintToleration refused.
+
+Source: pkg/scheduler/framework/plugins/tainttoleration.
+"""
+
+from collections.abc import Sequence
+
+from trireme.framework import tolerations
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, always
+from trireme.snapshot import classes
+from trireme.v1 import core_pb2
+
+_FORBIDS = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
+
+
+def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+    """TaintToleration: a node has no taint any more that the pod does not tolerate."""
+    comparing = context.features.enabled(tolerations.GATE)
+
+    def is_open(own: Sequence[core_pb2.Toleration], taints: Sequence[tolerations.Taint]) -> bool:
+        return tolerations.untolerated(own, taints, _FORBIDS, comparing=comparing) is None
+
+    def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
+        before, after = None if old is None else _taints(old), _taints(new)
+
+        def helps(pod_class: classes.PodClass) -> bool:
+            own = pod_class.pod.spec.tolerations
+            return not (before is not None and is_open(own, before)) and is_open(own, after)
+
+        return helps
+
+    return (
+        ClusterEventWithHint("Node", ("Add", "UpdateNodeTaint"), after_node),
+        ClusterEventWithHint("TargetPod", ("UpdatePodToleration",), always),
+    )
+
+
+def _taints(node: core_pb2.Node) -> list[tolerations.Taint]:
+    return [(taint.key, taint.value, taint.effect) for taint in node.spec.taints]

@@ -1,0 +1,62 @@
+"""What may help a pod that VolumeBinding refused.
+
+Source: pkg/scheduler/framework/plugins/volumebinding.
+"""
+
+from collections.abc import Sequence
+
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, everybody, nobody
+from trireme.plugin_kit import volumes_events
+from trireme.v1 import storage_pb2
+from trireme_kube.apimachinery import quantity
+
+_MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
+
+
+def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+    """VolumeBinding: what claims can be bound to, or made from, has changed, or the pod's own claim has."""
+
+    def after_csi_driver(old: storage_pb2.CSIDriver, new: storage_pb2.CSIDriver) -> ClassHint:
+        if not old.spec.storage_capacity or new.spec.storage_capacity:
+            return nobody
+        return lambda pod_class: any(
+            volume.volume_source.HasField("csi") and volume.volume_source.csi.driver == new.metadata.name
+            for volume in pod_class.pod.spec.volumes
+        )
+
+    return (
+        ClusterEventWithHint("storage.k8s.io/StorageClass", ("Add", "Update"), _after_storage_class),
+        ClusterEventWithHint(volumes_events.CLAIM, ("Add", "Update"), lambda old, new: volumes_events.users_of(new)),
+        ClusterEventWithHint("PersistentVolume", ("Add", "Update")),
+        ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel")),
+        ClusterEventWithHint("storage.k8s.io/CSINode", ("Add", "Update"), _after_migration),
+        ClusterEventWithHint("storage.k8s.io/CSIDriver", ("Update",), after_csi_driver),
+        ClusterEventWithHint("storage.k8s.io/CSIStorageCapacity", ("Add", "Update"), _after_capacity),
+    )
+
+
+def _after_storage_class(old: storage_pb2.StorageClass | None, new: storage_pb2.StorageClass) -> ClassHint:
+    same = old is not None and old.allowed_topologies == new.allowed_topologies
+    return nobody if same else everybody
+
+
+def _after_migration(old: storage_pb2.CSINode | None, new: storage_pb2.CSINode) -> ClassHint:
+    if old is None:
+        return everybody
+    before, after = (entry.metadata.annotations.get(_MIGRATED, "") for entry in (old, new))
+    return nobody if before == after else everybody
+
+
+def _after_capacity(old: storage_pb2.CSIStorageCapacity | None, new: storage_pb2.CSIStorageCapacity) -> ClassHint:
+    if old is None:
+        return everybody
+    before, after = _limit(old), _limit(new)
+    return everybody if after is not None and (before is None or after > before) else nobody
+
+
+def _limit(capacity: storage_pb2.CSIStorageCapacity) -> int | None:
+    """How large a volume may be, in bytes; None: nothing is said."""
+    for name in ("maximum_volume_size", "capacity"):
+        if capacity.HasField(name):
+            return quantity.parse_quantity(getattr(capacity, name).string).value()
+    return None

@@ -1,0 +1,37 @@
+"""What may help a pod that VolumeRestrictions refused.
+
+Source: pkg/scheduler/framework/plugins/volumerestrictions.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, nobody
+from trireme.plugin_kit import volumes_events
+from trireme.plugins.volume_restrictions import filter as volume_restrictions
+from trireme.snapshot import classes
+
+
+def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+    """VolumeRestrictions: a disk or a claim that the pod wants is let go, or its claim is there."""
+
+    def after_delete(old: Any, new: Any) -> ClassHint:
+        gone = context.cluster.class_of(old.pod)
+        claims = volumes_events.claim_names(gone, ephemeral=False)
+
+        def helps(pod_class: classes.PodClass) -> bool:
+            if pod_class.namespace != gone.namespace:
+                return False
+            if volume_restrictions.conflict(pod_class.pod, gone.pod):
+                return True
+            return not claims.isdisjoint(volumes_events.claim_names(pod_class, ephemeral=False))
+
+        return helps if gone.pod.spec.volumes else nobody
+
+    return (
+        ClusterEventWithHint("AssignedPod", ("Delete",), after_delete),
+        ClusterEventWithHint("Node", ("Add",)),
+        ClusterEventWithHint(
+            volumes_events.CLAIM, ("Add",), lambda old, new: volumes_events.users_of(new, ephemeral=False)
+        ),
+    )
