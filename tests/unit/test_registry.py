@@ -9,7 +9,7 @@ import pytest
 from trireme import plugins
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import interfaces
-from trireme.registry import filter_sides, score_sides, sides
+from trireme.registry import filter_sides, score_sides
 from trireme.registry.in_tree import IN_TREE
 
 _SIDES = [(name, point) for name, spec in IN_TREE.plugins.items() for point in spec.sides]
@@ -20,7 +20,7 @@ def test_a_side_is_of_an_extension_point_that_the_plugin_has(name: str, point: E
     """Else a profile may not name the plugin where a process looks for it."""
     spec = IN_TREE[name]
     assert IN_TREE.implements(name, point)
-    assert callable(sides.load(spec, spec.sides[point]))
+    assert callable(spec.sides[point].load(spec.package))
     assert spec.package == f"trireme.plugins.{spec.package.rpartition('.')[2]}"
 
 

@@ -13,14 +13,13 @@ from typing import Any
 from trireme.config.gates import FeatureGates
 from trireme.config.scheduler_schema import ARGS, MULTI_POINT
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.registry import default_profile
+from trireme.registry import config_sides, default_profile
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.golang import Duration
 
 #: Marks arguments that say all there is to say already.
 SPELT_OUT = "spelt out"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
-_MAX_SHAPE_SCORE = 10
 
 Value = dict[str, Any]
 Log = Callable[[str], None]
@@ -143,71 +142,9 @@ def _merge(default: Value, custom: Value, log: Log) -> Value:
     return merged
 
 
-# Arguments.
-
-
-def _resources() -> list[Value]:
-    return [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
-
-
-def _weigh(resources: list[Value]) -> None:
-    for resource in resources:
-        resource["weight"] = resource.get("weight") or 1
-
-
-def _default_preemption(value: Value, _gates: FeatureGates) -> None:
-    value.setdefault("minCandidateNodesPercentage", 10)
-    value.setdefault("minCandidateNodesAbsolute", 100)
-
-
-def _inter_pod_affinity(value: Value, _gates: FeatureGates) -> None:
-    value.setdefault("hardPodAffinityWeight", 1)
-
-
-def _volume_binding(value: Value, gates: FeatureGates) -> None:
-    value.setdefault("bindTimeoutSeconds", 600)
-    if not value.get("shape") and gates.enabled("StorageCapacityScoring"):
-        value["shape"] = [{"utilization": 0, "score": _MAX_SHAPE_SCORE}, {"utilization": 100, "score": 0}]
-
-
-def _balanced_allocation(value: Value, _gates: FeatureGates) -> None:
-    if not value.get("resources"):
-        value["resources"] = _resources()
-    _weigh(value["resources"])
-
-
-def _pod_topology_spread(value: Value, _gates: FeatureGates) -> None:
-    value["defaultingType"] = value.get("defaultingType") or "System"
-
-
-def _resources_fit(value: Value, _gates: FeatureGates) -> None:
-    strategy = value.setdefault("scoringStrategy", {"type": "LeastAllocated"})
-    if not strategy.get("resources"):
-        strategy["resources"] = _resources()
-    _weigh(strategy["resources"])
-
-
-def _dynamic_resources(value: Value, gates: FeatureGates) -> None:
-    if gates.enabled("DRASchedulerFilterTimeout"):
-        value.setdefault("filterTimeout", Duration(10 * golang.SECOND))
-    if gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus"):
-        value.setdefault("bindingTimeout", Duration(600 * golang.SECOND))
-
-
-_ARGS: dict[str, Callable[[Value, FeatureGates], None]] = {
-    "DefaultPreemption": _default_preemption,
-    "DynamicResources": _dynamic_resources,
-    "InterPodAffinity": _inter_pod_affinity,
-    "NodeResourcesBalancedAllocation": _balanced_allocation,
-    "NodeResourcesFit": _resources_fit,
-    "PodTopologySpread": _pod_topology_spread,
-    "VolumeBinding": _volume_binding,
-}
-
-
 def args(plugin: str, value: Value, gates: FeatureGates) -> Value:
     """Fills in the defaults of a plugin's decoded arguments; answers them."""
-    fill = _ARGS.get(plugin)
-    if fill is not None:
-        fill(value, gates)
+    known = config_sides.plugin_args().get(plugin)
+    if known is not None:
+        known.set_defaults(value, gates)
     return value

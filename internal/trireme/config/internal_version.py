@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trireme.config.scheduler_schema import NODE_AFFINITY, SPREAD_CONSTRAINT
+from trireme.plugin_kit.args_schema import NODE_AFFINITY, SPREAD_CONSTRAINT
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.apimachinery.schema import Field, Kind, Many, Scalar, Struct, Type, zero
 

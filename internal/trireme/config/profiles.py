@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from trireme.config import args_validation
 from trireme.config.gates import FeatureGates, aggregate
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import (
@@ -24,9 +23,9 @@ from trireme.config.model import (
     Profile,
     SchedulerConfiguration,
 )
-from trireme.config.scheduler_schema import ARGS
 from trireme.config.trust import check_extender
 from trireme.framework.plugin_spec import ExtensionPoint, Registry
+from trireme.registry import config_sides
 from trireme_kube.apimachinery.golang import SECOND, Duration, json_text, quote
 
 Log = Callable[[str], None]
@@ -210,32 +209,24 @@ def _named(plugins: Plugins) -> set[str]:
 
 
 def _plugin_configs(profile: Profile, needed: Sequence[str], gates: FeatureGates) -> tuple[PluginConfig, ...]:
-    """The arguments of the plugins that are made, by name; those of NodeResourcesFit are checked here alone."""
+    """The arguments of the plugins that are made, by name; of some they are checked here alone."""
     given: dict[str, PluginConfig] = {}
     for config in profile.plugin_config:
         if config.name in given:
             raise ConfigurationError(f"repeated config for plugin {config.name}")
         given[config.name] = config
     configs: list[PluginConfig] = []
+    known = config_sides.plugin_args()
     for name in needed:
         if name not in given or given[name].args is None:
-            if f"{name}Args" in ARGS:
-                raise ConfigurationError(f"initializing plugin {quote(name)}: {_no_args(name)}")
+            if name in known:
+                raise ConfigurationError(f"initializing plugin {quote(name)}: {known[name].missing}")
             continue
-        problems = args_validation.validate(name, "", given[name].args, gates)
+        problems = known[name].validate("", given[name].args, gates) if name in known else []
         if problems:
             raise ConfigurationError(f"initializing plugin {quote(name)}: {aggregate(problems)}")
         configs.append(given[name])
     return tuple(configs)
-
-
-def _no_args(name: str) -> str:
-    """What a plugin says of arguments that are not there: nobody filled in defaults for it."""
-    if name in ("DefaultPreemption", "DynamicResources"):
-        return f"got args of type <nil>, want *{name}Args"
-    if name == "NodeAffinity":
-        return f"args are not of type {name}Args, got <nil>"
-    return f"want args to be of type {name}Args, got <nil>"
 
 
 def _listed(plugins: Plugins, point: ExtensionPoint, registry: Registry) -> list[str]:

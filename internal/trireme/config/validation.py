@@ -9,7 +9,6 @@ Source: pkg/scheduler/apis/config/validation of Kubernetes 1.37.
 from collections.abc import Sequence
 from typing import Any
 
-from trireme.config import args_validation
 from trireme.config.gates import FeatureGates
 from trireme.config.model import (
     ClientConnection,
@@ -21,6 +20,7 @@ from trireme.config.model import (
     SchedulerConfiguration,
 )
 from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry import config_sides
 from trireme_kube.apimachinery.field_errors import (
     Named,
     Problem,
@@ -156,9 +156,9 @@ def _profile(path: str, api_version: str, profile: Profile, gates: FeatureGates)
         seen.add(config.name)
         removed = _removed(where, api_version, config.name)
         problems.extend(removed)
-        if not removed and config.name != "NodeResourcesFit":
-            # The arguments of NodeResourcesFit are looked at when the plugin is made.
-            problems.extend(args_validation.validate(config.name, child(where, "args"), config.args, gates))
+        known = None if removed else config_sides.plugin_args().get(config.name)
+        if known is not None and known.validated_early:
+            problems.extend(known.validate(child(where, "args"), config.args, gates))
     return problems
 
 

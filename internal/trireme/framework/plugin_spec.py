@@ -12,9 +12,11 @@ Source: pkg/scheduler/framework/plugins of Kubernetes 1.37.
 """
 
 import enum
+import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 
 class ExtensionPoint(enum.StrEnum):
@@ -66,6 +68,11 @@ class Side:
 
     target: str
 
+    def load(self, package: str) -> Any:
+        """What the target names, relative to the package; its module is loaded now if it is not yet."""
+        module, _, name = self.target.partition(":")
+        return getattr(importlib.import_module(module, package), name)
+
 
 @dataclass(frozen=True, slots=True)
 class PluginSpec:
@@ -80,7 +87,8 @@ class PluginSpec:
     sides: Mapping[ExtensionPoint, Side] = field(default_factory=dict)
     #: The cluster events that may help pods which it refused; None: it refuses nobody, or nobody whom an event helps.
     events: Side | None = None
-    takes_args: bool = False
+    #: Its `plugin_args.PluginArgs`; None: it takes none, or any.
+    args: Side | None = None
     #: Has nothing to say of a running pod whose resize is deferred.
     passes_over_resizes: bool = False
     #: Pods can be told apart by what this plugin sees of them; where one plugin of a profile cannot, its batches of
@@ -92,7 +100,7 @@ class PluginSpec:
     @property
     def args_kind(self) -> str:
         """The kind of its arguments, e.g. `NodeAffinityArgs`; empty for a plugin that takes none or any."""
-        return f"{self.name}Args" if self.takes_args else ""
+        return f"{self.name}Args" if self.args is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from trireme.framework import feature_gates
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import hints
-from trireme.registry import sides
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import core_pb2
 
@@ -15,7 +14,7 @@ def events(name: str, context: hints.HintContext) -> Sequence[hints.ClusterEvent
     spec = IN_TREE.plugins.get(name)
     if spec is None or spec.events is None:
         return ()
-    registered: Sequence[hints.ClusterEventWithHint] = sides.load(spec, spec.events)(context)
+    registered: Sequence[hints.ClusterEventWithHint] = spec.events.load(spec.package)(context)
     return registered
 
 
@@ -24,4 +23,4 @@ def lacks_claims(pod: core_pb2.Pod, cluster: hints.ClusterReader, gates: feature
     if not pod.spec.resource_claims:
         return False
     spec = IN_TREE["DynamicResources"]
-    return bool(sides.load(spec, spec.sides[ExtensionPoint.PRE_ENQUEUE])(pod, cluster, gates))
+    return bool(spec.sides[ExtensionPoint.PRE_ENQUEUE].load(spec.package)(pod, cluster, gates))

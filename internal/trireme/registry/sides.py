@@ -4,13 +4,12 @@ Arguments come as the JSON of the configuration API with all defaults filled in;
 configuration was read, so what is wrong with them here is a fault of the caller and named as such.
 """
 
-import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ExtensionPoint, Side
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import device_resources, plugin_context
 from trireme.registry.in_tree import IN_TREE
@@ -21,18 +20,12 @@ Features = Mapping[str, bool]
 _DEVICE_COUNTS = Side(".device_counts:make")
 
 
-def load(spec: PluginSpec, side: Side) -> Any:
-    """What the side's target names; its module is loaded now if it is not yet."""
-    module, _, name = side.target.partition(":")
-    return getattr(importlib.import_module(module, spec.package), name)
-
-
 def preload(*points: ExtensionPoint) -> None:
     """Load the sides at these extension points of all in-tree plugins."""
     for spec in IN_TREE.plugins.values():
         for point in points:
             if point in spec.sides:
-                load(spec, spec.sides[point])
+                spec.sides[point].load(spec.package)
 
 
 def resize_exempt() -> frozenset[str]:
@@ -55,7 +48,7 @@ def make(
         return None
 
     def device_counts() -> device_resources.DeviceCounts:
-        made: device_resources.DeviceCounts = load(IN_TREE["DynamicResources"], _DEVICE_COUNTS)(features)
+        made: device_resources.DeviceCounts = _DEVICE_COUNTS.load(IN_TREE["DynamicResources"].package)(features)
         return made
 
     context = plugin_context.PluginContext(
@@ -64,7 +57,7 @@ def make(
         device_counts,
         next((plugin for plugin in filters if plugin.name == name), None),
     )
-    return load(spec, spec.sides[point])(context)
+    return spec.sides[point].load(spec.package)(context)
 
 
 def _parsed(name: str, args_json: bytes) -> Mapping[str, Any]:

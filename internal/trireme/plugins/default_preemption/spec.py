@@ -8,5 +8,5 @@ SPEC = PluginSpec(
     __package__,
     sides={ExtensionPoint.POST_FILTER: Side(".post_filter:make")},
     events=Side(".hints:events"),
-    takes_args=True,
+    args=Side(".args:ARGS"),
 )

@@ -23,6 +23,6 @@ SPEC = PluginSpec(
         ExtensionPoint.POD_GROUP_POST_FILTER: Side(".pod_group_post_filter:make"),
     },
     events=Side(".hints:events"),
-    takes_args=True,
+    args=Side(".args:ARGS"),
     passes_over_resizes=True,
 )

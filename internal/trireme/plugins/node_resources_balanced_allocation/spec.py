@@ -7,5 +7,5 @@ SPEC = PluginSpec(
     frozenset(SCORING),
     __package__,
     sides={ExtensionPoint.SCORE: Side(".score:make")},
-    takes_args=True,
+    args=Side(".args:ARGS"),
 )

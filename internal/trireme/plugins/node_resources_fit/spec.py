@@ -8,5 +8,5 @@ SPEC = PluginSpec(
     __package__,
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make_score")},
     events=Side(".hints:events"),
-    takes_args=True,
+    args=Side(".args:ARGS"),
 )

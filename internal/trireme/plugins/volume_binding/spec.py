@@ -8,6 +8,6 @@ SPEC = PluginSpec(
     __package__,
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make")},
     events=Side(".hints:events"),
-    takes_args=True,
+    args=Side(".args:ARGS"),
     passes_over_resizes=True,
 )

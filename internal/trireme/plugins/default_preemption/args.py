@@ -1,0 +1,42 @@
+"""The arguments of DefaultPreemption.
+
+Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+"""
+
+from trireme.framework import feature_gates
+from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.field_errors import Problem, child, invalid
+from trireme_kube.apimachinery.schema import OPTIONAL_INT32, Field, struct
+
+_SCHEMA = struct(
+    "v1",
+    "DefaultPreemptionArgs",
+    *args_schema.TYPE_META,
+    Field("minCandidateNodesPercentage", OPTIONAL_INT32),
+    Field("minCandidateNodesAbsolute", OPTIONAL_INT32),
+)
+
+
+def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
+    value.setdefault("minCandidateNodesPercentage", 10)
+    value.setdefault("minCandidateNodesAbsolute", 100)
+
+
+def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+    problems: list[Problem] = []
+    percentage, absolute = args["minCandidateNodesPercentage"], args["minCandidateNodesAbsolute"]
+    percentage_path = child(path, "minCandidateNodesPercentage")
+    absolute_path = child(path, "minCandidateNodesAbsolute")
+    if not 0 <= percentage <= 100:
+        problems.append(invalid(percentage_path, percentage, "not in valid range [0, 100]"))
+    if absolute < 0:
+        problems.append(invalid(absolute_path, absolute, "not in valid range [0, inf)"))
+    if percentage == 0 and absolute == 0:
+        rule = "cannot be zero at the same time as "
+        problems.append(invalid(percentage_path, percentage, rule + "minCandidateNodesAbsolute"))
+        problems.append(invalid(absolute_path, absolute, rule + "minCandidateNodesPercentage"))
+    return problems
+
+
+ARGS = PluginArgs(_SCHEMA, _validate, "got args of type <nil>, want *DefaultPreemptionArgs", _set_defaults)

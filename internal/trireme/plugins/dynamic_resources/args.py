@@ -1,0 +1,48 @@
+"""The arguments of DynamicResources.
+
+Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+"""
+
+from trireme.framework import feature_gates
+from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, invalid
+from trireme_kube.apimachinery.golang import SECOND, Duration, parse_duration
+from trireme_kube.apimachinery.schema import OPTIONAL_DURATION, Field, struct
+
+_SCHEMA = struct(
+    "v1",
+    "DynamicResourcesArgs",
+    *args_schema.TYPE_META,
+    Field("filterTimeout", OPTIONAL_DURATION, omitempty=False),
+    Field("bindingTimeout", OPTIONAL_DURATION),
+)
+
+
+def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
+    if gates.enabled("DRASchedulerFilterTimeout"):
+        value.setdefault("filterTimeout", Duration(10 * golang.SECOND))
+    if gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus"):
+        value.setdefault("bindingTimeout", Duration(600 * golang.SECOND))
+
+
+def _validate(path: str, args: Args, gates: feature_gates.Gates) -> list[Problem]:
+    problems: list[Problem] = []
+    timeout, where = args.get("filterTimeout"), child(path, "filterTimeout")
+    if timeout is not None:
+        if not gates.enabled("DRASchedulerFilterTimeout"):
+            problems.append(forbidden(where, "DRASchedulingFilterTimeout feature gate is disabled"))
+        elif parse_duration(timeout).nanoseconds < 0:
+            problems.append(invalid(where, timeout, "must be zero or positive"))
+    timeout, where = args.get("bindingTimeout"), child(path, "bindingTimeout")
+    if timeout is not None:
+        if not (gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")):
+            rule = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"
+            problems.append(forbidden(where, rule))
+        elif parse_duration(timeout).nanoseconds < SECOND:
+            problems.append(invalid(where, timeout, "must be at least 1 second"))
+    return problems
+
+
+ARGS = PluginArgs(_SCHEMA, _validate, "got args of type <nil>, want *DynamicResourcesArgs", _set_defaults)

@@ -1,0 +1,32 @@
+"""The arguments of InterPodAffinity.
+
+Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+"""
+
+from trireme.framework import feature_gates
+from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.field_errors import Problem, child, invalid
+from trireme_kube.apimachinery.schema import BOOL, OPTIONAL_INT32, Field, struct
+
+_SCHEMA = struct(
+    "v1",
+    "InterPodAffinityArgs",
+    *args_schema.TYPE_META,
+    Field("hardPodAffinityWeight", OPTIONAL_INT32),
+    Field("ignorePreferredTermsOfExistingPods", BOOL, omitempty=False),
+)
+
+
+def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
+    value.setdefault("hardPodAffinityWeight", 1)
+
+
+def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+    weight = args["hardPodAffinityWeight"]
+    if not 0 <= weight <= 100:
+        return [invalid(child(path, "hardPodAffinityWeight"), weight, "not in valid range [0, 100]")]
+    return []
+
+
+ARGS = PluginArgs(_SCHEMA, _validate, "want args to be of type InterPodAffinityArgs, got <nil>", _set_defaults)

@@ -1,0 +1,96 @@
+"""The arguments of NodeAffinity.
+
+Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+"""
+
+import re
+
+from trireme.framework import feature_gates
+from trireme.framework.plugin_args import Args, PluginArgs
+from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.field_errors import (
+    Named,
+    Problem,
+    child,
+    index,
+    invalid,
+    key,
+    label_key_problems,
+    label_value_problems,
+    not_supported,
+)
+from trireme_kube.apimachinery.schema import Field, struct
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+_SCHEMA = struct("v1", "NodeAffinityArgs", *args_schema.TYPE_META, Field("addedAffinity", args_schema.NODE_AFFINITY))
+
+
+def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+    affinity = args.get("addedAffinity")
+    if affinity is None:
+        return []
+    problems: list[Problem] = []
+    where = child(path, "addedAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    required_terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required_terms is not None:
+        for position, term in enumerate(required_terms.get("nodeSelectorTerms") or ()):
+            problems.extend(_selector_term(index(child(where, "nodeSelectorTerms"), position), term))
+    where = child(path, "addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
+    for position, term in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
+        # A term without weight is not looked at.
+        if term["weight"] != 0:
+            problems.extend(_selector_term(index(where, position), term["preference"]))
+    return problems
+
+
+def _selector_term(path: str, term: Args) -> list[Problem]:
+    problems: list[Problem] = []
+    for position, requirement in enumerate(term.get("matchExpressions") or ()):
+        problems.extend(_label_requirement(index(child(path, "matchExpressions"), position), requirement))
+    for position, requirement in enumerate(term.get("matchFields") or ()):
+        where = index(child(path, "matchFields"), position)
+        operator, values = requirement["operator"], requirement.get("values")
+        if operator not in ("In", "NotIn"):
+            problems.append(not_supported(child(where, "operator"), Named(operator), ("In", "NotIn")))
+        elif len(values or ()) != 1:
+            problems.append(invalid(child(where, "values"), values, "must have one element"))
+    return problems
+
+
+def _label_requirement(path: str, requirement: Args) -> list[Problem]:
+    operator, name = requirement["operator"], requirement["key"]
+    if operator not in _OPERATORS:
+        return [not_supported(child(path, "operator"), Named(operator), _OPERATORS)]
+    problems: list[Problem] = []
+    wrong = label_key_problems(name)
+    if wrong:
+        problems.append(invalid(child(path, "key"), name, "; ".join(wrong)))
+    values, where = requirement.get("values"), child(path, "values")
+    count = len(values or ())
+    if operator in ("In", "NotIn"):
+        if count == 0:
+            problems.append(invalid(where, values, "for 'in', 'notin' operators, values set can't be empty"))
+    elif operator in ("Exists", "DoesNotExist"):
+        if count != 0:
+            problems.append(invalid(where, values, "values set must be empty for exists and does not exist"))
+    else:
+        if count != 1:
+            problems.append(invalid(where, values, "for 'Gt', 'Lt' operators, exactly one value is required"))
+        for position, value in enumerate(values or ()):
+            if not _is_int64(value):
+                rule = "for 'Gt', 'Lt' operators, the value must be an integer"
+                problems.append(invalid(index(where, position), value, rule))
+    for position, value in enumerate(values or ()):
+        wrong = label_value_problems(value)
+        if wrong:
+            problems.append(invalid(key(index(where, position), name), value, "; ".join(wrong)))
+    return problems
+
+
+def _is_int64(text: str) -> bool:
+    return bool(_INTEGER.fullmatch(text)) and -(1 << 63) <= int(text) < 1 << 63
+
+
+ARGS = PluginArgs(_SCHEMA, _validate, "args are not of type NodeAffinityArgs, got <nil>")

@@ -1,0 +1,41 @@
+"""The arguments of NodeResourcesBalancedAllocation.
+
+Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+"""
+
+from trireme.framework import feature_gates
+from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.field_errors import Problem, child, duplicate, index, invalid
+from trireme_kube.apimachinery.schema import Field, Many, struct
+
+_SCHEMA = struct(
+    "v1",
+    "NodeResourcesBalancedAllocationArgs",
+    *args_schema.TYPE_META,
+    Field("resources", Many(args_schema.RESOURCE_SPEC)),
+)
+
+
+def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
+    if not value.get("resources"):
+        value["resources"] = args_schema.default_resources()
+    args_schema.set_default_weights(value["resources"])
+
+
+def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for position, resource in enumerate(args.get("resources") or ()):
+        where = index(child(path, "resources"), position)
+        if resource["name"] in seen:
+            problems.append(duplicate(child(where, "name"), resource["name"]))
+        seen.add(resource["name"])
+        if resource["weight"] != 1:
+            problems.append(invalid(child(where, "weight"), resource["weight"], "must be 1"))
+    return problems
+
+
+ARGS = PluginArgs(
+    _SCHEMA, _validate, "want args to be of type NodeResourcesBalancedAllocationArgs, got <nil>", _set_defaults
+)

@@ -1,0 +1,91 @@
+"""The arguments of NodeResourcesFit.
+
+Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+"""
+
+from trireme.framework import feature_gates
+from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.field_errors import (
+    Named,
+    Problem,
+    child,
+    forbidden,
+    index,
+    invalid,
+    label_name,
+    not_supported,
+    required,
+)
+from trireme_kube.apimachinery.schema import STRING, Field, Many, struct
+
+_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+_STRATEGY_SCHEMA = struct(
+    "v1",
+    "ScoringStrategy",
+    Field("type", args_schema.named("v1.ScoringStrategyType")),
+    Field("resources", Many(args_schema.RESOURCE_SPEC)),
+    Field(
+        "requestedToCapacityRatio",
+        struct("v1", "RequestedToCapacityRatioParam", Field("shape", Many(args_schema.SHAPE_POINT)), optional=True),
+    ),
+    optional=True,
+)
+
+_SCHEMA = struct(
+    "v1",
+    "NodeResourcesFitArgs",
+    *args_schema.TYPE_META,
+    Field("ignoredResources", Many(STRING)),
+    Field("ignoredResourceGroups", Many(STRING)),
+    Field("scoringStrategy", _STRATEGY_SCHEMA),
+)
+
+
+def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
+    strategy = value.setdefault("scoringStrategy", {"type": "LeastAllocated"})
+    if not strategy.get("resources"):
+        strategy["resources"] = args_schema.default_resources()
+    args_schema.set_default_weights(strategy["resources"])
+
+
+def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+    problems: list[Problem] = []
+    for position, name in enumerate(args.get("ignoredResources") or ()):
+        problems.extend(label_name(index(child(path, "ignoredResources"), position), name))
+    for position, group in enumerate(args.get("ignoredResourceGroups") or ()):
+        where = index(child(path, "ignoredResourceGroups"), position)
+        if "/" in group:
+            problems.append(invalid(where, group, "resource group name can't contain '/'"))
+        problems.extend(label_name(where, group))
+    where, strategy = child(path, "scoringStrategy"), args.get("scoringStrategy")
+    if strategy is None:
+        return [*problems, required(where, "ScoringStrategy field is required")]
+    return problems + _scoring_strategy(where, strategy)
+
+
+def _scoring_strategy(path: str, strategy: Args) -> list[Problem]:
+    problems: list[Problem] = []
+    kind = strategy.get("type", "")
+    if kind not in _STRATEGIES:
+        problems.append(not_supported(child(path, "type"), Named(kind), _STRATEGIES))
+    for position, resource in enumerate(strategy.get("resources") or ()):
+        weight = resource["weight"]
+        if not 0 < weight <= 100:
+            where = child(index(child(path, "resources"), position), "weight")
+            rule = f"resource weight of {resource['name']} not in valid range (0, 100]"
+            problems.append(invalid(where, weight, rule))
+    ratio, ratio_path = strategy.get("requestedToCapacityRatio"), child(path, "requestedToCapacityRatio")
+    if kind == "RequestedToCapacityRatio":
+        if ratio is None:
+            problems.append(required(ratio_path, f"must be specified when type is {kind}"))
+        else:
+            problems.extend(args_schema.shape_problems(child(ratio_path, "shape"), ratio.get("shape") or ()))
+    elif ratio is not None:
+        problems.append(forbidden(ratio_path, "must be nil when type is not RequestedToCapacityRatio"))
+    return problems
+
+
+ARGS = PluginArgs(
+    _SCHEMA, _validate, "want args to be of type NodeResourcesFitArgs, got <nil>", _set_defaults, validated_early=False
+)

@@ -1,0 +1,73 @@
+"""The arguments of PodTopologySpread.
+
+Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
+"""
+
+from trireme.framework import feature_gates
+from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.field_errors import (
+    Named,
+    Problem,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    label_name,
+    not_supported,
+    required,
+)
+from trireme_kube.apimachinery.schema import Field, Many, struct
+
+_SCHEMA = struct(
+    "v1",
+    "PodTopologySpreadArgs",
+    *args_schema.TYPE_META,
+    Field("defaultConstraints", Many(args_schema.SPREAD_CONSTRAINT)),
+    Field("defaultingType", args_schema.named("v1.PodTopologySpreadConstraintsDefaulting")),
+)
+
+
+def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
+    value["defaultingType"] = value.get("defaultingType") or "System"
+
+
+def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+    problems: list[Problem] = []
+    kind, constraints = args["defaultingType"], args.get("defaultConstraints") or ()
+    where = child(path, "defaultingType")
+    if kind not in ("System", "List"):
+        problems.append(not_supported(where, Named(kind), ("System", "List")))
+    elif kind == "System" and constraints:
+        problems.append(invalid(where, Named(kind), "when .defaultConstraints are not empty"))
+    seen: set[tuple[str, str]] = set()
+    for position, constraint in enumerate(constraints):
+        where = index(child(path, "defaultConstraints"), position)
+        problems.extend(_constraint(where, constraint))
+        topology_key, action = constraint["topologyKey"], constraint["whenUnsatisfiable"]
+        if (topology_key, action) in seen:
+            problems.append(duplicate(where, f"{{{topology_key}, {action}}}"))
+        seen.add((topology_key, action))
+    return problems
+
+
+def _constraint(path: str, constraint: Args) -> list[Problem]:
+    problems: list[Problem] = []
+    if constraint["maxSkew"] <= 0:
+        problems.append(invalid(child(path, "maxSkew"), constraint["maxSkew"], "not in valid range (0, inf)"))
+    topology_key, where = constraint["topologyKey"], child(path, "topologyKey")
+    problems.extend(label_name(where, topology_key) if topology_key else [required(where, "can not be empty")])
+    action, where = constraint["whenUnsatisfiable"], child(path, "whenUnsatisfiable")
+    actions = ("DoNotSchedule", "ScheduleAnyway")
+    if not action:
+        problems.append(required(where, "can not be empty"))
+    elif action not in actions:
+        problems.append(not_supported(where, Named(action), actions))
+    if constraint.get("labelSelector") is not None:
+        rule = "constraint must not define a selector, as they deduced for each pod"
+        problems.append(forbidden(child(path, "labelSelector"), rule))
+    return problems
+
+
+ARGS = PluginArgs(_SCHEMA, _validate, "want args to be of type PodTopologySpreadArgs, got <nil>", _set_defaults)
