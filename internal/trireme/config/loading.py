@@ -175,16 +175,17 @@ def interpret(node: Node) -> GroupVersionKind:
             wrong = wrong or f"{prefix} {describe(value)} into Go struct field .{name} of type string"
     if wrong:
         raise ConfigurationError(wrong)
-    api_version = found["apiVersion"]
-    group, version = "", api_version
-    if api_version not in ("", "/"):
-        if api_version.count("/") > 1:
-            raise ConfigurationError(f"unexpected GroupVersion string: {api_version}")
-        if "/" in api_version:
-            group, _, version = api_version.partition("/")
-    elif api_version == "/":
-        version = ""
-    return GroupVersionKind(group, version, found["kind"])
+    return GroupVersionKind(*_group_version(found["apiVersion"]), found["kind"])
+
+
+def _group_version(api_version: str) -> tuple[str, str]:
+    """Group and version of an `apiVersion`; Go takes a lone slash for none."""
+    if api_version == "/":
+        return "", ""
+    if api_version.count("/") > 1:
+        raise ConfigurationError(f"unexpected GroupVersion string: {api_version}")
+    group, _, version = api_version.rpartition("/")
+    return group, version
 
 
 def not_registered(kind: GroupVersionKind) -> str:

@@ -10,7 +10,7 @@ Source: k8s.io/apiserver/pkg/server/options.
 import ipaddress
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -185,15 +185,7 @@ def _check_options(options: ServingOptions) -> None:
     for cipher in options.cipher_suites:
         if cipher not in tls_names.CIPHERS:
             raise ConfigurationError(f"Cipher suite {cipher} not supported or doesn't exist")
-    seen: set[int] = set()
-    for curve in options.curve_preferences:
-        if not 0 < curve <= 0xFFFF:
-            raise ConfigurationError(f"curve preference {curve} is out of range (must be 1-65535)")
-        if curve in seen:
-            raise ConfigurationError(f"duplicate curve preference {curve}")
-        if curve not in tls_names.CURVES:
-            raise ConfigurationError(f"curve preference {curve} is not supported by the current Go version")
-        seen.add(curve)
+    _check_curves(options.curve_preferences)
     if options.min_tls_version and options.min_tls_version not in tls_names.VERSIONS:
         raise ConfigurationError(f"unknown tls version {quote(options.min_tls_version)}")
     for pair in options.sni_cert_keys:
@@ -201,6 +193,18 @@ def _check_options(options: ServingOptions) -> None:
             check_serving_pair("sni-serving-cert", pair.cert_file, pair.key_file)
         except ConfigurationError as error:
             raise ConfigurationError(f"failed to load SNI cert and key: {error}") from error
+
+
+def _check_curves(curves: Sequence[int]) -> None:
+    seen: set[int] = set()
+    for curve in curves:
+        if not 0 < curve <= 0xFFFF:
+            raise ConfigurationError(f"curve preference {curve} is out of range (must be 1-65535)")
+        if curve in seen:
+            raise ConfigurationError(f"duplicate curve preference {curve}")
+        if curve not in tls_names.CURVES:
+            raise ConfigurationError(f"curve preference {curve} is not supported by the current Go version")
+        seen.add(curve)
 
 
 def check_serving_pair(purpose: str, cert_file: str, key_file: str) -> None:

@@ -97,12 +97,16 @@ def _merge_object(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, 
             result[key] = _merge_list(key, result.get(key), value, patch.get(_ORDER + key))
         else:
             result[key] = value
-    for key, order in patch.items():
-        if key.startswith(_ORDER) and key.removeprefix(_ORDER) not in patch:
-            field = key.removeprefix(_ORDER)
-            if result.get(field):
-                result[field] = _ordered(result[field], result[field], order, merge_key(field, result[field]))
+    _order_lists(result, patch)
     return result
+
+
+def _order_lists(result: dict[str, Any], patch: dict[str, Any]) -> None:
+    """Order the lists whose order the patch states, but not their elements."""
+    for key, order in patch.items():
+        field = key.removeprefix(_ORDER)
+        if key.startswith(_ORDER) and field not in patch and result.get(field):
+            result[field] = _ordered(result[field], result[field], order, merge_key(field, result[field]))
 
 
 def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list[Any]:
