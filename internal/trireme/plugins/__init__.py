@@ -1,1 +1,1 @@
-"""The in-tree plugins, one file each, named as kube-scheduler names them."""
+"""The in-tree plugins, a folder for each, named as kube-scheduler names them; `spec.py` says what it consists of."""
