@@ -46,7 +46,7 @@ def test_a_rehearsal_shows_what_would_be_and_leaves_nothing_behind() -> None:
         rehearsed.add(np.array([2], dtype=np.int32), np.array([1], dtype=np.int32))
         assert snap.nodes.requested[0, :3].tolist() == [1000, 3000, 2000]
         assert snap.nodes.pod_count[:3].tolist() == [1, 2, 1]
-        assert snap.pods.count_by_slot(snap.chosen_classes([1]), 3).tolist() == [1, 1, 0]
+        assert snap.pods.count_by_slot(snap.class_mask([1]), 3).tolist() == [1, 1, 0]
         rehearsed.restore(np.array([3]))
         assert snap.nodes.requested[0, :3].tolist() == [3000, 3000, 2000]
         assert rehearsed.slots.tolist() == [0, 1]

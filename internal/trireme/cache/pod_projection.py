@@ -241,10 +241,10 @@ def _narrow_container(container: projection_pb2.ProjectedContainer) -> None:
         container.ClearField("restart_policy")
 
 
-def _replace(elements: Any, kept: list[Any]) -> None:
+def _replace(elements: Any, elements_to_keep: list[Any]) -> None:
     """Leaves these of the elements of a repeated field."""
-    if len(kept) < len(elements):
-        copies = [type(each).FromString(each.SerializeToString()) for each in kept]
+    if len(elements_to_keep) < len(elements):
+        copies = [type(each).FromString(each.SerializeToString()) for each in elements_to_keep]
         del elements[:]
         elements.extend(copies)
 

@@ -103,7 +103,7 @@ def _plugin_config(value: Value) -> PluginConfig:
     args = value.get("args")
     if schema is None:
         return PluginConfig(name, raw_args(args), raw=True)
-    encoded = encode(args or {}, schema, keep_given=True)
+    encoded = encode(args or {}, schema, keep_set=True)
     return PluginConfig(name, {**encoded, "apiVersion": API_VERSION, "kind": schema.name})
 
 

@@ -51,7 +51,7 @@ _ELECTION = {
 }
 _PROFILING = {"profiling": "enableProfiling", "contention-profiling": "enableContentionProfiling"}
 #: Set in the configuration, or without a meaning for one.
-_NOT_KEPT = frozenset(
+_REMOVED_FLAGS = frozenset(
     {
         *_OLD_WEIGHTS,
         *_CONNECTION,
@@ -88,11 +88,11 @@ def flag_set() -> FlagSet:
         Flag("scheduler-name", text, "", "Pods with this schedulerName are scheduled."),
         Flag("use-legacy-policy-config", truth, False, "Use --policy-config-file, whatever else says."),
     )
-    gone = tuple(
+    removed = tuple(
         Flag(name, truth if is_switch else text, False if is_switch else "", "Without equivalent.")
         for name, is_switch in sorted({**LOG_FLAGS, **UNUSED_FLAGS}.items())
     )
-    return FlagSet((Section("old", old), Section("gone", gone), *command_flags.flag_set().sections))
+    return FlagSet((Section("old", old), Section("gone", removed), *command_flags.flag_set().sections))
 
 
 def convert(arguments: Sequence[str], sources: Sources) -> Draft:
@@ -201,19 +201,19 @@ def _rest(parsed: Parsed, draft: Draft) -> None:
         draft.note(about, "are gone: logs go to stderr, what runs the process takes them from there")
     for name in sorted(set(UNUSED_FLAGS) & parsed.given):
         draft.note(f"--{name}", "has no equivalent: it is of no use to a scheduler any more")
-    draft.flags.extend(shlex.quote(f"--{name}={text}") for name, text in parsed.uses if name not in _NOT_KEPT)
+    draft.flags.extend(shlex.quote(f"--{name}={text}") for name, text in parsed.uses if name not in _REMOVED_FLAGS)
     _feature_gates(parsed, draft)
 
 
 def _feature_gates(parsed: Parsed, draft: Draft) -> None:
     """Gates that are still there stay on the command line."""
-    known = gates.table().gates
-    kept: list[str] = []
+    table = gates.table().gates
+    remaining: list[str] = []
     for values in parsed["feature-gates"].values():
         for name, on in gates.parse_gates(",".join(values)).items():
-            if name in known:
-                kept.append(f"{name}={str(on).lower()}")
+            if name in table:
+                remaining.append(f"{name}={str(on).lower()}")
             else:
                 draft.note(f"--feature-gates={name}", "is gone: what it switched has long been decided")
-    if kept:
-        draft.flags.append(f"--feature-gates={','.join(kept)}")
+    if remaining:
+        draft.flags.append(f"--feature-gates={','.join(remaining)}")

@@ -49,7 +49,7 @@ def convert(data: bytes, sources: Sources, draft: Draft) -> str:
     value = read_document(data)
     kind, api_version = value.get("kind"), value.get("apiVersion")
     if kind == "ConfigMap":
-        return convert(_held(value.get("data")), sources, draft)
+        return convert(_config_map_content(value.get("data")), sources, draft)
     if kind == "Policy" or (kind is None and ("predicates" in value or "priorities" in value)):
         draft.origin = "a Policy"
         _apply_policy(value, draft)
@@ -65,7 +65,7 @@ def convert(data: bytes, sources: Sources, draft: Draft) -> str:
     return version
 
 
-def _held(data: Any) -> bytes:
+def _config_map_content(data: Any) -> bytes:
     """What a ConfigMap holds."""
     if not isinstance(data, dict) or not data:
         raise ConversionError("is a ConfigMap without data")

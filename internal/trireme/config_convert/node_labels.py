@@ -57,8 +57,8 @@ def prefer(plugins: Plugins, labels: NodeLabels) -> None:
 def _affinity(plugins: Plugins) -> dict[str, Any]:
     args = plugins.args_of("NodeAffinity")
     args["addedAffinity"] = args.get("addedAffinity") or {}
-    found: dict[str, Any] = args["addedAffinity"]
-    return found
+    affinity: dict[str, Any] = args["addedAffinity"]
+    return affinity
 
 
 def _expressions(present: Sequence[str], absent: Sequence[str]) -> list[dict[str, str]]:

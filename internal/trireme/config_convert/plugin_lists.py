@@ -86,13 +86,13 @@ class Plugins:
 
     def args_of(self, name: str) -> dict[str, Any]:
         """A plugin's arguments, to be added to."""
-        found: dict[str, Any] = self.args.setdefault(name, {})
-        return found
+        args: dict[str, Any] = self.args.setdefault(name, {})
+        return args
 
     def take_args(self, name: str) -> dict[str, Any]:
         """A plugin's arguments, removed from here."""
-        found: dict[str, Any] = self.args.pop(name, None) or {}
-        return found
+        args: dict[str, Any] = self.args.pop(name, None) or {}
+        return args
 
     def forget(self, name: str) -> list[str]:
         """Drops every mention of a plugin; answers where it was enabled."""

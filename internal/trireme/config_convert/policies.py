@@ -79,10 +79,10 @@ class _Conversion:
 
     def _predicate(self, predicate: Reader) -> str:
         """The predicate's name; empty where arguments say it all."""
-        given = predicate.text("name")
+        old_name = predicate.text("name")
         argument = predicate.reader("argument")
         self.notes.extend(predicate.unknown())
-        about = f"{predicate.path}: {given}"
+        about = f"{predicate.path}: {old_name}"
         if argument is not None:
             presence, affinity = argument.reader("labelsPresence"), argument.reader("serviceAffinity")
             self.notes.extend(argument.unknown())
@@ -95,9 +95,9 @@ class _Conversion:
                 text = f"{instead}; it had the labels {', '.join(affinity.texts('labels'))}"
                 self.notes.append(Note(about, text))
                 return ""
-        name = legacy.PREDICATE_ALIASES.get(given, given)
+        name = legacy.PREDICATE_ALIASES.get(old_name, old_name)
         if name not in legacy.PREDICATES:
-            raise ConversionError(f"{predicate.path}: predicate type not found for {quote(given)}")
+            raise ConversionError(f"{predicate.path}: predicate type not found for {quote(old_name)}")
         if name.startswith("Max") and name != "MaxCSIVolumeCountPred":
             self.notes.append(Note(about, "is gone: such volumes are CSI volumes, and NodeVolumeLimits counts them"))
         return name
@@ -117,19 +117,19 @@ class _Conversion:
         self.scores.update(scorers)
 
     def _priority(self, priority: Reader, scorers: dict[str, int]) -> None:
-        given, weight = priority.text("name"), priority.integer("weight") or 0
+        old_name, weight = priority.text("name"), priority.integer("weight") or 0
         argument = priority.reader("argument")
         self.notes.extend(priority.unknown())
-        about = f"{priority.path}: {given}"
+        about = f"{priority.path}: {old_name}"
         if weight <= 0:
-            raise ConversionError(f"{priority.path}: Priority {given} should have a positive weight applied to it")
+            raise ConversionError(f"{priority.path}: Priority {old_name} should have a positive weight applied to it")
         if argument is not None and self._argument(about, argument, weight, scorers):
             return
-        if given == legacy.EQUAL_PRIORITY:
+        if old_name == legacy.EQUAL_PRIORITY:
             return
-        name = legacy.PRIORITIES.get(given)
+        name = legacy.PRIORITIES.get(old_name)
         if name is None:
-            raise ConversionError(f"{priority.path}: priority type not found for {quote(given)}")
+            raise ConversionError(f"{priority.path}: priority type not found for {quote(old_name)}")
         if name in legacy.REMOVED_PLUGINS:
             self.notes.append(Note(about, legacy.REMOVED_PLUGINS[name]))
         else:

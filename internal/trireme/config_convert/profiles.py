@@ -59,7 +59,7 @@ class _Conversion:
     #: The plugin that scored by resources where nothing was said.
     scorer: str
     #: Plugins of whom something was said, so that it is said once.
-    _told: set[str] = field(default_factory=set)
+    _noted: set[str] = field(default_factory=set)
 
     def run(self) -> None:
         self._move_points()
@@ -74,9 +74,9 @@ class _Conversion:
         if older(self.version, "v1beta3"):
             self._weights()
 
-    def _say(self, plugin: str, text: str) -> None:
-        if plugin not in self._told:
-            self._told.add(plugin)
+    def _note_once(self, plugin: str, text: str) -> None:
+        if plugin not in self._noted:
+            self._noted.add(plugin)
             self.notes.append(Note(f"{self.path}: {plugin}" if self.path else plugin, text))
 
     def _move_points(self) -> None:
@@ -91,10 +91,14 @@ class _Conversion:
             if name not in self.plugins.at("reserve").enabled:
                 self.plugins.at("reserve").enable(name)
                 if name not in IN_TREE:
-                    self._say(name, "was at unreserve, which is a part of reserve now; it is called there as well")
+                    self._note_once(
+                        name, "was at unreserve, which is a part of reserve now; it is called there as well"
+                    )
         for name in unreserve.disabled:
             if "reserve" not in sets or sets["reserve"].runs_default(name):
-                self._say(name, "was disabled at unreserve, which is a part of reserve now; that cannot be left out")
+                self._note_once(
+                    name, "was disabled at unreserve, which is a part of reserve now; that cannot be left out"
+                )
 
     # Plugins that others have taken in.
 
@@ -106,7 +110,7 @@ class _Conversion:
             self.plugins.forget(name)
         for name, weight in was_enabled.items():
             if score.runs_default(_SPREAD):
-                self._say(name, f"is a part of {_SPREAD}, under the weight of that")
+                self._note_once(name, f"is a part of {_SPREAD}, under the weight of that")
             else:
                 score.enable(_SPREAD, weight)
                 if not self.plugins.at(PRE_SCORE).runs_default(_SPREAD):
@@ -127,13 +131,13 @@ class _Conversion:
         if not running and by_default:
             running = {self.scorer: 1}
         elif by_default:
-            self._say(self.scorer, f"has no place beside {next(iter(running))}: a profile has one strategy")
+            self._note_once(self.scorer, f"has no place beside {next(iter(running))}: a profile has one strategy")
         if not running:
             score.disable(_FIT)
             return
         name, weight = next(iter(running.items()))
         for other in list(running)[1:]:
-            self._say(other, f"has no place beside {name}: a profile has one strategy")
+            self._note_once(other, f"has no place beside {name}: a profile has one strategy")
         if score.all_off or weight not in (None, 1):
             score.enable(_FIT, weight)
         strategy = _strategy(name, args[name])
@@ -158,12 +162,14 @@ class _Conversion:
             filters = self.plugins.at(FILTER)
             if not filters.runs_default(_AFFINITY):
                 filters.enable(_AFFINITY)
-                self._say("NodeLabel", "is a part of NodeAffinity, which now also regards what pods say themselves")
+                self._note_once(
+                    "NodeLabel", "is a part of NodeAffinity, which now also regards what pods say themselves"
+                )
             node_labels.require(self.plugins, labels)
         if (SCORE in where or MULTI_POINT in where) and labels.preferences:
             node_labels.prefer(self.plugins, labels)
             self.plugins.at(SCORE).enable(_AFFINITY)
-            self._say("NodeLabel", "prefers nodes as a part of NodeAffinity, and shares the weight of that")
+            self._note_once("NodeLabel", "prefers nodes as a part of NodeAffinity, and shares the weight of that")
 
     def _volume_limits(self) -> None:
         points: set[str] = set()
@@ -171,7 +177,7 @@ class _Conversion:
             where = self.plugins.forget(name)
             points.update(where)
             if where:
-                self._say(name, "is gone: such volumes are CSI volumes, and NodeVolumeLimits counts them")
+                self._note_once(name, "is gone: such volumes are CSI volumes, and NodeVolumeLimits counts them")
         for point in points & {FILTER, MULTI_POINT}:
             if not self.plugins.at(point).runs_default("NodeVolumeLimits"):
                 self.plugins.at(point).enable("NodeVolumeLimits")
@@ -180,16 +186,18 @@ class _Conversion:
         for name, instead in REMOVED_PLUGINS.items():
             args = self.plugins.args.get(name)
             if self.plugins.forget(name):
-                self._say(name, f"{instead}; it had {args}" if args else instead)
+                self._note_once(name, f"{instead}; it had {args}" if args else instead)
         for name in STRATEGIES:
             if self.plugins.forget(name):
-                self._say(name, f"is a strategy of {_FIT} since v1beta2")
+                self._note_once(name, f"is a strategy of {_FIT} since v1beta2")
 
     def _points(self) -> None:
         """In-tree plugins that have nothing to do at a point any more, and plugins that are not in-tree."""
         for name in self.plugins.names():
             if name not in IN_TREE:
-                self._say(name, "is no plugin of Kubernetes; if it is yours, name it among Trireme's remotePlugins")
+                self._note_once(
+                    name, "is no plugin of Kubernetes; if it is yours, name it among Trireme's remotePlugins"
+                )
                 continue
             for point in ExtensionPoint:
                 plugins = self.plugins.at(point.value)

@@ -45,7 +45,7 @@ def read_document(data: bytes) -> dict[str, Any]:
     return value
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     return golang.json_text(value)
 
 
@@ -55,10 +55,10 @@ class Reader:
 
     value: dict[str, Any]
     path: str = ""
-    _left: dict[str, Any] = field(init=False)
+    _remaining: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._left = dict(self.value)
+        self._remaining = dict(self.value)
 
     def at(self, name: str) -> str:
         """The path of a field."""
@@ -66,14 +66,14 @@ class Reader:
 
     def take(self, name: str) -> Any:
         """A field's value; `None` where there is none."""
-        if name not in self._left:
-            name = next((other for other in self._left if other.lower() == name.lower()), name)
-        return self._left.pop(name, None)
+        if name not in self._remaining:
+            name = next((other for other in self._remaining if other.lower() == name.lower()), name)
+        return self._remaining.pop(name, None)
 
     def _typed(self, name: str, kind: type, what: str) -> Any:
         value = self.take(name)
         if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-            raise ConversionError(f"{self.at(name)}: must be {what}, not {_shown(value)}")
+            raise ConversionError(f"{self.at(name)}: must be {what}, not {_quoted(value)}")
         return value
 
     def text(self, name: str) -> str:
@@ -82,8 +82,8 @@ class Reader:
 
     def integer(self, name: str) -> int | None:
         """A whole number."""
-        found: int | None = self._typed(name, int, "a whole number")
-        return found
+        integer: int | None = self._typed(name, int, "a whole number")
+        return integer
 
     def boolean(self, name: str) -> bool:
         """A truth value; false where there is none."""
@@ -95,8 +95,8 @@ class Reader:
         return None if value is None else Reader(value, self.at(name))
 
     def _list(self, name: str) -> list[Any] | None:
-        found: list[Any] | None = self._typed(name, list, "a list")
-        return found
+        entries: list[Any] | None = self._typed(name, list, "a list")
+        return entries
 
     def readers(self, name: str) -> "list[Reader] | None":
         """A list of objects."""
@@ -105,7 +105,7 @@ class Reader:
             return None
         for position, value in enumerate(values):
             if not isinstance(value, dict):
-                raise ConversionError(f"{index(self.at(name), position)}: must be an object, not {_shown(value)}")
+                raise ConversionError(f"{index(self.at(name), position)}: must be an object, not {_quoted(value)}")
         return [Reader(value, index(self.at(name), position)) for position, value in enumerate(values)]
 
     def texts(self, name: str) -> list[str]:
@@ -113,7 +113,7 @@ class Reader:
         values = self._list(name) or []
         for position, value in enumerate(values):
             if not isinstance(value, str):
-                raise ConversionError(f"{index(self.at(name), position)}: must be a string, not {_shown(value)}")
+                raise ConversionError(f"{index(self.at(name), position)}: must be a string, not {_quoted(value)}")
         return values
 
     def copy(self, names: Iterable[str], into: dict[str, Any]) -> None:
@@ -127,6 +127,6 @@ class Reader:
         """What nobody looked at."""
         return [
             Note(self.at(name), "is no field that any version had; it was left out")
-            for name, value in self._left.items()
+            for name, value in self._remaining.items()
             if value is not None
         ]

@@ -100,7 +100,7 @@ class Extenders:
         return any(_places(extender) for extender in self._interested(class_id))
 
     async def consult(
-        self, uid: str, class_id: int, filtered: phases.Filtered, promised: int
+        self, uid: str, class_id: int, filtered: phases.Filtered, nominated_slot: int
     ) -> tuple[phases.Filtered, Sequence[int]]:
         """What is left of filter's answer for the pod, and the extra scores by slot, if any.
 
@@ -117,29 +117,29 @@ class Extenders:
         slot_of = {name: slot for slot in slots if (name := self._cache.node_at(slot, answer.generation)) is not None}
         if pod is None or not slot_of:
             return filtered, ()
-        nominated = next((name for name, slot in slot_of.items() if slot == promised), None)
+        nominated = next((name for name, slot in slot_of.items() if slot == nominated_slot), None)
         if nominated is not None:
             try:
                 if (await self._filter(interested, pod, [nominated])).names:
                     return filtered, ()
             except ExtenderError as error:
                 log.error("Evaluation failed on nominated node: node=%s err=%s", nominated, error)
-        left = await self._filter(interested, pod, list(slot_of))
-        narrowed = self._narrowed(filtered, slot_of, left)
-        if len(left.names) < 2:
+        result = await self._filter(interested, pod, list(slot_of))
+        narrowed = self._narrowed(filtered, slot_of, result)
+        if len(result.names) < 2:
             return narrowed, ()
-        return narrowed, await self._scores(interested, pod, left.names, slot_of, answer.index.shape[0])
+        return narrowed, await self._scores(interested, pod, result.names, slot_of, answer.index.shape[0])
 
     def trimming(
         self, uid: str, class_id: int
     ) -> Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.PreemptionCandidates]] | None:
         """What gives extenders their say in preemption's candidates; None: none wants it."""
-        asked = [extender for extender in self._interested(class_id) if extender.config.preempt_verb]
-        if not asked:
+        preempting = [extender for extender in self._interested(class_id) if extender.config.preempt_verb]
+        if not preempting:
             return None
 
         async def trim(candidates: filter_pb2.PreemptionCandidates) -> filter_pb2.PreemptionCandidates:
-            return await self._preempt(asked, uid, candidates)
+            return await self._preempt(preempting, uid, candidates)
 
         return trim
 
@@ -177,21 +177,21 @@ class Extenders:
             if not extender.config.filter_verb:
                 continue
             try:
-                said = extender_wire.filter_result(
+                result = extender_wire.filter_result(
                     await extender.client.send(extender.config.filter_verb, self._nodes_body(extender, pod, names)),
                     extender.config.node_cache_capable,
                 )
-                _check_known(extender, said.names, names)
+                _check_requested(extender, result.names, names)
             except ExtenderError as error:
                 if not extender.config.ignorable:
                     raise
                 _skipped(extender, error)
                 continue
-            for name, text in said.failed.items():
+            for name, text in result.failed.items():
                 failed[name] = (status.Code.UNSCHEDULABLE, text)
-            for name, text in said.unresolvable.items():
+            for name, text in result.unresolvable.items():
                 failed[name] = (status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, text)
-            names = list(dict.fromkeys(said.names))
+            names = list(dict.fromkeys(result.names))
         return _Filtered(names, failed)
 
     def _nodes_body(self, extender: _Extender, pod: bytes, names: Sequence[str]) -> bytes:
@@ -200,7 +200,7 @@ class Extenders:
         nodes = (self._objects.node(name) for name in names)
         return extender_wire.nodes_body(pod, (), [node for node in nodes if node is not None])
 
-    def _narrowed(self, filtered: phases.Filtered, slot_of: Mapping[str, int], left: _Filtered) -> phases.Filtered:
+    def _narrowed(self, filtered: phases.Filtered, slot_of: Mapping[str, int], result: _Filtered) -> phases.Filtered:
         """Filter's answer about this one pod, with what the extenders refused."""
         answer = filtered.answer
         index, capacity = answer.index.copy(), answer.capacity.copy()
@@ -214,9 +214,9 @@ class Extenders:
             index[slot], capacity[slot] = numbers[refusal], 0
 
         silently = status.unresolvable(NAME)
-        for name in slot_of.keys() - set(left.names):
+        for name in slot_of.keys() - set(result.names):
             refuse(slot_of[name], silently)
-        for name, (code, text) in left.failed.items():
+        for name, (code, text) in result.failed.items():
             slot = self._cache.slot_of(name)
             # One that is said to have failed and is among those that pass, passes.
             if 0 <= slot < index.shape[0] and index[slot]:
@@ -237,12 +237,12 @@ class Extenders:
         slot_of: Mapping[str, int],
         size: int,
     ) -> Sequence[int]:
-        asked = [extender for extender in interested if extender.config.prioritize_verb]
-        if not asked:
+        prioritizing = [extender for extender in interested if extender.config.prioritize_verb]
+        if not prioritizing:
             return ()
-        answers = await asyncio.gather(*(self._prioritize(extender, pod, names) for extender in asked))
+        answers = await asyncio.gather(*(self._prioritize(extender, pod, names) for extender in prioritizing))
         totals = dict.fromkeys(names, 0)
-        for extender, answer in zip(asked, answers, strict=True):
+        for extender, answer in zip(prioritizing, answers, strict=True):
             for name, score in answer:
                 if name in totals:
                     totals[name] = _of_64_bits(totals[name] + score * extender.config.weight * _SCALE)
@@ -264,7 +264,7 @@ class Extenders:
     # Preempt
 
     async def _preempt(
-        self, asked: Sequence[_Extender], uid: str, candidates: filter_pb2.PreemptionCandidates
+        self, preempting: Sequence[_Extender], uid: str, candidates: filter_pb2.PreemptionCandidates
     ) -> filter_pb2.PreemptionCandidates:
         """The candidates that are left. Raises: ExtenderError."""
         pod = self._objects.pod(uid)
@@ -275,7 +275,7 @@ class Extenders:
             each.node_name: extender_wire.Victims(tuple(victim.uid for victim in each.victims), each.violations)
             for each in candidates.candidates
         }
-        for extender in asked:
+        for extender in preempting:
             if not victims:
                 break
             try:
@@ -285,18 +285,18 @@ class Extenders:
                     raise
                 _skipped(extender, error)
                 continue
-            empty = [node for node, there in victims.items() if not there.uids]
+            empty = [node for node, node_victims in victims.items() if not node_victims.uids]
             if empty and not extender.config.ignorable:
                 raise ExtenderError(f"expected at least one victim pod on node {golang.quote(empty[0])}")
             for node in empty:
                 del victims[node]
             # Now, since who was named besides may be gone when the next extender has answered.
-            named = [uid for there in victims.values() for uid in there.uids if uid not in identities]
+            named = [uid for node_victims in victims.values() for uid in node_victims.uids if uid not in identities]
             identities |= {uid: self._identity(uid) for uid in named}
         out = filter_pb2.PreemptionCandidates()
-        for node, there in victims.items():
-            entry = out.candidates.add(node_name=node, violations=there.violations)
-            entry.victims.extend(identities[victim] for victim in there.uids)
+        for node, node_victims in victims.items():
+            entry = out.candidates.add(node_name=node, violations=node_victims.violations)
+            entry.victims.extend(identities[victim] for victim in node_victims.uids)
         return out
 
     async def _process(
@@ -306,10 +306,10 @@ class Extenders:
         if body is None:
             return {}
         answer = extender_wire.preemption_result(await extender.client.send(extender.config.preempt_verb, body))
-        for node, there in answer.items():
+        for node, node_victims in answer.items():
             if self._cache.slot_of(node) < 0:
                 raise ExtenderError(f"nodeinfo not found for node name {golang.quote(node)}")
-            for uid in there.uids:
+            for uid in node_victims.uids:
                 placed = self._cache.pod(uid)
                 if placed is None or placed.node_name != node:
                     raise ExtenderError(
@@ -324,10 +324,14 @@ class Extenders:
         """None: there is nothing to ask. Who went meanwhile cannot be shown, and its going has the pod tried again."""
         if extender.config.node_cache_capable:
             return extender_wire.preemption_body(pod, victims, None)
-        found = {uid: self._objects.pod(uid, node) for node, there in victims.items() for uid in there.uids}
-        whole = {uid: bytes_of for uid, bytes_of in found.items() if bytes_of is not None}
-        left = {node: there for node, there in victims.items() if whole.keys() >= set(there.uids)}
-        return extender_wire.preemption_body(pod, left, whole) if left else None
+        pod_bytes = {
+            uid: self._objects.pod(uid, node) for node, node_victims in victims.items() for uid in node_victims.uids
+        }
+        whole = {uid: bytes_of for uid, bytes_of in pod_bytes.items() if bytes_of is not None}
+        remaining = {
+            node: node_victims for node, node_victims in victims.items() if whole.keys() >= set(node_victims.uids)
+        }
+        return extender_wire.preemption_body(pod, remaining, whole) if remaining else None
 
     def _identity(self, uid: str) -> cycle_pb2.PodIdentity:
         placed = self._cache.pod(uid)
@@ -360,10 +364,10 @@ def _from_zero(totals: Iterable[int]) -> dict[int, int]:
     return out
 
 
-def _check_known(extender: _Extender, answered: Sequence[str], asked: Sequence[str]) -> None:
-    known = set(asked)
+def _check_requested(extender: _Extender, answered: Sequence[str], requested: Sequence[str]) -> None:
+    allowed = set(requested)
     for name in answered:
-        if name not in known:
+        if name not in allowed:
             raise ExtenderError(
                 f"extender {golang.quote(extender.config.url_prefix)} claims a filtered node {golang.quote(name)} "
                 "which is not found in the input node list"

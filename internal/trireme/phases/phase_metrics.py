@@ -107,7 +107,7 @@ def plugins(remotes: Remotes) -> Iterable[Instrument]:
             for result, count in (
                 ("answered", entry.answered),
                 ("failed", entry.failed),
-                ("not_asked", entry.not_asked),
+                ("not_asked", entry.rejected_by_breaker),
             )
         }
 

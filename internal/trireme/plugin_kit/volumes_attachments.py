@@ -311,7 +311,7 @@ class AttachmentIndex:
         dirty[snap.nodes.changed_since(self._generation, pods=True)] = True
         dirty[[snap.nodes.slots[name] for name in nodes if name in snap.nodes.slots]] = True
         if stale:
-            rows = snap.pods.rows_of(snap.chosen_classes(list(stale)))
+            rows = snap.pods.rows_of(snap.class_mask(list(stale)))
             dirty[snap.pods.slot[rows]] = True
         return np.flatnonzero(dirty)
 

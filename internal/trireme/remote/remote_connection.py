@@ -97,7 +97,7 @@ class ConnectionStatistics:
     failures_in_a_row: int
     answered: int  # questions
     failed: int  # questions
-    not_asked: int  # questions that met the open breaker
+    rejected_by_breaker: int  # questions that met the open breaker
     in_flight: int  # calls that the plugin has now
     waiting: int  # calls that wait for their turn
     last_error: str  # of the last failure; empty before the first

@@ -75,8 +75,8 @@ class LabelColumn:
 
     def numbers_of(self, values: Iterable[str]) -> list[int]:
         """The numbers of those of the values that any slot ever had, in no order."""
-        found = (self.dictionary.find(value) for value in values)
-        return [number for number in found if number != ABSENT]
+        numbers = (self.dictionary.find(value) for value in values)
+        return [number for number in numbers if number != ABSENT]
 
     def one(self, slot: int) -> str | None:
         """The value of one slot, None where it lacks the key."""
@@ -88,9 +88,9 @@ class LabelColumn:
 
     def integers(self) -> tuple[arrays.Int64Array, arrays.BoolArray]:
         """Per value number its integer, and whether it is one (strconv.ParseInt, base 10). Shape: (value,)."""
-        known = self._numbers.shape[0]
-        if known < len(self.dictionary):
-            new = [_parse_integer(value) for value in self.dictionary.values_from(known)]
+        parsed_count = self._numbers.shape[0]
+        if parsed_count < len(self.dictionary):
+            new = [_parse_integer(value) for value in self.dictionary.values_from(parsed_count)]
             self._numbers = np.concatenate([self._numbers, np.array(new, dtype=np.int64)])
         return self._numbers, self._numbers != _NOT_A_NUMBER
 

@@ -12,10 +12,10 @@ from trireme.snapshot import arrays, nodes
 from trireme.snapshot.dictionary import ABSENT
 
 
-def matches_labels(table: nodes.NodeTable, wanted: Mapping[str, str], slots: arrays.SlotArray) -> arrays.BoolArray:
+def matches_labels(table: nodes.NodeTable, labels: Mapping[str, str], slots: arrays.SlotArray) -> arrays.BoolArray:
     """Whether each slot has all the labels. Shape: as `slots`."""
     out = np.ones(slots.shape[0], dtype=np.bool_)
-    for key, value in wanted.items():
+    for key, value in labels.items():
         column = table.labels.column(key)
         number = column.dictionary.find(value)
         if number == ABSENT:
@@ -59,9 +59,9 @@ def _matches(table: nodes.NodeTable, requirement: selectors.Requirement, slots: 
     if requirement.operator == selectors.DOES_NOT_EXIST:
         return values == ABSENT
     if requirement.operator in (selectors.IN, selectors.NOT_IN):
-        found = (column.dictionary.find(value) for value in requirement.values)
-        chosen = np.isin(values, [number for number in found if number != ABSENT])
-        return ~chosen if requirement.operator == selectors.NOT_IN else chosen
+        value_numbers = (column.dictionary.find(value) for value in requirement.values)
+        matching = np.isin(values, [number for number in value_numbers if number != ABSENT])
+        return ~matching if requirement.operator == selectors.NOT_IN else matching
     numbers, readable = column.integers()
     compared = numbers > requirement.bound if requirement.operator == selectors.GREATER else numbers < requirement.bound
     return (compared & readable)[values]

@@ -86,10 +86,10 @@ class PlacementLog:
     def _drop(self, count: int) -> None:
         """Forget the oldest changes."""
         self.floor = max(self.floor, int(self._generation[count - 1]))
-        left = self._size - count
+        remaining = self._size - count
         for column in (self._generation, self._class, self._slot, self._sign, self._terminating):
-            column[:left] = column[count : self._size].copy()
-        self._size = left
+            column[:remaining] = column[count : self._size].copy()
+        self._size = remaining
 
 
 # Ways of adding one tally up that are kept.
@@ -155,7 +155,7 @@ class Tally:
     @property
     def nbytes(self) -> int:
         """Memory of the sums and weights, in bytes."""
-        return sum(each.nbytes for kept in (self._weights, self._sums, self._domains) for each in kept.values())
+        return sum(each.nbytes for entries in (self._weights, self._sums, self._domains) for each in entries.values())
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -193,13 +193,13 @@ class Tally:
         nodes_at = snap.nodes.object_changes.latest
         if self._rehearsal is not None:
             return DomainSums(numbers(), count, self.at_slots(key, snap.nodes.size), nodes_at)
-        known = self._domains.get((key, domains))
-        if known is None or known.nodes_at != nodes_at or known.sums.shape[0] != count:
+        sums = self._domains.get((key, domains))
+        if sums is None or sums.nodes_at != nodes_at or sums.sums.shape[0] != count:
             if len(self._domains) >= MAX_DOMAIN_SUMS:
                 self._domains.clear()
             per_slot = self.real_at_slots(key, snap.nodes.size)
-            known = self._domains[key, domains] = DomainSums(numbers(), count, per_slot, nodes_at)
-        return known
+            sums = self._domains[key, domains] = DomainSums(numbers(), count, per_slot, nodes_at)
+        return sums
 
     def bring_up(self, snap: "snapshot.Snapshot") -> None:
         """Count what the snapshot has now."""
@@ -249,8 +249,8 @@ class Tally:
         for key, weights in self._weights.items():
             if key in but:
                 continue
-            known = class_ids < weights.shape[0]
-            added = weights[np.where(known, class_ids, 0)] * signs * known
+            has_weight = class_ids < weights.shape[0]
+            added = weights[np.where(has_weight, class_ids, 0)] * signs * has_weight
             if added.any():
                 sums = self._sums[key]
                 if sums.shape[0] < snap.nodes.size:

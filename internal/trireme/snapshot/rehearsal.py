@@ -159,10 +159,10 @@ class Rehearsal:
         self, sums: arrays.Int64Array, weights: arrays.Int64Array, sign: int, *, live_only: bool
     ) -> arrays.Int64Array:
         class_ids, slots, signs, live = self._delta_columns()
-        known = class_ids < weights.shape[0]
+        has_weight = class_ids < weights.shape[0]
         if live_only:
-            known = known & live
-        added = np.where(known, weights[np.where(known, class_ids, 0)], 0) * signs * sign
+            has_weight = has_weight & live
+        added = np.where(has_weight, weights[np.where(has_weight, class_ids, 0)], 0) * signs * sign
         if not added.any():
             return sums
         out = sums.copy()
@@ -173,12 +173,12 @@ class Rehearsal:
         """What differs from the truth: classes, slots, signs, and which of the pods are not being deleted."""
         if self._deltas is None:
             table = self._snap.pods
-            gone = np.array(list(self._removed), dtype=np.intp)
+            removed = np.array(list(self._removed), dtype=np.intp)
             added = np.arange(self._first_added, table.size)
-            rows = np.concatenate([gone, added])
+            rows = np.concatenate([removed, added])
             slots = np.concatenate([np.array(list(self._removed.values()), dtype=np.int32), table.slot[added]])
             signs = np.ones(rows.shape[0], dtype=np.int64)
-            signs[: gone.shape[0]] = -1
+            signs[: removed.shape[0]] = -1
             live = (table.flags[rows] & pods.TERMINATING) == 0
             self._deltas = table.pod_class[rows], slots, signs, live
         return self._deltas

@@ -112,8 +112,8 @@ class Snapshot:
             self.classes_generation = generation
         for changed in delta.objects:
             self.objects.upsert(changed, generation)
-        for gone in delta.removed_objects:
-            self.objects.remove(gone, generation)
+        for removed in delta.removed_objects:
+            self.objects.remove(removed, generation)
         self._nominate(delta, generation)
         self.generation = generation
         self.synced = not delta.partial
@@ -131,7 +131,7 @@ class Snapshot:
             return self.classes_generation
         return self.objects.generation(kind)
 
-    def chosen_classes(self, class_ids: list[int]) -> arrays.BoolArray:
+    def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
         """A table that marks the classes, for PodTable. Shape: (class,)."""
         table = np.zeros(self.class_capacity, dtype=np.bool_)
         table[class_ids] = True

@@ -119,16 +119,16 @@ class _Decoder:
             self.save(describe(node), into.type_name)
             return out
         owner, depth = self.owner, len(self.stack)
-        seen: set[str] = set()
+        keys_seen: set[str] = set()
         for name, member in node.members:
             member_path = f"{path}.{name}" if path else name
             entry = into.fields.get(name)
             if entry is None:
                 self.report("unknown", member_path)
                 continue
-            if name in seen:
+            if name in keys_seen:
                 self.report("duplicate", member_path)
-            seen.add(name)
+            keys_seen.add(name)
             self.enter(into, entry)
             value = self.value(member, entry.type, member_path, out.get(name))
             if value is None:
@@ -278,23 +278,23 @@ def _bytes(text: str) -> bytes:
         raise ValueError(f"illegal base64 data at input byte {len(text)}") from error
 
 
-def encode(value: Mapping[str, Any], schema: Struct, *, keep_given: bool = False) -> dict[str, Any]:
+def encode(value: Mapping[str, Any], schema: Struct, *, keep_set: bool = False) -> dict[str, Any]:
     """A struct as JSON has it: durations as text, data as base64, empty fields left out where the schema says so.
 
-    With `keep_given`, an empty field that was given stays: rules tell an empty list from none.
+    With `keep_set`, an empty field that was given stays: rules tell an empty list from none.
     """
     out: dict[str, Any] = {}
     for name, entry in schema.fields.items():
         item = value.get(name)
         if isinstance(entry.type, Struct):
             if item is not None or not entry.type.optional:
-                out[name] = encode(item or {}, entry.type, keep_given=keep_given)
+                out[name] = encode(item or {}, entry.type, keep_set=keep_set)
             elif not entry.omitempty:
                 out[name] = None
             continue
-        if entry.omitempty and _empty(item, entry.type) and not (keep_given and name in value):
+        if entry.omitempty and _empty(item, entry.type) and not (keep_set and name in value):
             continue
-        out[name] = _encode(item, entry.type, keep_given=keep_given)
+        out[name] = _encode(item, entry.type, keep_set=keep_set)
     return out
 
 
@@ -307,14 +307,14 @@ def _empty(item: Any, of: Type) -> bool:
     return not item
 
 
-def _encode(item: Any, of: Type, *, keep_given: bool) -> Any:
+def _encode(item: Any, of: Type, *, keep_set: bool) -> Any:
     if isinstance(of, Many):
         if item is None:
             return None
         return [
-            encode(element, of.of, keep_given=keep_given)
+            encode(element, of.of, keep_set=keep_set)
             if isinstance(of.of, Struct)
-            else _encode(element, of.of, keep_given=keep_given)
+            else _encode(element, of.of, keep_set=keep_set)
             for element in item
         ]
     if isinstance(of, Scalar):

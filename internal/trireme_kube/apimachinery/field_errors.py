@@ -70,8 +70,10 @@ def forbidden(path: str, detail: str) -> Problem:
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
     """A value that is none of those there are."""
-    known = ", ".join(golang.quote(name) for name in supported)
-    return _detailed(f"{_prefix(path)}Unsupported value: {show(value)}", f"supported values: {known}" if known else "")
+    quoted = ", ".join(golang.quote(name) for name in supported)
+    return _detailed(
+        f"{_prefix(path)}Unsupported value: {show(value)}", f"supported values: {quoted}" if quoted else ""
+    )
 
 
 # Names.
@@ -84,8 +86,8 @@ _LONGEST_NAME, _LONGEST_SUBDOMAIN = 63, 253
 
 
 def _regex(rule: str, pattern: str, *examples: str) -> str:
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
+    examples_text = " or ".join(f"'{example}', " for example in examples)
+    return f"{rule} (e.g. {examples_text}regex used for validation is '{pattern}')"
 
 
 def _too_long(length: int) -> str:
@@ -98,16 +100,16 @@ def _size(text: str) -> int:
 
 def subdomain_problems(text: str) -> list[str]:
     """What is wrong with a DNS subdomain."""
-    found: list[str] = []
+    problems: list[str] = []
     if _size(text) > _LONGEST_SUBDOMAIN:
-        found.append(_too_long(_LONGEST_SUBDOMAIN))
+        problems.append(_too_long(_LONGEST_SUBDOMAIN))
     if not re.fullmatch(_SUBDOMAIN, text):
         rule = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
             "and must start and end with an alphanumeric character"
         )
-        found.append(_regex(rule, _SUBDOMAIN, "example.com"))
-    return found
+        problems.append(_regex(rule, _SUBDOMAIN, "example.com"))
+    return problems
 
 
 def label_key_problems(text: str) -> list[str]:
@@ -117,35 +119,35 @@ def label_key_problems(text: str) -> list[str]:
         "alphanumeric character"
     )
     form = _regex(rule, _LABEL_KEY, "MyName", "my.name", "123-abc")
-    found: list[str] = []
+    problems: list[str] = []
     parts = text.split("/")
     if len(parts) > 2:
         return [f"a valid label key {form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     if len(parts) == 2:
-        problems = subdomain_problems(parts[0]) if parts[0] else ["must be non-empty"]
-        found.extend(f"prefix part {problem}" for problem in problems)
+        of_prefix = subdomain_problems(parts[0]) if parts[0] else ["must be non-empty"]
+        problems.extend(f"prefix part {problem}" for problem in of_prefix)
     name = parts[-1]
     if not name:
-        found.append("name part must be non-empty")
+        problems.append("name part must be non-empty")
     elif _size(name) > _LONGEST_NAME:
-        found.append(f"name part {_too_long(_LONGEST_NAME)}")
+        problems.append(f"name part {_too_long(_LONGEST_NAME)}")
     if not re.fullmatch(_LABEL_KEY, name):
-        found.append(f"name part {form}")
-    return found
+        problems.append(f"name part {form}")
+    return problems
 
 
 def label_value_problems(text: str) -> list[str]:
     """What is wrong with a label's value."""
-    found: list[str] = []
+    problems: list[str] = []
     if _size(text) > _LONGEST_NAME:
-        found.append(_too_long(_LONGEST_NAME))
+        problems.append(_too_long(_LONGEST_NAME))
     if not re.fullmatch(_LABEL_VALUE, text):
         rule = (
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
             "and must start and end with an alphanumeric character"
         )
-        found.append(_regex(rule, _LABEL_VALUE, "MyValue", "my_value", "12345"))
-    return found
+        problems.append(_regex(rule, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+    return problems
 
 
 def label_name(path: str, text: str) -> list[Problem]:

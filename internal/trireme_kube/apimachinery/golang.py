@@ -82,10 +82,10 @@ def parse_duration(text: str) -> Duration:
     while rest:
         if rest[0] != "." and not ("0" <= rest[0] <= "9"):
             raise ValueError(invalid)
-        found = _TERM.match(rest)
-        assert found is not None  # every part of the pattern may be empty
-        whole, _, decimals, unit_name = found.groups()
-        rest = rest[found.end() :]
+        match = _TERM.match(rest)
+        assert match is not None  # every part of the pattern may be empty
+        whole, _, decimals, unit_name = match.groups()
+        rest = rest[match.end() :]
         value = int(whole or "0")
         if value > _LIMIT or not (whole or decimals):
             raise ValueError(invalid)

@@ -92,8 +92,8 @@ class _Scanner:
 
     def skip(self, at: int) -> int:
         """The next position that is not white space."""
-        found = _SPACE.match(self.text, at)
-        return found.end() if found else at
+        match = _SPACE.match(self.text, at)
+        return match.end() if match else at
 
     def reject(self, at: int, context: str) -> None:
         """Raises for the character at a position, or for the end of the text."""
@@ -166,8 +166,8 @@ class _Scanner:
         return value
 
     def _digits(self, at: int, context: str) -> int:
-        found = _DIGITS.match(self.text, at)
-        end = found.end() if found else at
+        match = _DIGITS.match(self.text, at)
+        end = match.end() if match else at
         if end == at:
             self.reject(at, context)
         return end
@@ -209,10 +209,10 @@ class _Scanner:
     def _string(self, at: int) -> str:
         parts: list[str] = []
         while True:
-            found = _PLAIN.match(self.text, at)
-            assert found is not None  # the pattern may be empty
-            parts.append(found.group())
-            at = found.end()
+            match = _PLAIN.match(self.text, at)
+            assert match is not None  # the pattern may be empty
+            parts.append(match.group())
+            at = match.end()
             char = self.text[at : at + 1]
             if char == '"':
                 self.at = at + 1

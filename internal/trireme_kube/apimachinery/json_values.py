@@ -107,8 +107,8 @@ def _write_raw(message: Any) -> Any:
     return orjson.loads(message.raw) if message.raw else None
 
 
-def _wrong_type(wanted: str, value: object) -> TypeError:
-    return TypeError(f"expected {wanted}, not {type(value).__name__}")
+def _wrong_type(expected: str, value: object) -> TypeError:
+    return TypeError(f"expected {expected}, not {type(value).__name__}")
 
 
 JSON_VALUES: Mapping[str, JsonValue] = {

@@ -66,8 +66,8 @@ def _steps_of(descriptor: Descriptor) -> Sequence[Step]:
     """What looks at a message of this type; made once."""
     steps = _steps.get(descriptor.full_name)
     if steps is None:
-        found = (_step(field) for field in descriptor.fields if field.message_type is not None)
-        steps = _steps[descriptor.full_name] = tuple(step for step in found if step is not None)
+        candidates = (_step(field) for field in descriptor.fields if field.message_type is not None)
+        steps = _steps[descriptor.full_name] = tuple(step for step in candidates if step is not None)
     return steps
 
 

@@ -99,18 +99,18 @@ def parse_string_map(data: bytes) -> dict[str, str]:
     if root is None:
         return {}
     problems: list[str] = []
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     target = _target(root)
     if isinstance(target, _Mapping):
         for key_node, value_node in target.pairs:
             key, value = _string(key_node, problems), _string(value_node, problems)
             if key is not None and value is not None:
-                found[key] = value
+                entries[key] = value
     elif not _is_null(target):
         problems.append(_mismatch(target, "map[string]string"))
     if problems:
         raise MalformedYAMLError("yaml: unmarshal errors:\n" + "\n".join(f"  {text}" for text in problems))
-    return found
+    return entries
 
 
 def _target(node: "_Node") -> "_Node":
@@ -134,8 +134,8 @@ def _string(node: "_Node", problems: list[str]) -> str | None:
 def _mismatch(node: "_Node", type_name: str) -> str:
     if isinstance(node, _Scalar):
         value = resolve(node.tag, node.value, plain=node.implicit or bool(node.tag))
-        shown = f"{node.value[:7]}..." if len(node.value) > 10 else node.value
-        what = f"{_kind(value, node.value)} `{shown}`"
+        excerpt = f"{node.value[:7]}..." if len(node.value) > 10 else node.value
+        what = f"{_kind(value, node.value)} `{excerpt}`"
     else:
         what = "!!seq" if isinstance(node, _Sequence) else "!!map"
     return f"line {node.line}: cannot unmarshal {what} into {type_name}"
@@ -283,14 +283,14 @@ class _Decoder:
         return out
 
     def _merge(self, node: _Node, out: dict[Any, Any]) -> None:
-        wanted = "yaml: map merge requires map or sequence of maps as the value"
+        message = "yaml: map merge requires map or sequence of maps as the value"
         sources = [node]
         if isinstance(node, _Sequence):
             sources = list(reversed(node.items))  # what comes first has precedence, so it is written last
         for source in sources:
             target = source.target if isinstance(source, _Alias) else source
             if not isinstance(target, _Mapping):
-                raise MalformedYAMLError(wanted)
+                raise MalformedYAMLError(message)
             self.decode(source, out)
 
 
@@ -345,9 +345,9 @@ def _is_timestamp(text: str) -> bool:
     if not _DATE.match(text):
         return False
     for pattern in _DATE_FORMATS:
-        found = pattern.fullmatch(text)
-        if found:
-            numbers = [int(part) for part in found.groups()[:6] if part is not None and part.isdigit()]
+        match = pattern.fullmatch(text)
+        if match:
+            numbers = [int(part) for part in match.groups()[:6] if part is not None and part.isdigit()]
             try:
                 datetime(*numbers)  # type: ignore[arg-type]  # noqa: DTZ001 - only whether there is such a time
             except ValueError:
@@ -358,10 +358,10 @@ def _is_timestamp(text: str) -> bool:
 
 def _integer(text: str) -> int | None:
     """An integer as Go's ParseInt reads it with base 0, up to 64 bits without sign."""
-    found = _GO_INTEGER.fullmatch(text)
-    if not found:
+    match = _GO_INTEGER.fullmatch(text)
+    if not match:
         return None
-    sign, digits = found.groups()
+    sign, digits = match.groups()
     if digits[:2].lower() in ("0x", "0b", "0o"):
         value = int(digits, 0)
     elif len(digits) > 1 and digits[0] == "0":

@@ -23,18 +23,18 @@ _UNDECLARED: Final = re.compile(
     r"(ERROR: <input>:([0-9]+):([0-9]+): )undeclared reference to '(\w+)' \(in container ''\)"
 )
 _METHOD: Final = re.compile(r"\.\s*\w+\s*$")
-_WITH_NOTHING: Final = re.compile(r"\(\s*\)")
+_EMPTY_ARGUMENTS: Final = re.compile(r"\(\s*\)")
 
 
 def shapes(name: str) -> Iterator[tuple[str, int, bool]]:
     """How else it might be called: the overload's name, with how many arguments, whether on the first of them."""
-    known = functions.BY_NAME[name]
+    overloads = functions.BY_NAME[name]
     for count in range(_MOST_ARGUMENTS + 1):
-        alike = [each for each in known if len(functions.parts(each.parameters)) == count]
+        same_arity = [each for each in overloads if len(functions.parts(each.parameters)) == count]
         for member in (False, True):
             # What is called with nothing is told by its text; but a name of several parts would not be one.
             possible = count > 0 or (not member and "." in name)
-            if possible and not any(_is_so(each, member) for each in alike):
+            if possible and not any(_is_so(each, member) for each in same_arity):
                 yield f"{_PREFIX}{name} {count} {member}", count, member
 
 
@@ -45,30 +45,30 @@ def _is_so(overload: functions.Overload, member: bool) -> bool:
     return not overload.parameters or any(part[-1] in _ANYTHING for part in functions.parts(overload.parameters))
 
 
-def with_nothing(expression: str, said: str) -> str:
+def explain_empty_calls(expression: str, messages: str) -> str:
     """What the library said, with functions that it does not know because they are called with nothing."""
     lines = expression.split("\n")
 
-    def known(found: re.Match[str]) -> str:
-        place, row, column, name = found.groups()
+    def replace(match: re.Match[str]) -> str:
+        place, row, column, name = match.groups()
         line, at = lines[int(row) - 1], int(column) - 1
-        if name in functions.BY_NAME and _WITH_NOTHING.match(line, at) and not _METHOD.search(line[:at]):
+        if name in functions.BY_NAME and _EMPTY_ARGUMENTS.match(line, at) and not _METHOD.search(line[:at]):
             return f"{place}found no matching overload for '{name}' applied to '()'"
-        return found.group()
+        return match.group()
 
-    return _UNDECLARED.sub(known, said)
+    return _UNDECLARED.sub(replace, messages)
 
 
 def problems(expression: str, checked: syntax.Checked) -> str:
     """What is said of the calls of these shapes; empty where there is none."""
-    found = []
+    placed_messages = []
     for node in _calls(checked.root):
         if checked.overload(node.id).startswith(_PREFIX):
             types = [_type(checked, each) for each in node.arguments]
             target = f"{types.pop(0)}." if node.member else ""
             message = f"found no matching overload for '{node.function}' applied to '{target}({', '.join(types)})'"
-            found.append(compiler_messages.placed(expression, checked.positions.get(node.id, 0), message))
-    return "\n".join(text for _, text in sorted(found, key=lambda problem: problem[0]))
+            placed_messages.append(compiler_messages.placed(expression, checked.positions.get(node.id, 0), message))
+    return "\n".join(text for _, text in sorted(placed_messages, key=lambda problem: problem[0]))
 
 
 def _type(checked: syntax.Checked, node: syntax.Node) -> str:

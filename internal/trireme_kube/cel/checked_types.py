@@ -61,7 +61,7 @@ def element(encoded: bytes) -> bytes:
     return encoded
 
 
-def taken_apart(encoded: bytes) -> tuple[str, list[bytes]]:
+def parse(encoded: bytes) -> tuple[str, list[bytes]]:
     """The name of the type, and the types that it is of."""
     name = written(encoded).partition("(")[0]
     for number, value in wire.fields(encoded):

@@ -25,7 +25,7 @@ _TYPES: Final = {
     "null_type": "null",
     "*error*": "!error!",
 }
-_SAID: Final = {
+_MESSAGES: Final = {
     "has() argument must be a field selection": "invalid argument to has() macro",
     "cel.bind() variable name must be a simple identifier": "cel.bind() variable names must be simple identifiers",
     "map() variable name must be a simple identifier": "argument is not an identifier",
@@ -41,7 +41,7 @@ _PLACED = re.compile(r"ERROR: <input>:([0-9]+):([0-9]+): (.*)")
 _NO_OVERLOAD = re.compile(r"(found no matching overload for '[^']*' applied to ')\((.*)\)'$")
 _NAMESPACES: Final = ("optional", "ip", "cel", "sets", "lists", "strings", "format", "math", "base64")
 _ANY_TYPE = re.compile("|".join(map(re.escape, _TYPES)))
-_SHOWN: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _LONGEST_SNIPPET: Final = 16384
 
 
@@ -74,42 +74,46 @@ def problems(
     `original`: where in the expression that is which is at a place of what was compiled.
     """
     bare = _TRAILING_CODE.sub("", _CODE.sub("", text)).replace(_NO_TREE, "")
-    said = re.split(r"\n(?=ERROR: <input>)", bare)
+    messages = re.split(r"\n(?=ERROR: <input>)", bare)
     # Of what is wrong already, the library goes on to say what is wrong with that.
-    first = [part for part in said if _FOLLOWING.search(part.partition("\n")[0]) is None]
-    return [_part(part, compiled, expression, original) for part in first or said]
+    first = [part for part in messages if _FOLLOWING.search(part.partition("\n")[0]) is None]
+    return [_translate(part, compiled, expression, original) for part in first or messages]
 
 
 def _place(problem: tuple[tuple[int, int], str]) -> tuple[int, int]:
     return problem[0]
 
 
-def _part(part: str, compiled: str, expression: str, original: Callable[[int], int]) -> tuple[tuple[int, int], str]:
+def _translate(
+    message_block: str, compiled: str, expression: str, original: Callable[[int], int]
+) -> tuple[tuple[int, int], str]:
     """One problem: a line, and the place."""
-    head, _, _ = part.partition("\n")
-    found = _PLACED.fullmatch(head)
-    if found is None:
-        return (0, 0), part
-    row, column, message = int(found.group(1)), int(found.group(2)) - 1, found.group(3)
+    head, _, _ = message_block.partition("\n")
+    match = _PLACED.fullmatch(head)
+    if match is None:
+        return (0, 0), message_block
+    row, column, message = int(match.group(1)), int(match.group(2)) - 1, match.group(3)
     lines = compiled.split("\n")
     line = lines[row - 1]
     message = _OPAQUE.sub(r"unexpected failed resolution of '\1'", message)
     message = _NO_FIELDS.sub(r"type '\1' does not support field selection", message)
     message = _NO_FIELD.sub(r"\1", message)
-    message = _NO_SELECTION.sub(lambda found: f"{_renamed(found.group(1))} does not support field selection", message)
+    message = _NO_SELECTION.sub(
+        lambda match: f"{_rename_types(match.group(1))} does not support field selection", message
+    )
     # A token as the library's parser lists it.
-    message = _SAID.get(message, message).replace(r"'\u003F'", "'?'")
+    message = _MESSAGES.get(message, message).replace(r"'\u003F'", "'?'")
     message = _NO_SIMPLE_NAME.sub("argument must be a simple name", message)
     variables = _FIRST_OF_TWO.match(line, column)
     if variables is not None and _SAME_NAME.match(message):
         message, column = f"duplicate variable name: {variables.group(1)}", variables.end()
     token = _NO_TOKEN.match(message)
     if token is not None:
-        message = f"{token.group(1)}{_unescaped(token.group(2), compiled, _offset(lines, row, column))}'"
+        message = f"{token.group(1)}{_unescape(token.group(2), compiled, _offset(lines, row, column))}'"
     overload = _NO_OVERLOAD.fullmatch(message)
     if overload is not None:
         message = _UNKNOWN_TYPE.sub("dyn", message)
-        message = _renamed(message)
+        message = _rename_types(message)
         overload = _NO_OVERLOAD.fullmatch(message)
     if overload is not None and line[column : column + 1] == "(" and _is_method(line[:column]):
         target, *arguments = _split(overload.group(2))
@@ -126,31 +130,31 @@ def _part(part: str, compiled: str, expression: str, original: Callable[[int], i
     return placed(expression, original(_offset(lines, row, column)), message)
 
 
-def _renamed(text: str) -> str:
+def _rename_types(text: str) -> str:
     """With types by the names that Kubernetes has for them."""
-    return _ANY_TYPE.sub(lambda found: _TYPES[found.group()], text)
+    return _ANY_TYPE.sub(lambda match: _TYPES[match.group()], text)
 
 
 def _offset(lines: Sequence[str], row: int, column: int) -> int:
     return sum(len(each) + 1 for each in lines[: row - 1]) + column
 
 
-def _unescaped(shown: str, text: str, at: int) -> str:
+def _unescape(escaped: str, text: str, at: int) -> str:
     """What the text has there, of which line ends and tabs are shown as they are written in programs."""
     end = at
-    while shown and end < len(text):
-        letter = _SHOWN.get(text[end], text[end])
-        if not shown.startswith(letter):
+    while escaped and end < len(text):
+        letter = _ESCAPES.get(text[end], text[end])
+        if not escaped.startswith(letter):
             break
-        shown = shown.removeprefix(letter)
+        escaped = escaped.removeprefix(letter)
         end += 1
-    return text[at:end] + shown
+    return text[at:end] + escaped
 
 
 def _is_method(before: str) -> bool:
     """Whether what ends there is the name of a function that is called on something."""
-    found = re.search(r"([A-Za-z_]\w*)?\s*\.\s*[A-Za-z_]\w*\s*$", before)
-    return found is not None and found.group(1) not in _NAMESPACES
+    match = re.search(r"([A-Za-z_]\w*)?\s*\.\s*[A-Za-z_]\w*\s*$", before)
+    return match is not None and match.group(1) not in _NAMESPACES
 
 
 def _split(types: str) -> list[str]:

@@ -105,10 +105,10 @@ class _Joined:
 
     def read(self, piece: nesting.Piece) -> _Part:
         """The part, and before it those in it."""
-        known = self._parts.get(piece)
-        if known is None:
-            known = self._parts[piece] = self._read(piece)
-        return known
+        node = self._parts.get(piece)
+        if node is None:
+            node = self._parts[piece] = self._read(piece)
+        return node
 
     def _read(self, piece: nesting.Piece) -> _Part:
         text = _Text()
@@ -124,25 +124,25 @@ class _Joined:
             # On a line of its own: there may be a comment before it.
             text.add("\n" + ")" * bound, piece.end)
         try:
-            found = self._compile(text.text)
+            tree = self._compile(text.text)
         except RuntimeError as error:
             self.problems += compiler_messages.problems(str(error), text.text, self._expression, text.original)
             return _Part(syntax.Literal(0, None), _DYNAMIC, "DYN")
-        checked = syntax.read(found.serialize())
+        checked = syntax.read(tree.serialize())
         root = checked.root
         for _ in range(bound):
             assert isinstance(root, syntax.Comprehension)
             root = root.result
-        return _Part(self._take(checked, root, text), checked.type(root.id), found.return_type().name())
+        return _Part(self._take(checked, root, text), checked.type(root.id), tree.return_type().name())
 
     def _bind(self, piece: nesting.Piece, text: _Text) -> int:
         """The variables that the part may speak of; answers how many they are."""
         names = nesting.names_in(self._expression[piece.start : piece.end]) if piece.variables else frozenset()
-        known = {variable.name: variable for variable in piece.variables if variable.name in names}
-        for variable in known.values():
+        variables_by_name = {variable.name: variable for variable in piece.variables if variable.name in names}
+        for variable in variables_by_name.values():
             kind = _of(self.read(variable.source).type, variable.what)
             text.add(f"cel.bind({variable.name}, {sample(kind)}, ", piece.start)
-        return len(known)
+        return len(variables_by_name)
 
     def _number(self, part: nesting.Piece) -> int:
         self._numbers.append(part)
@@ -193,7 +193,7 @@ def sample(kind: bytes, within: int = 0) -> str:
 
     Beyond the depth of types that the library reads it is of the dynamic type.
     """
-    name, of = checked_types.taken_apart(kind)
+    name, of = checked_types.parse(kind)
     inner = [sample(each, within + 1) for each in of] if within < _DEEPEST_TYPE else []
     if name in _HOLDING:
         return _HOLDING[name].format(*inner) if inner else _SAMPLES["dyn"]
@@ -204,7 +204,7 @@ def sample(kind: bytes, within: int = 0) -> str:
 
 def _of(kind: bytes, what: str) -> bytes:
     """The type of what a macro declares over something of this type."""
-    name, of = checked_types.taken_apart(kind)
+    name, of = checked_types.parse(kind)
     if what == nesting.ITSELF:
         return kind
     if what == nesting.CONTENT:

@@ -104,13 +104,13 @@ def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False)
     try:
         return _compiled(renamed, deepest_part, attribute)
     except RefusedError as refused:
-        said = str(refused)
-        if f"{arity_errors.UNKNOWN}'{_NEW_NAME}'" in said:
+        message = str(refused)
+        if f"{arity_errors.UNKNOWN}'{_NEW_NAME}'" in message:
             # It was not called with two variables.
             raise original from None
         for written, line in zip(renamed.split("\n"), expression.split("\n"), strict=True):
-            said = said.replace(f"\n | {written}\n", f"\n | {line}\n")
-        raise RefusedError(said) from refused
+            message = message.replace(f"\n | {written}\n", f"\n | {line}\n")
+        raise RefusedError(message) from refused
 
 
 def _compiled(expression: str, deepest_part: int, attribute: bool) -> program.Program:
@@ -119,8 +119,8 @@ def _compiled(expression: str, deepest_part: int, attribute: bool) -> program.Pr
         if deepest_part:
             checked, result = _in_parts(expression, whole, deepest_part)
         else:
-            found = _environment(whole).compile(expression)
-            checked, result = syntax.read(found.serialize()), found.return_type().name()
+            tree = _environment(whole).compile(expression)
+            checked, result = syntax.read(tree.serialize()), tree.return_type().name()
     except RuntimeError as error:
         if _TOO_DEEP.search(str(error)) is None:
             raise RefusedError(f"compilation failed: {_explained(expression, whole, str(error))}") from error
@@ -138,13 +138,13 @@ def _compiled(expression: str, deepest_part: int, attribute: bool) -> program.Pr
         raise RefusedError(f"program instantiation failed: {error}") from error
 
 
-def _with_the_newer_name(expression: str, said: str) -> str:
+def _with_the_newer_name(expression: str, message: str) -> str:
     """The text with `exists_one` of two variables under the newer name, the only one that the library knows.
 
     The newer name is a letter shorter: a space before it keeps every position.
     """
     lines = expression.split("\n")
-    for row, column in _OLD_NAME_UNKNOWN.findall(said):
+    for row, column in _OLD_NAME_UNKNOWN.findall(message):
         line = lines[int(row) - 1]
         called, rest = line[: int(column) - 1], line[int(column) - 1 :]
         if called.rstrip().endswith(_OLD_NAME):
@@ -153,16 +153,16 @@ def _with_the_newer_name(expression: str, said: str) -> str:
     return "\n".join(lines)
 
 
-def _explained(expression: str, whole: bool, said: str) -> str:
+def _explained(expression: str, whole: bool, message: str) -> str:
     """What is wrong with an expression of which the library said something."""
-    if arity_errors.UNKNOWN not in said:
-        return compiler_messages.of_library(said, expression)
+    if arity_errors.UNKNOWN not in message:
+        return compiler_messages.of_library(message, expression)
     environment = _environment(whole, misused=True)
     try:
-        found = environment.compile(expression)
+        tree = environment.compile(expression)
     except RuntimeError as error:
-        return arity_errors.with_nothing(expression, compiler_messages.of_library(str(error), expression))
-    return arity_errors.problems(expression, syntax.read(found.serialize()))
+        return arity_errors.explain_empty_calls(expression, compiler_messages.of_library(str(error), expression))
+    return arity_errors.problems(expression, syntax.read(tree.serialize()))
 
 
 def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
@@ -176,19 +176,19 @@ def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.C
             raise RefusedError(f"compilation failed: {compiler_messages.of_library(str(error), expression)}") from error
         raise AssertionError("the library has read what cannot be read") from unreadable
     except deep_expressions.RefusedError as error:
-        said = _explained_in_parts(expression, whole, deepest_part, str(error))
-        raise RefusedError(f"compilation failed: {said}") from error
+        message = _explained_in_parts(expression, whole, deepest_part, str(error))
+        raise RefusedError(f"compilation failed: {message}") from error
     except nesting.TooDeepError as error:
         raise RefusedError(f"compilation failed: ERROR: <input>:-1:0: {error}") from error
 
 
-def _explained_in_parts(expression: str, whole: bool, deepest_part: int, said: str) -> str:
-    if arity_errors.UNKNOWN not in said:
-        return said
+def _explained_in_parts(expression: str, whole: bool, deepest_part: int, message: str) -> str:
+    if arity_errors.UNKNOWN not in message:
+        return message
     try:
         checked, _ = deep_expressions.read(expression, _environment(whole, misused=True).compile, deepest_part)
     except deep_expressions.RefusedError as error:
-        return arity_errors.with_nothing(expression, str(error))
+        return arity_errors.explain_empty_calls(expression, str(error))
     return arity_errors.problems(expression, checked)
 
 
@@ -298,5 +298,5 @@ def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
 
 def _written(name: str) -> str:
     """A type as Kubernetes writes it: the library's names are capitals, and what they are of is in angle brackets."""
-    lowered = _CAPITALS.sub(lambda found: _NAMES.get(found.group(), found.group().lower()), name)
+    lowered = _CAPITALS.sub(lambda match: _NAMES.get(match.group(), match.group().lower()), name)
     return lowered.replace("<", "(").replace(">", ")")

@@ -60,8 +60,8 @@ def _length(text: str, longest: int) -> list[str]:
 def _form(text: str, pattern: str, message: str, *examples: str) -> list[str]:
     if re.fullmatch(pattern, text):
         return []
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return [f"{message} (e.g. {shown}regex used for validation is '{pattern}')"]
+    examples_text = " or ".join(f"'{example}', " for example in examples)
+    return [f"{message} (e.g. {examples_text}regex used for validation is '{pattern}')"]
 
 
 def _label(text: str) -> list[str]:
@@ -130,11 +130,11 @@ def _is_date(text: str) -> bool:
 
 def _is_moment(text: str) -> bool:
     parts = text.lower().split("t")
-    found = _TIME.fullmatch(parts[1]) if len(parts) > 1 and _is_date(parts[0]) else None
-    return found is not None and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
+    match = _TIME.fullmatch(parts[1]) if len(parts) > 1 and _is_date(parts[0]) else None
+    return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 
-def _said(valid: Callable[[str], object], problem: str) -> Callable[[str], list[str]]:
+def _format_check(valid: Callable[[str], object], problem: str) -> Callable[[str], list[str]]:
     return lambda text: [] if valid(text) else [problem]
 
 
@@ -148,8 +148,8 @@ BY_NAME: Final = {
     "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _of_prefix(_old_label), 30),
     "labelValue": Format("LabelValue", _label_value, 40),
     "uri": Format("URI", _uri, 1103),
-    "uuid": Format("uuid", _said(_UUID.fullmatch, "does not match the UUID format"), 70),
-    "byte": Format("byte", _said(_BASE64.fullmatch, "invalid base64"), 84),
-    "date": Format("date", _said(_is_date, "invalid date"), 71),
-    "datetime": Format("datetime", _said(_is_moment, "invalid datetime"), 71),
+    "uuid": Format("uuid", _format_check(_UUID.fullmatch, "does not match the UUID format"), 70),
+    "byte": Format("byte", _format_check(_BASE64.fullmatch, "invalid base64"), 84),
+    "date": Format("date", _format_check(_is_date, "invalid date"), 71),
+    "datetime": Format("datetime", _format_check(_is_moment, "invalid datetime"), 71),
 }

@@ -205,9 +205,9 @@ _MISPLACED: Final = {
     "o": "octal clause can only be used on integers",
 }
 _INTEGERS: Final = ("int", "uint")
-_SHOWN: Final = ("list", "map", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null")
+_FORMATTABLE: Final = ("list", "map", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null")
 KINDS: Final = {
-    "s": (*_INTEGERS, *_SHOWN),
+    "s": (*_INTEGERS, *_FORMATTABLE),
     "d": _INTEGERS,
     "f": ("double", "string"),
     "e": ("double", "string"),

@@ -308,9 +308,9 @@ def caller(name: str, count: int, *, member: bool = False) -> Callable[..., Any]
     choices = [(tuple(map(_fits, parts(each.parameters))), each.call) for each in overloads]
 
     def call(*arguments: Any) -> Any:
-        for fits, chosen in choices:
+        for fits, function in choices:
             if all(fit(argument) for fit, argument in zip(fits, arguments, strict=True)):
-                return chosen(*arguments)
+                return function(*arguments)
         raise EvaluationError(f"no such overload: {name}({', '.join(map(values.type_name, arguments))})")
 
     return call

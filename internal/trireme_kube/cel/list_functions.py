@@ -30,32 +30,32 @@ def total_of(zero: Any, list_: Sequence[Any]) -> Any:
 
 def least(list_: Sequence[Any]) -> Any:
     """list.min()."""
-    return _chosen("min", list_, least=True)
+    return _extreme("min", list_, least=True)
 
 
 def greatest(list_: Sequence[Any]) -> Any:
     """list.max()."""
-    return _chosen("max", list_, least=False)
+    return _extreme("max", list_, least=False)
 
 
-def index_of(list_: Sequence[Any], wanted: Any) -> int:
+def index_of(list_: Sequence[Any], element: Any) -> int:
     """list.indexOf(value)."""
-    return next((at for at, each in enumerate(list_) if values.same(each, wanted)), -1)
+    return next((at for at, each in enumerate(list_) if values.same(each, element)), -1)
 
 
-def last_index_of(list_: Sequence[Any], wanted: Any) -> int:
+def last_index_of(list_: Sequence[Any], element: Any) -> int:
     """list.lastIndexOf(value)."""
-    return next((at for at in reversed(range(len(list_))) if values.same(list_[at], wanted)), -1)
+    return next((at for at in reversed(range(len(list_))) if values.same(list_[at], element)), -1)
 
 
-def includes(target: Any, wanted: Any) -> bool:
+def includes(target: Any, element: Any) -> bool:
     """x.includes(value): it is among the list, or it is x."""
-    return contains(target, wanted) if isinstance(target, list) else values.same(target, wanted)
+    return contains(target, element) if isinstance(target, list) else values.same(target, element)
 
 
-def contains(list_: Sequence[Any], wanted: Any) -> bool:
+def contains(list_: Sequence[Any], element: Any) -> bool:
     """Whether it is among them."""
-    return any(values.same(each, wanted) for each in list_)
+    return any(values.same(each, element) for each in list_)
 
 
 def first(list_: Sequence[Any]) -> values.Optional:
@@ -70,13 +70,13 @@ def last(list_: Sequence[Any]) -> values.Optional:
 
 def sliced(list_: Sequence[Any], start: int, end: int) -> list[Any]:
     """list.slice(start, end)."""
-    asked = f"cannot slice({start}, {end})"
+    prefix = f"cannot slice({start}, {end})"
     if start < 0 or end < 0:
-        raise EvaluationError(f"{asked}, negative indexes not supported")
+        raise EvaluationError(f"{prefix}, negative indexes not supported")
     if start > end:
-        raise EvaluationError(f"{asked}, start index must be less than or equal to end index")
+        raise EvaluationError(f"{prefix}, start index must be less than or equal to end index")
     if len(list_) < end:
-        raise EvaluationError(f"{asked}, list is length {len(list_)}")
+        raise EvaluationError(f"{prefix}, list is length {len(list_)}")
     return list(list_[start:end])
 
 
@@ -163,7 +163,7 @@ def set_intersects(list_: Sequence[Any], other: Sequence[Any]) -> bool:
     return any(contains(other, each) for each in list_)
 
 
-def _chosen(name: str, list_: Sequence[Any], *, least: bool) -> Any:
+def _extreme(name: str, list_: Sequence[Any], *, least: bool) -> Any:
     _check_ordered(list_)
     if not list_:
         raise EvaluationError(f"{name} called on empty list")

@@ -115,12 +115,12 @@ class _Token:
 def _tokens(text: str) -> Iterator[_Token]:
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None or found.lastgroup is None:
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
             raise UnreadableError(f"no token at {at}")
-        if found.lastgroup != "blank":
-            yield _Token(found.lastgroup, found.group(), at, found.end())
-        at = found.end()
+        if match.lastgroup != "blank":
+            yield _Token(match.lastgroup, match.group(), at, match.end())
+        at = match.end()
     yield _Token("end", "", at, at)
 
 
@@ -281,7 +281,7 @@ class _Reader:
         """A call, of a method where there is a target; macros are calls too."""
         self._take("(")
         piece = Piece(start if target is None else target.start, pieces=[] if target is None else [target])
-        known = len(self._variables)
+        outer_count = len(self._variables)
         arguments: list[Piece] = []
         while self._next.text != ")":
             arguments.append(self._expression())
@@ -289,8 +289,8 @@ class _Reader:
             if not self._took(","):
                 break
         self._take(")")
-        declared = self._variables[known:]
-        del self._variables[known:]
+        declared = self._variables[outer_count:]
+        del self._variables[outer_count:]
         if target is None and name == "has" and arguments:
             # It wants a selection, as it is written.
             arguments[0].part = False

@@ -164,10 +164,10 @@ def _whole(kind: type, value: int) -> Any:
     return value
 
 
-def refused(name: str, value: Any, known: tuple[type, ...]) -> EvaluationError:
-    """What is said of an operand of the wrong type; `known`: types that have to do with the operator all the same."""
+def refused(name: str, value: Any, supported: tuple[type, ...]) -> EvaluationError:
+    """The error of an operand of the wrong type; `supported`: types that the operator takes in other combinations."""
     # Texts and times receive calls of any name, and say no to those that they do not know.
-    if type(value) in known or type(value) in (str, Duration, Timestamp):
+    if type(value) in supported or type(value) in (str, Duration, Timestamp):
         return values.no_such_overload()
     return EvaluationError(f"no such overload: {name}")
 
@@ -259,10 +259,10 @@ def to_timestamp(value: Any) -> Timestamp:
         return value
     if isinstance(value, int):
         return times.timestamp(value * times.SECOND)
-    found = times.parse_timestamp(value)
-    if found is None:
+    timestamp = times.parse_timestamp(value)
+    if timestamp is None:
         raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Timestamp'")
-    return found
+    return timestamp
 
 
 def type_of(value: Any) -> values.TypeName:

@@ -211,9 +211,9 @@ class _Planner:
         if name == "@not_strictly_false":
             return _Step(_not_strictly_false(runs[0]))
         if overload == "in_list" and arguments[1].constant:
-            known = _as_set(arguments[1].value)
-            if known is not None:
-                return _member_of(runs[0], known)
+            elements = _as_set(arguments[1].value)
+            if elements is not None:
+                return _member_of(runs[0], elements)
         # Only loops that grow a list have a variable of this name, and it is theirs.
         growing = name == "_+_" and isinstance(node.arguments[0], syntax.Name) and node.arguments[0].name == "@result"
         call = _grow if growing else _OPERATORS.get(name)
@@ -462,14 +462,14 @@ def _as_set(elements: Sequence[Any]) -> Map | None:
     return out
 
 
-def _member_of(left: Run, known: Map) -> _Step:
+def _member_of(left: Run, elements: Map) -> _Step:
     def run(frame: Frame) -> bool:
         value = left(frame)
         if isinstance(value, _UNHASHABLE):
             raise costs.CrashError(f"runtime error: hash of unhashable type {values.go_type(value)}")
-        return value in known
+        return value in elements
 
-    return _Step(run) if len(known) else _constant(False)
+    return _Step(run) if len(elements) else _constant(False)
 
 
 def _grow(left: Any, right: Any) -> Any:

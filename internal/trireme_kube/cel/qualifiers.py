@@ -51,10 +51,10 @@ class Attribute:
             key = qualifier.key if qualifier.run is None else _key(qualifier.run(frame))
             # What is not there is paid for, except where that is no error.
             frame.cost += not optional
-            found, value = _select(value, key, presence=optional or qualifier.test_only)
+            present, value = _select(value, key, presence=optional or qualifier.test_only)
             if qualifier.test_only and not optional:
-                value = found
-            elif not found:
+                value = present
+            elif not present:
                 return Optional()
             frame.cost += optional
         return Optional(value, True) if optional else value
@@ -65,10 +65,10 @@ class Choice:
 
     __slots__ = ("_condition", "_sides")
 
-    def __init__(self, condition: Callable[[Any], Any], chosen: "Side", other: "Side") -> None:
+    def __init__(self, condition: Callable[[Any], Any], first: "Side", other: "Side") -> None:
         """`condition`: whether it is the first."""
         self._condition = condition
-        self._sides = (chosen, other)
+        self._sides = (first, other)
 
     def qualify(self, qualifier: Qualifier) -> None:
         """Selects from what this is."""
@@ -97,9 +97,9 @@ def _key(value: Any) -> Any:
 def _select(value: Any, key: Any, *, presence: bool) -> tuple[bool, Any]:
     """Whether it is there, and what. Raises: EvaluationError; with `presence`, not just because it is not there."""
     if type(value) is Map:
-        found, selected = value.find(key)
-        if found or presence:
-            return found, selected
+        present, selected = value.find(key)
+        if present or presence:
+            return present, selected
     elif type(value) is list:
         index = _index(key)
         if 0 <= index < len(value):

@@ -19,8 +19,8 @@ _Read = TypeVar("_Read")
 def quantity_of(text: str) -> values.Amount:
     """quantity(string)."""
     nanos = _read(quantity.parse_quantity, text).nanos
-    found = _DIGITS.match(text)
-    written, suffix, exponent = found.groups() if found else ("", None, None)
+    match = _DIGITS.match(text)
+    written, suffix, exponent = match.groups() if match else ("", None, None)
     return values.Amount(nanos, max(0, len(written or "") + _THOUSANDTHS.get(suffix, 0) - int(exponent or 0)))
 
 

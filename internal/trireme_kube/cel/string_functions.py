@@ -47,19 +47,19 @@ class PatternError(ValueError):
     """It is no regular expression; the text is Go's."""
 
 
-def text_contains(text: Any, wanted: Any) -> bool:
+def text_contains(text: Any, part: Any) -> bool:
     """string.contains(string)."""
-    return _text(wanted) in _text(text)
+    return _text(part) in _text(text)
 
 
-def starts_with(text: Any, wanted: Any) -> bool:
+def starts_with(text: Any, prefix: Any) -> bool:
     """string.startsWith(string)."""
-    return _text(text).startswith(_text(wanted))
+    return _text(text).startswith(_text(prefix))
 
 
-def ends_with(text: Any, wanted: Any) -> bool:
+def ends_with(text: Any, suffix: Any) -> bool:
     """string.endsWith(string)."""
-    return _text(text).endswith(_text(wanted))
+    return _text(text).endswith(_text(suffix))
 
 
 def _text(value: Any) -> str:
@@ -74,23 +74,23 @@ def char_at(text: str, at: int) -> str:
     return text[at : at + 1]
 
 
-def index_of(text: str, wanted: str, start: int = 0) -> int:
+def index_of(text: str, part: str, start: int = 0) -> int:
     """string.indexOf(string), string.indexOf(string, offset)."""
     _check_index(start, start >= 0)
-    return min(start, len(text)) if not wanted else text.find(wanted, start)
+    return min(start, len(text)) if not part else text.find(part, start)
 
 
-def last_index_of(text: str, wanted: str) -> int:
+def last_index_of(text: str, part: str) -> int:
     """string.lastIndexOf(string)."""
-    return text.rfind(wanted)
+    return text.rfind(part)
 
 
-def last_index_before(text: str, wanted: str, start: int) -> int:
+def last_index_before(text: str, part: str, start: int) -> int:
     """string.lastIndexOf(string, offset): no match that starts behind the offset."""
     _check_index(start, start >= 0)
-    if not wanted:
+    if not part:
         return min(start, len(text))
-    return -1 if start >= len(text) else text.rfind(wanted, 0, start + len(wanted))
+    return -1 if start >= len(text) else text.rfind(part, 0, start + len(part))
 
 
 def lower_ascii(text: str) -> str:
@@ -167,41 +167,41 @@ def pattern(text: str) -> Any:
         raise PatternError(_go_error(error)) from None
 
 
-def matches(text: Any, wanted: Any) -> bool:
+def matches(text: Any, pattern: Any) -> bool:
     """matches(string, pattern), string.matches(pattern)."""
-    return _compiled(_text(wanted), "").search(text) is not None
+    return _compiled(_text(pattern), "").search(text) is not None
 
 
-def matches_whatever(text: Any, wanted: Any) -> bool:
+def matches_whatever(text: Any, pattern: Any) -> bool:
     """The same, where what is asked about may be no text."""
     if type(text) is not str:
         raise EvaluationError("no such overload: matches")
-    return matches(text, wanted)
+    return matches(text, pattern)
 
 
-def find(text: str, wanted: str) -> str:
+def find(text: str, pattern: str) -> str:
     """string.find(pattern): the first match, or nothing."""
-    found = _compiled(wanted, "Illegal regex: ").search(text)
-    return str(found.group()) if found else ""
+    match = _compiled(pattern, "Illegal regex: ").search(text)
+    return str(match.group()) if match else ""
 
 
-def find_all(text: str, wanted: str, limit: int = -1) -> list[str]:
+def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     """string.findAll(pattern), string.findAll(pattern, limit): a limit below zero is none."""
     out: list[str] = []
-    for each in _found(_compiled(wanted, "Illegal regex: "), text):
+    for each in _iterate_matches(_compiled(pattern, "Illegal regex: "), text):
         if 0 <= limit <= len(out):
             break
         out.append(each)
     return out
 
 
-def _found(compiled: Any, text: str) -> Iterator[str]:
+def _iterate_matches(compiled: Any, text: str) -> Iterator[str]:
     end = -1
-    for found in compiled.finditer(text):
+    for match in compiled.finditer(text):
         # Nothing right behind a match is no match of its own.
-        if found.group() or found.start() != end:
-            yield found.group()
-        end = found.end()
+        if match.group() or match.start() != end:
+            yield match.group()
+        end = match.end()
 
 
 def _compiled(text: str, lead: str) -> Any:
@@ -212,7 +212,7 @@ def _compiled(text: str, lead: str) -> Any:
 
 
 def _go_error(error: Exception) -> str:
-    said = error.args[0] if error.args else ""
-    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    message = error.args[0] if error.args else ""
+    text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
     why, colon, where = text.partition(": ")
     return f"error parsing regexp: {_WORDS_OF_GO.get(why, why)}" + (f": `{where}`" if colon else "")

@@ -117,8 +117,8 @@ class Checked:
 
     def overload(self, node: int) -> str:
         """The one overload that a call can be, or nothing where there are several."""
-        found = self.overloads.get(node, ())
-        return found[0] if len(found) == 1 else ""
+        overloads = self.overloads.get(node, ())
+        return overloads[0] if len(overloads) == 1 else ""
 
     def is_type(self, node: int) -> bool:
         """Whether it is the name of a type."""
@@ -159,13 +159,13 @@ def read(serialized: bytes) -> Checked:
     if out is None:
         raise ValueError("the library wrote no expression")
     for number, value in maps:
-        key, stated = _pair(value)
+        key, entry_value = _pair(value)
         if number == 3:
-            out.types[key] = stated
+            out.types[key] = entry_value
         elif number == 5:
-            out.positions[key] = stated
+            out.positions[key] = entry_value
         else:
-            _read_reference(out, key, stated)
+            _read_reference(out, key, entry_value)
     return out
 
 
@@ -181,11 +181,11 @@ def _read_reference(out: Checked, key: int, content: bytes) -> None:
 
 
 def _pair(content: bytes) -> tuple[int, Any]:
-    key, stated = 0, None
+    key, value_ = 0, None
     for number, value in wire.fields(content):
-        key, stated = (value, stated) if number == 1 else (key, value)
+        key, value_ = (value, value_) if number == 1 else (key, value)
     # A number that is zero is not written.
-    return key, 0 if stated is None else stated
+    return key, 0 if value_ is None else value_
 
 
 def _node(content: bytes) -> Node:
@@ -209,8 +209,8 @@ def _name(id_: int, content: bytes) -> Node:
 
 
 def _select(id_: int, content: bytes) -> Node:
-    found = dict(wire.fields(content))
-    return Select(id_, _node(found[1]), found[2].decode(), bool(found.get(3)))
+    content_fields = dict(wire.fields(content))
+    return Select(id_, _node(content_fields[1]), content_fields[2].decode(), bool(content_fields.get(3)))
 
 
 def _call(id_: int, content: bytes) -> Node:
@@ -243,21 +243,25 @@ def _map(id_: int, content: bytes) -> Node:
         if number == 1:
             name = value.decode()
         else:
-            found = dict(wire.fields(value))
-            key = _node(found[3]) if 3 in found else Literal(found.get(1, 0), found.get(2, b"").decode())
-            entries.append(Entry(key, _node(found[4]), bool(found.get(5))))
+            entry_fields = dict(wire.fields(value))
+            key = (
+                _node(entry_fields[3])
+                if 3 in entry_fields
+                else Literal(entry_fields.get(1, 0), entry_fields.get(2, b"").decode())
+            )
+            entries.append(Entry(key, _node(entry_fields[4]), bool(entry_fields.get(5))))
     return MapOf(id_, name, entries)
 
 
 def _comprehension(id_: int, content: bytes) -> Node:
-    found = dict(wire.fields(content))
+    content_fields = dict(wire.fields(content))
     return Comprehension(
         id_,
-        found.get(1, b"").decode(),
-        found.get(8, b"").decode(),
-        _node(found[2]),
-        found.get(3, b"").decode(),
-        *(_node(found[number]) for number in range(4, 8)),
+        content_fields.get(1, b"").decode(),
+        content_fields.get(8, b"").decode(),
+        _node(content_fields[2]),
+        content_fields.get(3, b"").decode(),
+        *(_node(content_fields[number]) for number in range(4, 8)),
     )
 
 

@@ -72,11 +72,11 @@ def parse_duration(text: str) -> int | None:
 
 def parse_timestamp(text: str) -> Timestamp | None:
     """As RFC 3339 has it; None where it is none. Raises: EvaluationError."""
-    found = _STAMP.fullmatch(text)
-    if found is None:
+    match = _STAMP.fullmatch(text)
+    if match is None:
         return None
-    year, month, day, hour, minute, second = map(int, found.groups()[:6])
-    fraction, sign, hours, minutes = found.groups()[6:]
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    fraction, sign, hours, minutes = match.groups()[6:]
     offset = (int(hours) * 3600 + int(minutes) * 60) * (-1 if sign == "-" else 1) if sign else 0
     if sign and (int(hours) > 24 or int(minutes) > _MINUTES):
         return None
@@ -156,11 +156,11 @@ def _zone(name: str) -> datetime.tzinfo:
             return zoneinfo.ZoneInfo(name)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             raise EvaluationError(f"unknown time zone {name}") from None
-    found = _OFFSET.fullmatch(name)
-    if found is None:
+    match = _OFFSET.fullmatch(name)
+    if match is None:
         wrong = next(part for part in name.split(":", 1) if re.fullmatch(r"[+-]?[0-9]+", part) is None)
         raise EvaluationError(f"strconv.Atoi: parsing {values.quoted(wrong)}: invalid syntax")
-    hours, minutes = int(found.group(1)), int(found.group(2))
+    hours, minutes = int(match.group(1)), int(match.group(2))
     if not 0 <= minutes < _MINUTES:
         raise EvaluationError(f"timezone offset minutes out of range [0, 59]: {name}")
     offset = hours * 60 - minutes if name.startswith("-") else hours * 60 + minutes

@@ -94,9 +94,9 @@ def query(value: Url) -> Map:
     """url.getQuery(): what cannot be read is left out."""
     out: dict[str, list[str]] = {}
     for part in value.query.split("&"):
-        key, _, stated = part.partition("=")
+        key, _, value_ = part.partition("=")
         if part and ";" not in part and not _BAD_ESCAPE.search(part):
-            out.setdefault(parse.unquote_plus(key), []).append(parse.unquote_plus(stated))
+            out.setdefault(parse.unquote_plus(key), []).append(parse.unquote_plus(value_))
     return Map(out)
 
 
@@ -116,11 +116,11 @@ def _parsed(text: str, fragment: str, *, request: bool) -> Url:
         return Url("", "", "*", "", "*")
     kind, rest = _without_scheme(text)
     forced = rest.endswith("?") and rest.count("?") == 1
-    rest, _, asked = rest.partition("?")
-    tail = (f"?{asked}" if forced or asked else "") + (f"#{fragment}" if fragment else "")
+    rest, _, query_text = rest.partition("?")
+    tail = (f"?{query_text}" if forced or query_text else "") + (f"#{fragment}" if fragment else "")
     if not rest.startswith("/"):
         if kind:
-            return Url(kind, "", "", asked, f"{kind}:{rest}{tail}")
+            return Url(kind, "", "", query_text, f"{kind}:{rest}{tail}")
         if request:
             raise ValueError("invalid URI for request")
         if ":" in rest.partition("/")[0]:
@@ -133,16 +133,16 @@ def _parsed(text: str, fragment: str, *, request: bool) -> Url:
         if where or rest or user:
             lead += "//"
     path = _path(rest)
-    return Url(kind, where, path, asked, f"{lead}{user}{_escaped_host(where)}{path}{tail}")
+    return Url(kind, where, path, query_text, f"{lead}{user}{_escaped_host(where)}{path}{tail}")
 
 
 def _without_scheme(text: str) -> tuple[str, str]:
-    found = _SCHEME.match(text)
-    if found is None:
+    match = _SCHEME.match(text)
+    if match is None:
         return "", text
-    if not found.group(1):
+    if not match.group(1):
         raise ValueError("missing protocol scheme")
-    return found.group(1).lower(), text[found.end() :]
+    return match.group(1).lower(), text[match.end() :]
 
 
 def _authority(kind: str, text: str) -> tuple[str, str]:

@@ -14,12 +14,12 @@ _Problem = tuple[int, str]
 
 def problems(expression: str, checked: syntax.Checked) -> str:
     """What is wrong with it, as the compiler says it; empty where nothing is."""
-    found = [
+    placed_messages = [
         compiler_messages.placed(expression, checked.positions.get(node, 0), message)
         for check in (_flat_lists, _literals, _mixtures, _formats)
         for node, message in check(checked)
     ]
-    return "\n".join(text for _, text in sorted(found, key=lambda problem: problem[0]))
+    return "\n".join(text for _, text in sorted(placed_messages, key=lambda problem: problem[0]))
 
 
 def _nodes(node: syntax.Node) -> Iterator[syntax.Node]:
@@ -34,8 +34,8 @@ def _flat_lists(checked: syntax.Checked) -> Iterator[_Problem]:
     """What is flattened must be of lists, or of nobody knows what."""
     for node in _nodes(checked.root):
         if isinstance(node, syntax.Call) and node.function == "flatten" and len(node.arguments) == 1:
-            name, of = checked_types.taken_apart(checked.type(node.arguments[0].id))
-            if name == "list" and checked_types.taken_apart(of[0])[0] not in ("list", "dyn"):
+            name, of = checked_types.parse(checked.type(node.arguments[0].id))
+            if name == "list" and checked_types.parse(of[0])[0] not in ("list", "dyn"):
                 kind = checked_types.written(checked.type(node.arguments[0].id))
                 yield node.id, f"found no matching overload for 'flatten' applied to '{kind}.()'"
 
@@ -62,8 +62,8 @@ def _mixtures(checked: syntax.Checked) -> Iterator[_Problem]:
             continue
         waiting.extend(syntax.children(node))
         if isinstance(node, syntax.ListOf):
-            stated = [(each, at in node.optional) for at, each in enumerate(node.elements)]
-            yield from _mixture(checked, stated, whole=False)
+            elements = [(each, at in node.optional) for at, each in enumerate(node.elements)]
+            yield from _mixture(checked, elements, whole=False)
         elif isinstance(node, syntax.MapOf) and not node.name:
             yield from _mixture(checked, [(entry.key, False) for entry in node.entries], whole=True)
             yield from _mixture(checked, [(entry.value, entry.optional) for entry in node.entries], whole=True)
@@ -93,11 +93,11 @@ def _formats(checked: syntax.Checked) -> Iterator[_Problem]:
 
 
 def _format(checked: syntax.Checked, id_: int, text: str, arguments: Sequence[syntax.Node]) -> Iterator[_Problem]:
-    asked = 0
+    needed = 0
 
     def check(at: int, letter: str) -> None:
-        nonlocal asked
-        asked = at + 1
+        nonlocal needed
+        needed = at + 1
         wrong = _misplaced(checked, letter, arguments[at])
         if wrong is not None:
             raise _MisplacedError(wrong)
@@ -107,13 +107,13 @@ def _format(checked: syntax.Checked, id_: int, text: str, arguments: Sequence[sy
     except _MisplacedError as error:
         letter, node = error.args[0]
         kind = checked_types.written(checked.type(node)).partition("(")[0]
-        said = formatting.misplaced(letter, checked_types.RUNTIME_NAMES.get(kind, kind))
-        yield node, f"error during formatting: {said}"
+        message = formatting.misplaced(letter, checked_types.RUNTIME_NAMES.get(kind, kind))
+        yield node, f"error during formatting: {message}"
     except EvaluationError as error:
         yield id_, str(error)
     else:
-        if len(arguments) > asked:
-            yield id_, f"too many arguments supplied to string.format (expected {asked}, got {len(arguments)})"
+        if len(arguments) > needed:
+            yield id_, f"too many arguments supplied to string.format (expected {needed}, got {len(arguments)})"
 
 
 class _MisplacedError(Exception):

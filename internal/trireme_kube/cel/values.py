@@ -214,8 +214,8 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _same_entry(entries: Map, key: Any, value: Any) -> bool:
-    found, other = entries.find(key)
-    return found and not _differ(value, other)
+    present, other = entries.find(key)
+    return present and not _differ(value, other)
 
 
 def _differ(left: Any, right: Any) -> bool:

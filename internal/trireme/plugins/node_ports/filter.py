@@ -58,12 +58,12 @@ class NodePorts:
                 if any(clash(port, used) for port in wanted):
                     clashing.setdefault(used, []).append(other.id)
         if snap.rehearsal is None:
-            chosen = snap.chosen_classes(sorted({each for ids in clashing.values() for each in ids}))
+            chosen = snap.class_mask(sorted({each for ids in clashing.values() for each in ids}))
             taken = snap.pods.count_by_slot(chosen, snap.nodes.size) > 0
         else:
             taken = np.zeros(snap.nodes.size, dtype=np.bool_)
             for ids in clashing.values():
-                taken |= _taken_in(snap.rehearsal, snap, snap.chosen_classes(ids))
+                taken |= _taken_in(snap.rehearsal, snap, snap.class_mask(ids))
         taken = taken[slots]
         index = np.where(taken, table.intern(self._refusal), interfaces.PASSES).astype(np.int16)
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))

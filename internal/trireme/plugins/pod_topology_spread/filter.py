@@ -374,7 +374,7 @@ def _rehearsed_alone(namespace: str, snap: snapshot.Snapshot) -> arrays.Int64Arr
     none = np.zeros(snap.nodes.size, dtype=np.int64)
     if snap.rehearsal is None:
         return none
-    there = snap.chosen_classes([each.id for each in snap.classes.values() if each.namespace == namespace])
+    there = snap.class_mask([each.id for each in snap.classes.values() if each.namespace == namespace])
     return snap.rehearsal.adjusted(none, there.astype(np.int64))
 
 

@@ -118,7 +118,7 @@ class VolumeRestrictions:
             for class_id in volumes_index.index_of(snap).classes_with_disks()
             if conflict(pod_class.pod, snap.classes[class_id].pod)
         ]
-        taken = snap.pods.count_by_slot(snap.chosen_classes(conflicting), snap.nodes.size)[slots] > 0
+        taken = snap.pods.count_by_slot(snap.class_mask(conflicting), snap.nodes.size)[slots] > 0
         index[taken] = table.intern(self._disk_conflict)
         if not conflict(pod_class.pod, pod_class.pod):
             return interfaces.Verdicts(index)
@@ -127,7 +127,7 @@ class VolumeRestrictions:
 
 def _in_use(namespace: str, claim: str, snap: snapshot.Snapshot) -> bool:
     """Whether a pod uses the claim in truth."""
-    users = snap.chosen_classes(volumes_index.index_of(snap).users(namespace, claim))
+    users = snap.class_mask(volumes_index.index_of(snap).users(namespace, claim))
     if not users.any():
         return False
     counts = snap.pods.count_by_slot(users, snap.nodes.size)
