@@ -151,12 +151,12 @@ def test_a_claim_keeps_its_devices_until_it_shows_some() -> None:
     assumed = assumed_objects.AssumedObjects(shown)
     assumed.assume("pod", {DEVICE_CLAIM: _device_claim("1", allocated=True)})
     shown[DEVICE_CLAIM] = _device_claim("2")
-    assumed.shown(DEVICE_CLAIM)
+    assumed.on_informed(DEVICE_CLAIM)
     entry = assumed.get(DEVICE_CLAIM)
     assert entry is not None
     assert entry.resource_claim.status.HasField("allocation"), "the device would be given twice"
     shown[DEVICE_CLAIM] = _device_claim("3", allocated=True)
-    assumed.shown(DEVICE_CLAIM)
+    assumed.on_informed(DEVICE_CLAIM)
     assert len(assumed) == 0
 
 
@@ -169,7 +169,7 @@ def test_nothing_is_assumed_of_a_claim_that_is_gone(now: snapshot_pb2.ClusterObj
     del shown[DEVICE_CLAIM]
     if now is not None:
         shown[DEVICE_CLAIM] = now
-    assumed.shown(DEVICE_CLAIM)
+    assumed.on_informed(DEVICE_CLAIM)
     assert len(assumed) == 0
 
 
@@ -182,7 +182,7 @@ def test_a_claim_that_is_only_to_be_made_is_there_until_the_real_one_is() -> Non
     assert len(list(assumed.all())) == 1, "a replica that is synchronised anew would not know of it"
     for owner, allocated, left in (("other", True, 1), ("pod", False, 1), ("pod", True, 0)):
         shown[DEVICE_CLAIM] = _device_claim("1", allocated=allocated, owner=owner)
-        assert assumed.shown(DEVICE_CLAIM) == ([] if left else [made])
+        assert assumed.on_informed(DEVICE_CLAIM) == ([] if left else [made])
         assert len(assumed) == left
 
 
@@ -208,7 +208,7 @@ def test_another_pod_of_the_group_shares_it_though_the_claim_was_touched_meanwhi
     assumed = assumed_objects.AssumedObjects(shown)
     assumed.assume("first", {DEVICE_CLAIM: _open_claim()})
     shown[DEVICE_CLAIM] = _device_claim("2")
-    assumed.shown(DEVICE_CLAIM)
+    assumed.on_informed(DEVICE_CLAIM)
     assumed.assume("second", {DEVICE_CLAIM: _open_claim()})
     assert assumed.forget("first") == {}
 

@@ -1,6 +1,6 @@
-"""The extenders of a configuration put together: their HTTP session, the objects they are sent, and the asking itself.
+"""Assembles the extenders of a configuration: HTTP session, object store and calls.
 
-Where the configuration has none, nothing is made and nobody asks.
+Without extenders nothing is made.
 """
 
 from collections.abc import Sequence
@@ -12,20 +12,20 @@ from trireme.cache import class_registry, cluster_cache, extender_objects
 from trireme.config import model
 from trireme.extenders import extender_client, extenders
 
-# Pods are asked about one at a time, but bound beside each other.
+# Pods are filtered and scored one at a time, but bound concurrently.
 MAX_CONNECTIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderCalls:
-    """What asks the extenders, and what has to be kept and closed for it."""
+    """The extenders, and the resources that they need."""
 
     extenders: extenders.Extenders
     objects: extender_objects.ExtenderObjects
     session: aiohttp.ClientSession
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         await self.session.close()
 
 

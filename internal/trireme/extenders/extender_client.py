@@ -1,7 +1,7 @@
-"""The HTTP side of one extender: posts a body to a verb's address and answers the JSON value that comes back.
+"""The HTTP client of one extender: posts a body to a verb's URL and returns the JSON value of the response.
 
-An extender is anybody's program, so nothing of it is trusted: the whole exchange has the deadline of its configuration,
-the answer a bound, and whatever goes wrong becomes one error whose text says what, as Go's HTTP client would put it.
+An extender is not trusted: the whole exchange has its configured deadline, the response has a size limit, and every
+failure becomes one error with the text of Go's HTTP client.
 
 Source: pkg/scheduler/extender.go (send, makeTransport).
 """
@@ -27,13 +27,13 @@ from trireme_kube.client import credentials
 
 log = logging.getLogger(__name__)
 
-# More than the nodes of any cluster take as JSON.
+# Larger than the nodes of any cluster as JSON.
 MAX_ANSWER_BYTES = 512 << 20
 _CHUNK_BYTES = 1 << 20
 _MAX_REDIRECTS = 10
-# How often the files of certificates are looked at.
+# How often certificate files are checked.
 LOOK_SECONDS = 1.0
-# What is read in a moment, whatever it is.
+# Small enough to parse on the event loop.
 _LONG_BYTES = 1 << 20
 
 
@@ -55,7 +55,7 @@ class ExtenderClient:
         self._proxy = credentials.proxy_from_environment(config.url_prefix)
 
     async def send(self, verb: str, body: bytes) -> Any:
-        """Post to the verb; answers the JSON value of the answer. Raises: ExtenderError."""
+        """Post to the verb; return the JSON value of the response. Raises: ExtenderError."""
         url = f"{self._prefix}/{verb}"
         answered = False
         try:
@@ -88,9 +88,9 @@ class ExtenderClient:
 
 
 class _Tls:
-    """How connections of one extender are secured; files of certificates are read again when they change.
+    """The TLS context of one extender; reloads certificate files when they change.
 
-    A connection belongs to the context that it was made with, so requests after a renewal use new connections.
+    A connection keeps the context it was made with, so requests after a renewal use new connections.
     Source: client-go transport.TLSConfigFor (cachingCertificateLoader).
     """
 
@@ -121,7 +121,7 @@ class _Tls:
 
 
 def _stamp(config: model.Extender) -> tuple[object, ...]:
-    """Which versions of the files there are."""
+    """The versions of the certificate files."""
     tls = config.tls_config or model.ExtenderTLS()
     named = ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file))
     return tuple(credentials.file_version(Path(file)) for data, file in named if file and not data)
@@ -130,7 +130,7 @@ def _stamp(config: model.Extender) -> tuple[object, ...]:
 async def _value(body: bytes) -> Any:
     if len(body) <= _LONG_BYTES:
         return extender_wire.first_value(body)
-    # Where an answer is wrong late, finding out takes long, and the Lease has to be renewed meanwhile.
+    # Parsing a large response may take long, and the event loop must not block.
     return await asyncio.to_thread(extender_wire.first_value, body)
 
 
@@ -140,7 +140,7 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
         parts += part
         if len(parts) > MAX_ANSWER_BYTES:
             raise extender_wire.ExtenderError(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
-        # A peer that sends without an end must not keep the loop from everything else.
+        # An endless response must not starve the event loop.
         await asyncio.sleep(0)
     return bytes(parts)
 
@@ -176,7 +176,7 @@ def _system(error: OSError) -> str:
 
 
 def tls_context(config: model.Extender) -> ssl.SSLContext:
-    """How connections of this extender are secured. Raises: OSError or ValueError."""
+    """Make the TLS context of an extender. Raises: OSError or ValueError."""
     tls = config.tls_config or model.ExtenderTLS()
     has_authorities = bool(tls.ca_data or tls.ca_file)
     insecure = tls.insecure or (config.enable_https and not has_authorities)

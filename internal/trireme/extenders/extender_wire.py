@@ -1,8 +1,8 @@
-"""The JSON of HTTP extenders: the bodies that they are sent, and what they answer, read as Go reads it.
+"""The JSON of HTTP extenders: request bodies, and responses decoded as Go decodes them.
 
-Extenders are written against Go structs without field tags, so keys are those structs' field names, and an answer's
-keys are taken in any case. Pods and nodes are put into a body as the bytes that are kept of them: a body for a thousand
-nodes is joined, not built. A wrong answer is told in the words of Go's decoder, which is what their authors know.
+Extenders use Go structs without field tags, so keys are those structs' field names, and keys of a response match in any
+case. Bodies are joined from the stored bytes of pods and nodes. An invalid response raises the error text of Go's
+decoder, which extenders' authors know.
 
 Source: k8s.io/kube-scheduler/extender/v1, encoding/json.
 """
@@ -18,7 +18,7 @@ from trireme_kube.apimachinery import json_document
 Json = dict[str, Any]
 
 
-# Of what extenders say, of one node and of all: it goes into events, conditions and calls of the phases.
+# Limits of extenders' texts, per node and in total: they go into events, conditions and calls of the phases.
 _LONGEST_TEXT = 16 << 10
 _ALL_TEXTS = 1 << 20
 _SHORTEST_CUT = 256
@@ -33,7 +33,7 @@ class ExtenderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """The pods (UIDs) that would have to go from a node, in the extender's order, and the budgets that this breaks."""
+    """The victims (UIDs) on a node, in the extender's order, and the number of violated budgets."""
 
     uids: tuple[str, ...]
     violations: int
@@ -41,7 +41,7 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """What passes, by name, in the answer's order, and why the others do not."""
+    """The nodes that pass, by name, in the response's order, and why others fail."""
 
     names: tuple[str, ...]
     failed: Mapping[str, str]
@@ -78,15 +78,15 @@ def binding_body(namespace: str, name: str, uid: str, node: str) -> bytes:
     return orjson.dumps({"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node})
 
 
-# Answers
+# Responses
 
 
 def first_value(body: bytes) -> Any:
-    """The first JSON value of an answer; what comes after it is nobody's business. Raises: ExtenderError."""
+    """Decode the first JSON value of a response, ignoring what follows it. Raises: ExtenderError."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
-        # Something follows the value, or there is none, or it has what only Go takes, such as half a surrogate pair.
+        # Trailing data, no value, or something that only Go accepts, such as half a surrogate pair.
         text = body.decode("utf-8", "replace").lstrip(" \t\r\n")
     if not text:
         raise ExtenderError("EOF")
@@ -147,9 +147,9 @@ def _node_names(nodes: "_Fields") -> Iterable[str]:
 
 
 class _Fields:
-    """The members of an answered object by the names of a Go struct's fields. Null is a struct without content.
+    """Reads an object's members by the field names of a Go struct. Null counts as an empty struct.
 
-    Go tells of a wrong member by the struct that it is in, and by all fields on the way to it from the answer itself.
+    Go's error names the struct of an invalid member, and its path from the top of the response.
     """
 
     def __init__(self, value: Any, struct: str, path: str = "", where: str = "value") -> None:
@@ -160,7 +160,7 @@ class _Fields:
         self._members = {key.lower(): member for key, member in (value or {}).items()}
 
     def within(self, name: str, value: Any, struct: str) -> "_Fields":
-        """What is in a field, or in one of its elements."""
+        """Read the struct in a field, or in an element of a field."""
         path = f"{self._path}{name}"
         return _Fields(value, struct, f"{path}.", f"struct field {self._struct}.{path}")
 
@@ -210,7 +210,7 @@ class _Fields:
 
 
 def _kind(value: Any) -> str:
-    """A JSON value as Go's decoder calls it."""
+    """Go's name for the type of a JSON value."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):

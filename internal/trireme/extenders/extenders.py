@@ -1,10 +1,10 @@
-"""HTTP extenders: programs that have a say in filtering, scoring, preempting and binding some pods.
+"""HTTP extenders: external programs that take part in filtering, scoring, preempting and binding some pods.
 
-They are asked by the frontend, in the order of the configuration with the ignorable ones last, after the plugins have
-spoken: each filter extender sees the nodes that all before it left; prioritising is asked all at once. What they answer
-is laid over filter's columns and given to score beside its own, so that everything after works as ever: placing,
-preemption, the event. Pods that an extender is interested in go one by one, since each answer is about one pod; all
-others pay nothing. Deadlines and errors are per extender; one that may be ignored fails without consequence.
+The frontend calls them after the plugins, in the order of the configuration with the ignorable ones last: each filter
+extender gets the nodes that pass all before it; prioritize calls run concurrently. The results are merged into filter's
+columns and added to score's scores, so that placing, preemption and events work as usual. Pods that an extender manages
+are scheduled one by one, since each response is about one pod; other pods cost nothing extra. Deadlines and errors are
+per extender; failures of an ignorable one have no effect.
 
 Source: pkg/scheduler/schedule_one.go (findNodesThatPassExtenders, prioritizeNodes, extendersBinding),
 pkg/scheduler/framework/preemption (callExtenders).
@@ -28,13 +28,13 @@ from trireme_kube.apimachinery import golang
 
 log = logging.getLogger(__name__)
 
-# What pods are told to be refused by; any event may help such a pod.
+# The plugin name of extenders' refusals; any event may help such a pod.
 NAME = "Extender"
 
 # Extenders score up to 10, plugins up to 100.
 _SCALE = 10
 
-# Far more than all plugins together can give; as gaps between all nodes of a cluster it is still a score.
+# Far more than the sum of all plugins' scores; with such gaps between all nodes a total still fits a score.
 _GAP = 1 << 26
 _MOST = 1 << 40
 
@@ -56,7 +56,7 @@ class _Extender:
     managed: frozenset[str]
 
     def interested(self, pod: core_pb2.Pod) -> bool:
-        """Whether it manages all pods, or a resource that one of the pod's containers asks for."""
+        """Whether it manages all pods, or a resource that one of the pod's containers requests."""
         if not self.managed:
             return True
         return any(
@@ -70,7 +70,7 @@ class _Extender:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Filtered:
-    """Names of the nodes that are left, and the status of each that an extender named as failed."""
+    """The names of the nodes that pass, and the status of each node that an extender reported as failed."""
 
     names: Sequence[str]
     failed: Mapping[str, tuple[status.Code, str]]
@@ -96,13 +96,13 @@ class Extenders:
         self._objects = objects
 
     def one_by_one(self, class_id: int) -> bool:
-        """Whether an extender has a say in where the class's pods go, so that each is asked about alone."""
+        """Whether an extender filters or scores the class's pods, so that they are scheduled one by one."""
         return any(_places(extender) for extender in self._interested(class_id))
 
     async def consult(
         self, uid: str, class_id: int, filtered: phases.Filtered, nominated_slot: int
     ) -> tuple[phases.Filtered, Sequence[int]]:
-        """What is left of filter's answer for the pod, and the extra scores by slot, if any.
+        """Apply filter and prioritize extenders to filter's answer for the pod; returns it with extra scores by slot.
 
         The node that was promised to the pod is asked about first, alone, and taken if it passes.
 
@@ -133,7 +133,7 @@ class Extenders:
     def trimming(
         self, uid: str, class_id: int
     ) -> Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.PreemptionCandidates]] | None:
-        """What gives extenders their say in preemption's candidates; None: none wants it."""
+        """Return a function that applies extenders to preemption's candidates; None if no extender does that."""
         preempting = [extender for extender in self._interested(class_id) if extender.config.preempt_verb]
         if not preempting:
             return None
@@ -148,7 +148,7 @@ class Extenders:
         return any(extender.config.bind_verb for extender in self._interested(class_id))
 
     async def bind(self, class_id: int, item: bind_pb2.BindItem) -> status.Status | None:
-        """Have the first extender that binds such pods bind this one; None: the Bind plugins are to do it."""
+        """Bind the pod by the first extender that binds such pods; None: use the Bind plugins."""
         body = extender_wire.binding_body(item.pod.namespace, item.pod.name, item.pod.uid, item.node_name)
         for extender in self._interested(class_id):
             if not extender.config.bind_verb:
@@ -257,7 +257,7 @@ class Extenders:
             body = self._nodes_body(extender, pod, names)
             return extender_wire.priorities(await extender.client.send(extender.config.prioritize_verb, body))
         except ExtenderError as error:
-            # It gives no scores then; the others decide.
+            # A failed extender gives no scores; the others decide.
             log.info("extender %s gives no scores: %s", extender.config.url_prefix, error)
             return []
 
@@ -266,7 +266,7 @@ class Extenders:
     async def _preempt(
         self, preempting: Sequence[_Extender], uid: str, candidates: filter_pb2.PreemptionCandidates
     ) -> filter_pb2.PreemptionCandidates:
-        """The candidates that are left. Raises: ExtenderError."""
+        """Let the extenders narrow the candidates. Raises: ExtenderError."""
         pod = self._objects.pod(uid)
         if pod is None:
             raise ExtenderError("the pod is gone")
@@ -290,7 +290,7 @@ class Extenders:
                 raise ExtenderError(f"expected at least one victim pod on node {golang.quote(empty[0])}")
             for node in empty:
                 del victims[node]
-            # Now, since who was named besides may be gone when the next extender has answered.
+            # Looked up now: an added victim may be deleted before the next extender responds.
             named = [uid for node_victims in victims.values() for uid in node_victims.uids if uid not in identities]
             identities |= {uid: self._identity(uid) for uid in named}
         out = filter_pb2.PreemptionCandidates()
@@ -321,7 +321,7 @@ class Extenders:
     def _preemption_body(
         self, extender: _Extender, pod: bytes, victims: Mapping[str, extender_wire.Victims]
     ) -> bytes | None:
-        """None: there is nothing to ask. Who went meanwhile cannot be shown, and its going has the pod tried again."""
+        """Make the body, without candidates whose victims were deleted: that requeues the pod. None if none remains."""
         if extender.config.node_cache_capable:
             return extender_wire.preemption_body(pod, victims, None)
         pod_bytes = {
@@ -341,12 +341,12 @@ class Extenders:
 
 
 def _places(extender: _Extender) -> bool:
-    """Whether it has a say in where pods go."""
+    """Whether it filters or scores nodes."""
     return bool(extender.config.filter_verb or extender.config.prioritize_verb)
 
 
 def _of_64_bits(score: int) -> int:
-    """As Go's sums are: beyond the largest number they go on at the smallest."""
+    """Wrap around at 64 bits, as Go's sums do."""
     return (score + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

@@ -1,25 +1,25 @@
-"""Pods of which an extender says that it has bound them, until the API server shows it.
+"""Pods that an extender reports as bound, until the informer confirms it.
 
-An extender is anybody's program, and what it says of a binding cannot be read from its answer. One that is wrong would
-leave the pod with room on a node for ever, neither tried nor bound; kube-scheduler has that gap. So whoever is not seen
-on a node by the time at which any other pod is tried anyway is taken back, and the extender asked once more.
+An extender's report cannot be verified from its response. A wrong one would leave the pod assumed on a node forever,
+neither bound nor retried; kube-scheduler has that gap. So a pod that is not confirmed within the time after which any
+other pod is retried is requeued, and the extender is called again.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-# As long as pods wait that no event wakes: no watch that works is so late.
+# As long as pods wait without an event; no working watch is this late.
 BELIEVED_SECONDS = 300.0
 
 T = TypeVar("T")
 
 
 class ReportedBound(Generic[T]):
-    """What is known of such pods, by UID, the oldest first."""
+    """The unconfirmed pods by UID, oldest first."""
 
     def __init__(self, in_doubt: Callable[[str], bool], take_back: Callable[[T], None]) -> None:
-        """`in_doubt` says of a UID whether nobody has seen the pod bound or gone."""
+        """`in_doubt` returns whether a pod (UID) is neither confirmed as bound nor deleted."""
         self._in_doubt = in_doubt
         self._take_back = take_back
         self._pods: dict[str, tuple[float, T]] = {}
@@ -29,14 +29,14 @@ class ReportedBound(Generic[T]):
         return uid in self._pods and self._in_doubt(uid)
 
     def add(self, uid: str, pod: T) -> None:
-        """An extender says so now."""
+        """Add a pod that an extender has just reported as bound."""
         loop = asyncio.get_running_loop()
         self._pods[uid] = loop.time() + BELIEVED_SECONDS, pod
         if self._timer is None:
             self._timer = loop.call_later(BELIEVED_SECONDS, self._look)
 
     def close(self) -> None:
-        """Nobody is taken back any more."""
+        """Stop requeueing pods."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,8 +1,8 @@
-"""One remote plugin as every phase sees it: its connection, what it said of itself, and what its failure does.
+"""One remote plugin for any phase: its connection, its description and its failure policy.
 
-What the extension points have in common is here; each phase's own questions stand on it (remote_plugin.py for filter
-and score, remote_stages.py for the rest). `handshake` is how the frontend learns a plugin's PluginInfo, which then
-travels with the configuration so that all replicas agree on it.
+Shared by all extension points; remote_plugin.py adds those of filter and score, remote_stages.py the rest. By
+`handshake` the frontend gets a plugin's PluginInfo, which it distributes with the configuration so that all replicas
+agree on it.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ from trireme.snapshot import classes
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
 CallerIdentity = Callable[[], cycle_pb2.Cycle]
-"""Who asks, as the fields `fence` and `config_hash` of a Cycle."""
+"""Returns the caller's identity, as the fields `fence` and `config_hash` of a Cycle."""
 
 
-# The plugin may answer later. Any other error must be mended by a person.
+# The plugin may respond later. Any other error needs a person.
 UNREACHABLE = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -35,7 +35,7 @@ UNREACHABLE = frozenset(
 
 
 class HandshakeError(Exception):
-    """A plugin is not there, or not what its configuration takes it for. One line that names plugin and address."""
+    """A plugin is unreachable, or does not match its configuration. The text is one line with plugin and address."""
 
 
 class PluginClient:
@@ -70,7 +70,7 @@ class PluginClient:
         return self._caller_identity().config_hash
 
     def serves(self, point: plugin_pb2.ExtensionPoint.ValueType) -> bool:
-        """Whether it takes part in this step; a plugin that said nothing of itself is asked at every one."""
+        """Whether it implements this extension point; a plugin without a description counts as implementing all."""
         return not self.info.extension_points or point in self.info.extension_points
 
     def newest_generation(self, generation: int) -> int | None:
@@ -80,12 +80,12 @@ class PluginClient:
         return None if self.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT else generation
 
     def cycle(self, profile: str, pod_class: classes.PodClass, generation: int, state: bytes) -> bytes:
-        """A serialised Cycle about a class."""
+        """Serialise a Cycle for a class."""
         pod = self.pods.of(pod_class)
         return remote_request.cycle(profile, pod_class.id, generation, pod, state, self._caller_identity())
 
     def own_cycle(self, cycle: cycle_pb2.Cycle, state: bytes = b"") -> cycle_pb2.Cycle:
-        """The cycle with the pod as this plugin sees it, and with its own state."""
+        """Copy the cycle, with the plugin's projection of the pod and its state."""
         own = cycle_pb2.Cycle()
         own.CopyFrom(cycle)
         own.pod.CopyFrom(self.pods.project(cycle.pod))
@@ -93,11 +93,11 @@ class PluginClient:
         return own
 
     def own_pods(self, pods: Sequence[core_pb2.Pod]) -> list[core_pb2.Pod]:
-        """The pods as this plugin sees them."""
+        """Project the pods to the fields that the plugin reads."""
         return [self.pods.project(pod) for pod in pods]
 
     def failure(self, prefix: str, detail: str) -> status.Status | None:
-        """What becomes of the pod: the error in kube-scheduler's words, or None where the plugin is left out."""
+        """Apply the failure policy: the error as kube-scheduler words it, or None to ignore the failure."""
         if self.ignores_failure:
             return None
         return status.error(self.name, f"{prefix}: {detail}")
@@ -107,7 +107,7 @@ def connect(
     config: snapshot_pb2.RemotePlugin,
     caller_identity: CallerIdentity = cycle_pb2.Cycle,
 ) -> PluginClient:
-    """The plugin over a connection of its own. Raises: ValueError naming the plugin and the field that is wrong."""
+    """Open a connection to the plugin. Raises: ValueError naming the plugin and the invalid field."""
     connection = remote_connection.PluginConnection(config, config_hash=lambda: caller_identity().config_hash)
     return PluginClient(config, caller_identity, connection)
 
@@ -119,7 +119,7 @@ async def handshake(
     deadline_seconds: float,
     tls: dialing.Settings | None = None,
 ) -> plugin_pb2.PluginInfo:
-    """What the plugin called `name` says of itself at this address.
+    """Get the description of the plugin called `name` at this address.
 
     Raises:
         HandshakeError: it did not answer in time, hosts no plugin of that name, or describes itself wrongly.
@@ -140,7 +140,7 @@ async def handshake(
 
 
 def hosted(name: str, response: plugin_pb2.GetPluginInfoResponse) -> plugin_pb2.PluginInfo:
-    """The description of the plugin called `name`.
+    """Select the description of the plugin called `name`.
 
     Raises:
         ValueError: the service hosts no plugin of that name, or describes it wrongly.
@@ -162,7 +162,7 @@ async def configure(
     deadline_seconds: float,
     tls: dialing.Settings | None = None,
 ) -> None:
-    """Bring the plugin called `name` at this address its configuration for each profile.
+    """Send the plugin called `name` at this address its configuration for each profile.
 
     Raises:
         HandshakeError: it does not accept it, or did not answer in time.
@@ -182,7 +182,7 @@ async def configure(
 async def _plugin_info(
     address: str, deadline_seconds: float, dialer: dialing.Dialer
 ) -> plugin_pb2.GetPluginInfoResponse:
-    # A plugin that starts beside us may need a moment.
+    # A plugin that starts at the same time may need a moment.
     retrying = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception(_not_there),
         stop=tenacity.stop_after_delay(deadline_seconds),

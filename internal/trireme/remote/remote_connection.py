@@ -1,12 +1,12 @@
-"""Asking one remote plugin: its endpoints, deadline, turns and circuit breaker, whatever the question is.
+"""Calls one remote plugin: endpoints, deadlines, concurrency limit and circuit breaker.
 
-Several endpoints are replicas of each other. A question goes to the one with the fewest calls, passing over those that
-failed a moment ago; where it cannot be reached the next is asked, within the same deadline. A plugin says how many
-calls it takes at once: the rest wait here for their turn, and the deadline of a call starts when the turn comes.
-Waiting is bounded by who asks, because a caller that goes away takes its question with it.
+Endpoints are replicas of each other. A request goes to the one with the fewest calls, avoiding those that failed
+recently; if it is unreachable, the next is tried within the same deadline. A plugin declares how many concurrent calls
+it takes; further calls wait here, and a call's deadline starts when its turn comes. Cancelling the caller bounds the
+wait.
 
-Invariant: every question ends in an answer that its reader accepted or in a PluginError that names the endpoint; what
-a plugin answers can make a question fail, never the process.
+Invariant: every request ends in a response that its reader accepted, or in a PluginError that names the endpoint. A bad
+response fails its request, never the process.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ from trireme.v1 import plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
 
-# An endpoint that failed is passed over for so long while there are others.
+# How long a failed endpoint is avoided while there are others.
 AVOID_SECONDS = 5.0
 
-# How long to wait before a plugin is called again that follows the cluster and is behind.
+# The pause before retrying a plugin that follows the cluster and is behind.
 BEHIND_SECONDS = 0.02
 
 # Longer texts of a plugin are cut: they go into events.
@@ -43,17 +43,17 @@ MAX_MESSAGE_BYTES = 16 << 20
 OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    # A plugin that was restarted is found again soon, not after gRPC's two minutes.
+    # Reconnect soon to a restarted plugin, not after gRPC's two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     # In spite of its name: how long one attempt to connect may take, TLS included, however busy the other end is.
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # A plugin's host that vanished without a word is noticed.
+    # Detects a host that vanished without closing the connection.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )
 
-# The plugin is there and says that it cannot answer this question: no failure of the plugin as such.
+# The plugin rejects this request: the breaker does not count that as a failure.
 _REQUEST_ERRORS = frozenset(
     {
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -68,8 +68,9 @@ _TRY_ANOTHER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_
 _HOST_PORT = re.compile(r"(dns:(//[^/]*/)?)?(\[[0-9A-Fa-f:.%]+\]|[^:\[\]/]+):[0-9]{1,5}")
 
 During = Callable[[], contextlib.AbstractContextManager[object]]
-"""Entered when a call's turn has come, before the request is sent, and left when the call ends, by an exception where
-it failed. A call that is tried on several endpoints enters one each time. PluginError on entry: nothing is sent.
+"""A context manager entered when a call's turn comes, before the request is sent, and left when the call ends, by an
+exception if it failed. A call that is tried on several endpoints enters one each time. PluginError on entry: nothing
+is sent.
 """
 
 Response = TypeVar("Response", bound=message.Message)
@@ -77,12 +78,12 @@ Answer = TypeVar("Answer")
 
 
 class PluginError(Exception):
-    """The plugin gave no answer that can be used. The text is one line."""
+    """The plugin gave no usable response. The text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Response]):
-    """An RPC by its path, e.g. `/trireme.v1.FilterService/Filter`, and the message that answers it."""
+    """An RPC by its path, e.g. `/trireme.v1.FilterService/Filter`, and its response type."""
 
     path: str
     response: type[Response]
@@ -90,15 +91,15 @@ class Method(Generic[Response]):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatistics:
-    """What one plugin was asked, for metrics and readiness."""
+    """Counters of one plugin's calls, for metrics and readiness."""
 
     breaker: remote_breaker.State
     breaker_opened: int  # times
     failures_in_a_row: int
-    answered: int  # questions
-    failed: int  # questions
-    rejected_by_breaker: int  # questions that met the open breaker
-    in_flight: int  # calls that the plugin has now
+    answered: int  # requests
+    failed: int  # requests
+    rejected_by_breaker: int  # requests that met the open breaker
+    in_flight: int  # calls being executed
     waiting: int  # calls that wait for their turn
     last_error: str  # of the last failure; empty before the first
     durations: Sequence[int] = ()  # calls by duration, as CallDurations.counts has them
@@ -127,7 +128,7 @@ class _Endpoint:
         return self._line.channel
 
     def call(self, method: Method[Any], streaming: bool = False) -> Any:
-        """What calls the method, from bytes to bytes: gRPC turns a message that it cannot read into None."""
+        """Return the callable of the method, from bytes to bytes: gRPC would turn an undecodable message into None."""
         key = (method.path, streaming)
         call = self._calls.get(key)
         if call is None:
@@ -159,7 +160,7 @@ class _Endpoint:
             self._turns.release()
 
     def renew(self) -> None:
-        """After it could not be reached."""
+        """Call this after it was unreachable."""
         if self._line.renew():
             self._calls.clear()
 
@@ -168,7 +169,7 @@ class _Endpoint:
 
 
 class PluginConnection:
-    """One plugin, as its configuration says where it is and how long it may take. Made on the running loop."""
+    """The connection to one plugin, from its configuration. Made on the running loop."""
 
     def __init__(
         self,
@@ -176,7 +177,7 @@ class PluginConnection:
         clock: Callable[[], float] = time.monotonic,
         config_hash: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`config_hash` answers the hash of the configuration in force, which calls name.
+        """`config_hash` returns the hash of the current configuration, which calls name.
 
         Raises: ValueError naming the field or file that is wrong.
         """
@@ -203,7 +204,7 @@ class PluginConnection:
         self._durations = call_durations.CallDurations()
 
     def statistics(self) -> ConnectionStatistics:
-        """What it was asked so far."""
+        """A snapshot of the counters."""
         return ConnectionStatistics(
             self._breaker.state,
             self._breaker.opened,
@@ -218,13 +219,13 @@ class PluginConnection:
         )
 
     async def close(self) -> None:
-        """End the calls under way and disconnect."""
+        """Abort the calls in flight and disconnect."""
         for endpoint in self._endpoints:
             await endpoint.close()
 
     @property
     def deadline_seconds(self) -> float:
-        """How long a call may take from when its turn comes."""
+        """How long a call may take, from when its turn comes."""
         return self._deadline
 
     async def ask(
@@ -234,10 +235,10 @@ class PluginConnection:
         read: Callable[[Response], Answer],
         during: During = contextlib.nullcontext,
     ) -> Answer:
-        """What `read` makes of the response; it raises ValueError for a response that cannot be used.
+        """Call the method and return `read` of the response; `read` raises ValueError for an unusable one.
 
         Raises:
-            PluginError: there is no answer.
+            PluginError: there is no usable response.
         """
         remaining = self._deadline
         untried = list(self._endpoints)
@@ -272,10 +273,10 @@ class PluginConnection:
     async def ask_stream(
         self, method: Method[Response], request: bytes, during: During = contextlib.nullcontext
     ) -> AsyncIterator[Response]:
-        """The responses as they come. One endpoint alone is asked: part of the work may be done when it fails.
+        """Yield the responses as they come. Tries one endpoint only: part of the work may be done when it fails.
 
         Raises:
-            PluginError: the stream ended otherwise than well, or nothing came.
+            PluginError: the stream failed, or nothing came.
         """
         endpoint = self._next(self._endpoints)
         async with endpoint.turn():
@@ -318,7 +319,7 @@ class PluginConnection:
         self._on_answer(endpoint)
 
     async def _call(self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float) -> bytes:
-        """One call, made again where the plugin did not have its configuration yet."""
+        """Make one call; configure the plugin and repeat the call if it lacks its configuration."""
         started = self._clock()
         try:
             try:
@@ -333,7 +334,7 @@ class PluginConnection:
     async def _call_until_caught_up(
         self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float
     ) -> bytes:
-        """One call; where the plugin follows the cluster and is behind, again until it has come up."""
+        """Make one call; repeat it while a plugin that follows the cluster is behind."""
         end = self._clock() + seconds
         while True:
             try:
@@ -345,7 +346,7 @@ class PluginConnection:
             await asyncio.sleep(BEHIND_SECONDS)
 
     async def _configure(self, endpoint: _Endpoint, error: aio.AioRpcError, seconds: float) -> None:
-        """Bring the plugin its configuration if a call failed for lack of it.
+        """Send the plugin its configuration if a call failed for lack of it.
 
         Raises:
             AioRpcError: it failed for another reason, or the plugin does not answer.
@@ -353,7 +354,7 @@ class PluginConnection:
         """
         if not self._configurations or seconds <= 0 or not plugin_control.lacks_configuration(error):
             raise error
-        log.info("plugin %s at %s gets its configuration again", self.name, endpoint.target)
+        log.info("sending plugin %s at %s its configuration again", self.name, endpoint.target)
         await plugin_control.configure(endpoint.channel, self._configurations, self._config_hash(), seconds)
 
     def _next(self, endpoints: Sequence[_Endpoint]) -> _Endpoint:
@@ -368,7 +369,7 @@ class PluginConnection:
             )
 
     def _unless_cancelled(self, error: BaseException) -> BaseException:
-        """What to raise: gRPC reports a connection that was closed here in the way of a caller that went away."""
+        """Choose what to raise: gRPC reports a connection closed by us as a cancelled caller."""
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling():
             return PluginError("the connection was closed")
@@ -380,7 +381,7 @@ class PluginConnection:
 
     def _on_answer(self, endpoint: _Endpoint) -> None:
         if self._breaker.failures_in_a_row:
-            log.info("plugin %s answers again", self.name)
+            log.info("plugin %s responds again", self.name)
         endpoint.avoid_until = 0.0
         self._answered += 1
         self._breaker.answered()
@@ -404,21 +405,21 @@ class PluginConnection:
         opened = self._breaker.opened
         self._breaker.failed()
         if self._breaker.opened > opened:
-            log.warning("plugin %s is not asked for a while: %s", self.name, self._last_error)
+            log.warning("plugin %s: circuit breaker opened: %s", self.name, self._last_error)
         elif first:
             log.warning("plugin %s failed: %s", self.name, self._last_error)
         return PluginError(self._last_error)
 
 
 def _is_behind(error: aio.AioRpcError) -> bool:
-    """Whether a plugin that follows the cluster has not seen yet what the call is about."""
+    """Whether a plugin that follows the cluster has not reached the call's generation."""
     if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
         return False
     return fencing.REASON_METADATA not in dict(error.trailing_metadata() or ())
 
 
 def check_target(target: str, field: str) -> None:
-    """Whether it is a gRPC target: `host:port`, `dns:///name:port` or `unix:path`.
+    """Check that it is a gRPC target: `host:port`, `dns:///name:port` or `unix:path`.
 
     Raises:
         ValueError: it is not; the text names the field.
@@ -432,7 +433,7 @@ def check_target(target: str, field: str) -> None:
 
 
 def one_line(text: str) -> str:
-    """A text from elsewhere, fit for a message: without line breaks, and not too long."""
+    """Make a foreign text fit for a message: no line breaks, limited length."""
     text = " ".join(text.split())
     return text if len(text) <= MAX_DETAIL else f"{text[: MAX_DETAIL - 1]}…"
 

@@ -1,7 +1,7 @@
-"""Requests to plugins about nodes as they would be: Filter with dry runs, as preemption asks them.
+"""Filter requests with dry runs, for preemption.
 
-A plugin that follows the snapshot stream is told rows and classes, any other the pods themselves, as it sees pods. What
-is asked is small, some nodes and the pods on them, so the messages are made as messages.
+A plugin that follows the snapshot stream gets rows and classes, any other its projection of the pods. These requests
+are small, a few nodes and their pods, so they are built as ordinary messages.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from trireme.wire import packing
 def request(
     cycle: bytes, client: remote_client.PluginClient, snap: snapshot.Snapshot, runs: Sequence[interfaces.DryRun]
 ) -> bytes:
-    """A FilterRequest about the runs. `cycle` is serialised."""
+    """Serialise a FilterRequest with the dry runs. `cycle` is serialised already."""
     follows = client.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT
     slots = np.array([run.slot for run in runs], dtype=np.intp)
     views: list[filter_pb2.NodeView] = []

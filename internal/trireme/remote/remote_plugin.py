@@ -1,12 +1,12 @@
-"""Filter and score plugins that are services of their own, behind the interfaces of the two evaluators.
+"""Remote filter and score plugins, behind the evaluators' plugin interfaces.
 
-Each turns one question of the evaluation (a class and some slots) into calls over the contract and their answers into
-columns. A question about many nodes goes as several calls, a few at a time. A failure never raises: by the plugin's
-policy it is an error status, in the words that kube-scheduler has for a failing plugin, or nothing, and then the
-evaluation goes on without the plugin and asks it again next time.
+Each converts one request of the evaluation (a class and some slots) to calls of the contract, and the responses to
+columns. Many nodes are split over several calls, a few at a time. A failure never raises: by the plugin's policy it
+becomes an error status, worded as kube-scheduler words a failing plugin, or is ignored, and then the evaluation
+continues without the plugin and calls it again next time.
 
-PreScore's state is kept with the class as long as the plugin says that its answers depend on the node: so a class whose
-nodes are known costs no call at all.
+PreScore's state is cached with the class while the plugin's results depend on nodes alone, so a class whose nodes are
+already scored costs no call.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ from trireme.remote import (
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
 
-# Calls of one question that are under way at once, where the plugin sets no limit itself.
+# Concurrent calls of one request.
 CALLS_PER_QUESTION = 8
 
-# Dry runs asked about in one call at most; each brings the pods that are taken to be gone.
+# The most dry runs in one call; each contains the removed pods.
 RUNS_PER_CALL = 200
 
 _PRE_FILTER = remote_connection.Method("/trireme.v1.FilterService/PreFilter", filter_pb2.PreFilterResponse)
@@ -43,7 +43,7 @@ _NORMALIZE = remote_connection.Method("/trireme.v1.ScoreService/NormalizeScore",
 
 
 class RemotePlugins:
-    """The remote plugins of one replica: profiles that name the same plugin share its connection and its turns."""
+    """The remote plugins of one replica; profiles with the same plugin share its connection and concurrency limit."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class RemotePlugins:
     ) -> None:
         self._snap = snap
         self._caller_identity = caller_identity
-        # A connection lives as long as a chain of plugins uses it; a new configuration makes new chains.
+        # A connection lives while a plugin chain uses it; a new configuration makes new chains.
         self._connections: weakref.WeakValueDictionary[bytes, remote_connection.PluginConnection] = (
             weakref.WeakValueDictionary()
         )
 
     def statistics(self) -> Mapping[str, remote_connection.ConnectionStatistics]:
-        """What each plugin in use was asked, by name."""
+        """The call counters of each plugin in use, by name."""
         return {connection.name: connection.statistics() for connection in list(self._connections.values())}
 
     def filter_plugin(self, config: snapshot_pb2.RemotePlugin) -> "RemoteFilterPlugin":
@@ -74,7 +74,7 @@ class RemotePlugins:
         return remote_stages.RemoteReservePlugin(self._client(config))
 
     async def close(self) -> None:
-        """End all calls and disconnect."""
+        """Abort all calls and disconnect."""
         for connection in list(self._connections.values()):
             await connection.close()
 
@@ -94,7 +94,7 @@ class RemotePlugins:
 
 
 class RemoteFilterPlugin:
-    """A filter plugin that is a service."""
+    """A remote filter plugin."""
 
     def __init__(self, client: remote_client.PluginClient) -> None:
         self.name = client.name
@@ -104,7 +104,7 @@ class RemoteFilterPlugin:
     async def pre_filter(
         self, profile: str, pod_class: classes.PodClass, generation: int
     ) -> interfaces.PreFilterResult:
-        """What the plugin says of the pod as such; where it failed the error as status, or that it is left out."""
+        """Call PreFilter; a failure becomes an error status, or a skip if the policy ignores it."""
         client = self._client
         result = interfaces.PreFilterResult(state=b"")
         if client.serves(plugin_pb2.EXTENSION_POINT_PRE_FILTER):
@@ -130,7 +130,7 @@ class RemoteFilterPlugin:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts | status.Status | None:
-        """Verdicts about the slots; a status where the plugin failed; None where that is ignored."""
+        """Filter the slots; returns a status if the plugin failed, None if the policy ignores that."""
         client = self._client
         newest = client.newest_generation(snap.generation)
         cycle = client.cycle(profile, pod_class, snap.generation, state if isinstance(state, bytes) else b"")
@@ -170,7 +170,7 @@ class RemoteFilterPlugin:
         runs: Sequence[interfaces.DryRun],
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts | status.Status | None:
-        """As filter, about nodes as if pods were gone and others there."""
+        """Filter dry runs: nodes with some pods removed and others added."""
         client = self._client
         newest = client.newest_generation(snap.generation)
         cycle = client.cycle(profile, pod_class, snap.generation, state if isinstance(state, bytes) else b"")
@@ -200,7 +200,7 @@ class RemoteFilterPlugin:
 
 
 class _CachedPreScore:
-    """What PreScore said of one class."""
+    """The cached PreScore result of one class."""
 
     __slots__ = ("value",)
 
@@ -209,7 +209,7 @@ class _CachedPreScore:
 
 
 class RemoteScorePlugin:
-    """A score plugin that is a service."""
+    """A remote score plugin."""
 
     def __init__(self, client: remote_client.PluginClient) -> None:
         self.name = client.name
@@ -264,7 +264,7 @@ class RemoteScorePlugin:
         slots: arrays.SlotArray,
         raw: arrays.Int64Array,
     ) -> arrays.Int64Array | status.Status | None:
-        """The raw scores of all feasible slots, brought into 0 to 100 by the plugin's own NormalizeScore."""
+        """Normalize the raw scores of all feasible slots to 0 to 100 by the plugin's NormalizeScore."""
         client = self._client
         cycle = client.cycle(profile, pod_class, snap.generation, self._cached_pre_score(profile, pod_class)[1])
         column = score_pb2.ScoreColumn(plugin=self.name, scores=raw.tolist())
@@ -307,11 +307,11 @@ class RemoteScorePlugin:
 
 
 class _Failed(Exception):
-    """The plugin answered that it failed; the text is its own."""
+    """The plugin responded with an error; the text is its message."""
 
 
 async def _in_parts(parts: Iterator[tuple[slice, bytes]], ask: Callable[[slice, bytes], Awaitable[None]]) -> None:
-    """Ask about each part, a few at a time. Raises: what the first that failed raised; the others are ended."""
+    """Run `ask` for each part, a few at a time. Raises: the first failure; the other calls are cancelled."""
     first = next(parts, None)
     if first is None:
         return

@@ -1,10 +1,10 @@
-"""Requests to plugins, made of pieces that are serialised once.
+"""Requests to plugins, joined from cached serialised parts.
 
-A call about two thousand nodes would spend its time making two thousand messages. On the wire a message is the
-sequence of its fields, so a request is joined here from bytes: the pod of a class is serialised once per class, the
-name of a node once per node. What comes out is what the generated code would write (a test says so).
+A call about two thousand nodes would spend its time building two thousand messages. An encoded message is the
+concatenation of its fields, so requests are joined from bytes: a class's pod is serialised once per class, a node's
+name once per node. The result equals that of the generated code (a test checks this).
 
-Invariant: a plugin sees of pods and nodes what its PluginInfo asks for and nothing else.
+Invariant: a plugin gets only the fields of pods and nodes that its PluginInfo requests.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ from trireme.snapshot import arrays, classes, nodes
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2
 from trireme.wire import packing
 
-# Nodes asked about in one call at most, and bytes of them: a gRPC server takes 4 MiB unless it was told otherwise.
+# The most nodes in one call, and bytes of them: a gRPC server accepts 4 MiB by default.
 NODES_PER_CALL = 2000
 BYTES_PER_CALL = 3 << 20
 
-# A capacity need not be counted beyond the pods that wait, but answers are kept for pods that come later.
+# A filter need not count beyond the pending pods, but results are cached for later pods.
 COUNT = interfaces.UNLIMITED
 
 _SELECTION_NODES = filter_pb2.NodeSelection.NODES_FIELD_NUMBER
@@ -31,7 +31,7 @@ _VIEW_JSON = filter_pb2.NodeView.JSON_FIELD_NUMBER
 
 
 def cycle(profile: str, pod_class: int, generation: int, pod: bytes, state: bytes, fence: cycle_pb2.Cycle) -> bytes:
-    """A Cycle. `pod` is a serialised Pod; `fence` the cycle's fields that say who asks."""
+    """Serialise a Cycle. `pod` is a serialised Pod; `fence` has the caller's identity."""
     head = cycle_pb2.Cycle(
         fence=fence.fence,
         config_hash=fence.config_hash,
@@ -72,7 +72,7 @@ def normalize_score(cycle_bytes: bytes, selection: bytes, column: score_pb2.Scor
 
 
 class PodBytes:
-    """The pod of each class as one plugin sees it, serialised once per class."""
+    """One plugin's projection of each class's pod, serialised once per class."""
 
     __slots__ = ("_fields", "_key")
 
@@ -86,14 +86,14 @@ class PodBytes:
         return pod_class.memo(self._key, lambda c: self.project(c.pod).SerializeToString(deterministic=True))
 
     def project(self, pod: core_pb2.Pod) -> core_pb2.Pod:
-        """Any pod as the plugin sees it."""
+        """Project a pod to the fields that the plugin reads."""
         return self._fields.project(pod)
 
 
 class NodeBytes:
-    """NodeSelections of one plugin, in the form that it asked for.
+    """Builds NodeSelections for one plugin, in the form that it requests.
 
-    The views of NODE_DATA_NAMES are kept by slot; `_generation` is when the node of a kept view had last changed.
+    The views of NODE_DATA_NAMES are cached by slot; `_generation` is the last change of each cached view's node.
     """
 
     def __init__(self, form: plugin_pb2.NodeData.ValueType) -> None:
@@ -103,7 +103,7 @@ class NodeBytes:
         self._generation = np.zeros(0, dtype=np.int64)
 
     def split(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> Iterator[tuple[slice, bytes]]:
-        """Selections of the slots in order, none too large for one call, each with the part of `slots` that it is.
+        """Split the slots, in order, into selections that fit one call, each with its part of `slots`.
 
         They hold the nodes as they are now, whenever they are taken.
         """
@@ -155,7 +155,7 @@ def _with_payload(
 
 
 def _in_parts(views: Iterable[bytes]) -> Iterator[tuple[slice, bytes]]:
-    """The views as selections of bounded size."""
+    """Join the views to selections of bounded size."""
     pieces: list[bytes] = []
     start = size = 0
     for view in views:

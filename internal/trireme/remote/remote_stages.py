@@ -1,8 +1,7 @@
-"""The steps beside Filter and Score of plugins that are services: what frontend, filter and bind ask of them.
+"""The extension points of remote plugins other than Filter and Score, as frontend, filter and bind call them.
 
-Questions and answers stay messages here, because the phases pass them on; what this module adds is that an answer fits
-its question, is in the plugin's own name, and that a failure is what the plugin's policy says. Each method says what it
-answers then.
+Requests and responses stay messages here, because the phases forward them. This module checks that a response fits its
+request and has the plugin's name, and applies the plugin's failure policy; each method documents its result then.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -30,18 +29,18 @@ Result = TypeVar("Result", filter_pb2.Reservation, bind_pb2.PermitResult, bind_p
 
 @dataclass(frozen=True, slots=True)
 class SortKeys:
-    """The keys that the queue orders by; `level_bytes` as in QueueSortResponse."""
+    """The sort keys of pods in the queue; `level_bytes` as in QueueSortResponse."""
 
     keys: tuple[bytes, ...]
     level_bytes: int
 
 
 class RemoteQueuePlugin:
-    """PreEnqueue, QueueSort and QueueingHint; the frontend asks."""
+    """PreEnqueue, QueueSort and QueueingHint, called by the frontend."""
 
     def __init__(self, client: remote_client.PluginClient) -> None:
         self.name = client.name
-        #: What the message of an error of PreEnqueue begins with.
+        #: The prefix of an error message of PreEnqueue.
         self.pre_enqueue_error_prefix = f'running PreEnqueue plugin "{client.name}"'
         self._client = client
 
@@ -103,7 +102,7 @@ class RemoteQueuePlugin:
 
 
 class RemoteReservePlugin:
-    """PostFilter, Reserve and Unreserve; filter asks."""
+    """PostFilter, Reserve and Unreserve, called by filter."""
 
     def __init__(self, client: remote_client.PluginClient) -> None:
         self.name = client.name
@@ -112,7 +111,7 @@ class RemoteReservePlugin:
     async def post_filter(
         self, cycle: cycle_pb2.Cycle, columns: filter_pb2.NodeColumns, pre_filter: status.Status | None = None
     ) -> filter_pb2.PostFilterResponse | status.Status | None:
-        """The way out that the plugin knows; on failure the error, or None where that is ignored."""
+        """The plugin's PostFilter result; on failure the error, or None where that is ignored."""
         request = filter_pb2.PostFilterRequest(cycle=self._client.own_cycle(cycle), columns=columns)
         if pre_filter is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(pre_filter))
@@ -150,7 +149,7 @@ class RemoteReservePlugin:
             return self._client.failure(prefix, str(error))
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> bool:
-        """Tell that the placements are void; whether the plugin heard of it."""
+        """Notify the plugin that the placements are void; return whether the call succeeded."""
         request = filter_pb2.UnreserveRequest(cycle=self._client.own_cycle(cycle), placements=placements)
         return await _notify(self._client, _UNRESERVE, request.SerializeToString())
 
@@ -190,7 +189,7 @@ class RemoteBindPlugin:
         during: remote_connection.During,
         preflight: bool = False,
     ) -> list[bind_pb2.PreBindResult] | status.Status | None:
-        """What was done for each pod, or is waited for; on failure the error, or None where that is ignored."""
+        """The result for each pod: done or waiting; on failure the error, or None where that is ignored."""
         request = bind_pb2.PreBindRequest(
             cycle=self._client.own_cycle(cycle), items=self._own_items(items), preflight=preflight
         )
@@ -236,7 +235,7 @@ class RemoteBindPlugin:
             raise remote_connection.PluginError(f"Bind ended without a result for {len(missing)} of {len(items)} pods")
 
     async def post_bind(self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]) -> bool:
-        """Tell that the pods were bound; whether the plugin heard of it."""
+        """Notify the plugin that the pods were bound; return whether the call succeeded."""
         request = bind_pb2.PostBindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
         return await _notify(self._client, _POST_BIND, request.SerializeToString())
 
