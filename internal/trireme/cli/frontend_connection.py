@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import functools
+import http
 import json
 import os
 import pathlib
@@ -21,6 +22,9 @@ DEADLINE_SECONDS = 10.0
 
 # Where `trireme up` has the frontend listen, so that nothing need be named on the same machine.
 _SOCKET_VARIABLE = "TRIREME_SOCKET"
+
+# Whom a server takes for the caller that it has no way to identify.
+_ANONYMOUS = "system:anonymous"
 
 
 class Unanswered(Exception):
@@ -117,12 +121,43 @@ async def ask(options: argparse.Namespace, path: str, query: Mapping[str, str]) 
                 f"no scheduler listens at {_socket(options)} ({error.os_error.strerror}): start one with `trireme up`, "
                 "or say where one is with --socket or --server"
             ) from error
-        raise Unanswered(f"{options.server or _socket(options)}: {error or type(error).__name__}") from error
+        raise Unanswered(f"{options.server or _socket(options)}: {_problem(error)}") from error
     if response.status != 200:
-        raise Unanswered(_reason(body) or f"HTTP status {response.status}")
-    answer = json.loads(body)
-    assert isinstance(answer, dict)  # it is our own frontend's
+        reason = _reason(body) or f"HTTP status {response.status}"
+        raise Unanswered(f"{reason}{_advice(options, response.status, reason)}")
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise Unanswered(f"{options.server or _socket(options)}: what answers there is no frontend of Trireme")
     return answer
+
+
+def _problem(error: Exception) -> str:
+    """An error of the connection in words; some have none of their own."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {DEADLINE_SECONDS:.0f} s"
+    return str(error) or type(error).__name__
+
+
+def _advice(options: argparse.Namespace, code: int, reason: str) -> str:
+    """What to do about a refusal by a frontend's HTTPS port: it says who may not, and not what is missing."""
+    if code == http.HTTPStatus.UNAUTHORIZED:
+        return ": the token of --token-file is not valid" if options.token_file else ": give a token by --token-file"
+    if code != http.HTTPStatus.FORBIDDEN:
+        return ""
+    if _ANONYMOUS not in reason:
+        return (
+            ". Its role must allow `get` of the non-resource URL /trireme/v1/*, and the frontend needs "
+            "--authorization-kubeconfig to ask the API server about that"
+        )
+    if options.token_file:
+        return (
+            ". The frontend does not look whose token it is: start it with --authentication-kubeconfig and "
+            "--authorization-kubeconfig, or ask by its socket on its own machine"
+        )
+    return ". Give the token of a user who may `get` the non-resource URL /trireme/v1/* by --token-file"
 
 
 def _way(options: argparse.Namespace) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:

@@ -1,0 +1,86 @@
+"""What `trireme status --server` says where it is not answered as it asked."""
+
+import argparse
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from trireme.cli import frontend_connection
+from trireme_kube.componentbase import self_signed, status_documents
+
+ANONYMOUS = 'forbidden: User "system:anonymous" cannot get path "/trireme/v1/status"'
+NAMED = 'forbidden: User "ann" cannot get path "/trireme/v1/status"'
+
+
+@contextlib.asynccontextmanager
+async def _server(folder: Path, status: int, body: str, delay: float = 0.0) -> AsyncIterator[str]:
+    """An HTTPS server that answers everything so; its address."""
+
+    async def answer(_: web.BaseRequest) -> web.Response:
+        await asyncio.sleep(delay)
+        return web.Response(status=status, text=body)
+
+    certificate, key = self_signed.make_certificate("127.0.0.1", [])
+    (folder / "c.pem").write_bytes(certificate + key)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "c.pem")
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    try:
+        yield f"https://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def _said(folder: Path, server: str, *, token: bool = False) -> str:
+    (folder / "token").write_text("t")
+    options = argparse.Namespace(
+        socket="", server=server, token_file=str(folder / "token") if token else "", ca_file="", insecure=True
+    )
+    with pytest.raises(frontend_connection.Unanswered) as raised:
+        await frontend_connection.ask(options, "/trireme/v1/status", {})
+    return str(raised.value)
+
+
+def _refusal(message: str, code: int = 403) -> str:
+    return status_documents.failure(code, "Forbidden", message).body
+
+
+@pytest.mark.parametrize(
+    ("message", "token", "missing"),
+    [
+        pytest.param(ANONYMOUS, True, "--authentication-kubeconfig", id="tokens-are-not-reviewed"),
+        pytest.param(ANONYMOUS, False, "--token-file", id="no-token"),
+        pytest.param(NAMED, True, "--authorization-kubeconfig", id="user-may-not"),
+    ],
+)
+async def test_a_refusal_says_what_is_missing(tmp_path: Path, message: str, token: bool, missing: str) -> None:
+    """Broken, who gave a good token reads that an anonymous user may not, and looks for the fault in the token."""
+    async with _server(tmp_path, 403, _refusal(message)) as server:
+        said = await _said(tmp_path, server, token=token)
+    assert said.startswith(f"{message}. ")
+    assert missing in said
+
+
+async def test_an_invalid_token_is_named(tmp_path: Path) -> None:
+    """Broken, the answer is one word."""
+    async with _server(tmp_path, 401, _refusal("Unauthorized", 401)) as server:
+        assert await _said(tmp_path, server, token=True) == "Unauthorized: the token of --token-file is not valid"
+
+
+async def test_there_is_always_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, the error ends with a colon: an exception without words of its own was shown as it is."""
+    async with _server(tmp_path, 503, "") as server:
+        assert await _said(tmp_path, server) == "HTTP status 503"
+    async with _server(tmp_path, 200, "<html>") as server:
+        assert await _said(tmp_path, server) == f"{server}: what answers there is no frontend of Trireme"
+    monkeypatch.setattr(frontend_connection, "DEADLINE_SECONDS", 0.2)
+    async with _server(tmp_path, 200, "", delay=1.0) as server:
+        assert await _said(tmp_path, server) == f"{server}: no answer within 0 s"
