@@ -94,9 +94,9 @@ def run(options: argparse.Namespace) -> int:
 
 async def _up(options: argparse.Namespace) -> int:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
-    admin = frontend_connection.socket_for(folder)
-    kubeconfig = _kubeconfig(options, folder, alone=not admin.is_relative_to(folder))
-    layout = Layout(folder, kubeconfig, admin)
+    free = frontend_connection.socket_for(folder)
+    kubeconfig = _kubeconfig(options, folder, alone=not free.is_relative_to(folder))
+    layout = Layout(folder, kubeconfig, _admin_socket(options, free))
     stopping = asyncio.Event()
     output = processes.Output(stopping.set)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -125,6 +125,15 @@ async def _up(options: argparse.Namespace) -> int:
         shutil.rmtree(folder, ignore_errors=True)
         if output.closed:
             raise BrokenPipeError
+
+
+def _admin_socket(options: argparse.Namespace, free: pathlib.Path) -> pathlib.Path:
+    """The socket that the TriremeConfiguration names, or else the one that is free for this run."""
+    try:
+        named = own_loading.load(options.trireme_config).admin_socket
+    except loading.ConfigurationError:
+        return free  # what is wrong is said when all files are checked
+    return pathlib.Path(named) if named else free
 
 
 def _kubeconfig(options: argparse.Namespace, folder: pathlib.Path, *, alone: bool) -> pathlib.Path:
@@ -275,7 +284,7 @@ def _own_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, A
         phase: {**(given.get(phase) or {}), "endpoints": [layout.socket(phase, number) for number in range(count)]}
         for phase, count in _replicas(options).items()
     }
-    document["admin"] = {"socket": str(layout.admin)}
+    document["admin"] = {**(document.get("admin") or {}), "socket": str(layout.admin)}
     return document
 
 
