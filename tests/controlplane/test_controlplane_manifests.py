@@ -58,7 +58,12 @@ def test_an_api_server_takes_all_of_it(
     namespace = deploy_manifests.of_kind(deploy_manifests.objects("base"), "Namespace")
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(namespace))
     every = deploy_manifests.with_components(
-        tmp_path / "every", "pod-groups", "composite-pod-groups", "cert-manager", "default-scheduler"
+        tmp_path / "every",
+        "pod-groups",
+        "composite-pod-groups",
+        "cert-manager",
+        "default-scheduler",
+        "coordinated-election",
     )
     for kustomization in (*deploy_manifests.KUSTOMIZATIONS, every):
         rendered = deploy_manifests.objects(kustomization)

@@ -8,6 +8,7 @@ import yaml
 from config_starts import HEADER
 
 from trireme.cli.main import main
+from trireme_kube.componentbase import self_signed
 
 OWN = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
 POLICY = json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}], "priorities": []})
@@ -81,6 +82,39 @@ def test_files_are_checked(
 ) -> None:
     """Else a file that the scheduler refuses is called valid, or CI cannot tell."""
     assert _run(capsys, "validate", *arguments) == (code, out, err)
+
+
+def test_the_files_that_a_configuration_names_are_checked(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else a key of another certificate is found when the scheduler does not start with a valid configuration."""
+    for name in ("a", "b"):
+        certificate, key = self_signed.make_certificate(name, [])
+        (files / f"{name}.crt").write_bytes(certificate)
+        (files / f"{name}.key").write_bytes(key)
+
+    def tls(certificate: str, key: str, authorities: str) -> str:
+        return f"{{certFile: {certificate}, keyFile: {key}, caFile: {authorities}}}"
+
+    (files / "fits").write_text(f"{OWN}tls: {tls('a.crt', 'a.key', 'b.crt')}\n")
+    assert _run(capsys, "validate", "fits") == (0, "fits: valid\n", "")
+    plugin = f"name: P, address: 'unix:/p', extensionPoints: [score], tls: {tls('a.crt', 'b.key', 'a.crt')}"
+    (files / "wrong").write_text(f"{OWN}tls: {tls('a.crt', 'a.key', 'a.key')}\nremotePlugins:\n- {{{plugin}}}\n")
+    code, out, err = _run(capsys, "validate", "wrong")
+    assert (code, out) == (1, "")
+    authorities, key = err.splitlines()
+    assert authorities.startswith("wrong:3:")
+    assert authorities.endswith(": tls.caFile: a.key: no PEM certificate")
+    assert key.startswith("wrong:5:")
+    assert key.endswith(": remotePlugins[0].tls.keyFile: b.key: not the key of a.crt")
+    extender = f"{{urlPrefix: 'https://x', filterVerb: f, tlsConfig: {tls('a.crt', 'b.key', 'b.crt')}}}"
+    (files / "extenders").write_text(f"{HEADER}extenders: [{extender}]\n")
+    code, _, err = _run(capsys, "validate", "extenders")
+    assert code == 1
+    assert "extenders[0].tlsConfig.keyFile: b.key: not the key of a.crt" in err
+    (files / "elsewhere").write_text(f"{OWN}tls: {tls('/no/a.crt', '/no/a.key', 'a.key')}\n")
+    code, _, err = _run(capsys, "validate", "elsewhere")
+    assert code == 1
+    assert err.splitlines()[0] == "elsewhere: tls.certFile: /no/a.crt is not on this machine, and not checked"
+    assert err.splitlines()[-1].endswith("tls.caFile: a.key: no PEM certificate")
 
 
 def test_a_plugin_that_nobody_has_is_invalid(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from trireme.cli import named_files
 from trireme.config import inspection, loading, locating, own_loading
 from trireme.config.loading import ConfigurationError
 from trireme.config_convert import command_lines, writing
@@ -98,10 +99,19 @@ def _place(path: str, problem: str) -> str:
 def _validate(path: str, options: argparse.Namespace) -> None:
     data = loading.read_file(path)
     if inspection.is_own(data):
-        own_loading.parse(data)
-        return
-    enabled = inspection.feature_gates(options.feature_gates)
-    inspection.inspect(data, own_loading.load(options.trireme_config), enabled)
+        named = list(named_files.of_own(own_loading.parse(data)))
+    else:
+        enabled = inspection.feature_gates(options.feature_gates)
+        inspected = inspection.inspect(data, own_loading.load(options.trireme_config), enabled)
+        named = list(named_files.of_scheduler(inspected))
+    problems: list[str] = []
+    for files in named:
+        here, absent = named_files.present(files)
+        for each in absent:
+            print(f"{path}: {each} is not on this machine, and not checked", file=sys.stderr)
+        problems += filter(None, [named_files.problem(here)])
+    if problems:
+        raise ConfigurationError("; ".join(problems), problems)
 
 
 def run_print(options: argparse.Namespace) -> int:
