@@ -1,0 +1,136 @@
+"""Who knows plugins by name: their own folders and the registry, and beside them only what is listed here."""
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+import trireme
+from trireme.registry.in_tree import IN_TREE
+
+(_ROOT,) = map(pathlib.Path, trireme.__path__)
+
+# Rooms whose code is about plugins by name.
+_ABOUT_PLUGINS = {"plugins", "registry"}
+
+# Generated from the protos, where comments name plugins.
+_GENERATED = {"v1"}
+
+# By room the plugins that its texts name, with the reason.
+_NAMED = {
+    # Each is the name under which the profile's arguments, PreBind state and errors of the plugin go; kube-scheduler's
+    # log line for a binding has the name of the plugin too. These modules write to the API server, which no plugin's
+    # folder may: they need a Protocol of what is written before they can move.
+    "bind": {"DefaultBinder", "DynamicResources", "VolumeBinding"},
+    # Extenders that manage a resource change NodeResourcesFit's arguments; kube-scheduler warns of groups without
+    # GangScheduling. Both stand in its profile code by name.
+    "config": {"GangScheduling", "NodeResourcesFit"},
+    # Says what old policies, flags and plugins are called today.
+    "config_convert": {
+        "DefaultPreemption",
+        "ImageLocality",
+        "InterPodAffinity",
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "NodeResourcesBalancedAllocation",
+        "NodeResourcesFit",
+        "NodeUnschedulable",
+        "NodeVolumeLimits",
+        "PodTopologySpread",
+        "TaintToleration",
+        "VolumeBinding",
+        "VolumeRestrictions",
+        "VolumeZone",
+    },
+    # Preemption and the scores of placements ask all plugins of a profile, so they are no plugin's side; their answers
+    # have the plugin's name.
+    "evaluation": {"DefaultPreemption", "NodeResourcesFit", "PodGroupPodsCount"},
+    # Permit of these two is the frontend's, and kube-scheduler's metrics have labels for two plugins.
+    "frontend": {"DefaultPreemption", "DeferredPodScheduling", "VolumeBinding"},
+    # The type of the API is called like the plugin.
+    "plugin_kit": {"NodeAffinity"},
+    # PreEnqueue of these is the queue's own.
+    "queueing": {"DefaultPreemption", "DynamicResources", "GangScheduling", "SchedulingGates"},
+    # Preemption is carried out here, and placements of groups are generated.
+    "scheduling": {"DefaultPreemption", "TopologyPlacementGenerator"},
+    # Placements of a group are scored by the arguments of NodeResourcesFit.
+    "score": {"NodeResourcesFit"},
+}
+
+# By room the plugins' folders that it imports from.
+_IMPORTED = {
+    # What kube-scheduler's PreBind of claims asks of a device's state.
+    "bind": {"dynamic_resources"},
+}
+
+
+def _rooms() -> list[str]:
+    rooms = {path.name for path in _ROOT.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
+    return sorted(rooms - _ABOUT_PLUGINS - _GENERATED)
+
+
+def _trees(room: str) -> Iterator[ast.Module]:
+    for path in sorted((_ROOT / room).rglob("*.py")):
+        yield ast.parse(path.read_text())
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    """The texts of a module that are no docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+            yield node.value
+
+
+def _words(text: str) -> set[str]:
+    letters = "".join(letter if letter.isalnum() else " " for letter in text)
+    return {word.removesuffix("Args") for word in letters.split()}
+
+
+@pytest.mark.parametrize("room", _rooms())
+def test_no_room_but_those_listed_names_plugins(room: str) -> None:
+    """Else a plugin is spread over the code: who changes or adds one has to find where it is asked for by name."""
+    found = {name for tree in _trees(room) for text in _texts(tree) for name in _words(text) & set(IN_TREE.plugins)}
+    assert found == _NAMED.get(room, set())
+
+
+@pytest.mark.parametrize("room", _rooms())
+def test_no_room_but_those_listed_imports_a_plugin(room: str) -> None:
+    """Else it loads a side that its process does not run, or asks of a plugin what it is instead of what it can do."""
+    found = {
+        name
+        for tree in _trees(room)
+        for node in ast.walk(tree)
+        for module in _modules(node)
+        for name in [module.removeprefix("trireme.plugins.").partition(".")[0]]
+        if module.startswith("trireme.plugins.")
+    }
+    assert found == _IMPORTED.get(room, set())
+
+
+def _modules(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("room", _rooms())
+def test_no_room_asks_whether_something_is_a_certain_plugin(room: str) -> None:
+    """Else one plugin is another case than the rest where all are asked."""
+    asked = {
+        name
+        for tree in _trees(room)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+        for part in ast.walk(node.args[1])
+        for name in [part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""]
+    }
+    assert not asked & set(IN_TREE.plugins)
