@@ -88,7 +88,7 @@ def grouping_queue(
         pre_enqueue,
         gang_profiles=frozenset({PROFILE}),
         preempting=preempting,
-        tell=lambda group, missing: told.lacking.append(group.key),
+        notify=lambda group, missing: told.lacking.append(group.key),
         gone=told.gone.append,
         composite=composite,
         nominator=nominator,

@@ -7,8 +7,9 @@ from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.backoff import BackoffPolicy
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Hint, HintTable, Registration, one_by_one
-from trireme.queueing.queued_pod import Place, PodInfo, QueuedPodInfo, by_priority
+from trireme.queueing.queued_pod import PodInfo, QueuedPodInfo, by_priority
 from trireme.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing.states import QueueState
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 NODE_TAINT = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT)
@@ -81,10 +82,10 @@ def fail(queue: SchedulingQueue, now: float, *rejectors: str, max_batch: int = 1
     return batch.pods
 
 
-def place(queue: SchedulingQueue, name: str) -> Place | None:
+def place(queue: SchedulingQueue, name: str) -> type[QueueState] | None:
     """Where the pod is."""
     found = queue.get(f"ns/{name}")
-    return found.place if found else None
+    return type(found.state) if found else None
 
 
 def pod(queue: SchedulingQueue, name: str) -> QueuedPodInfo:

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from trireme.cache.pod_projection import TERMINATING
 from trireme.frontend.serving import status_report
-from trireme.queueing.queued_pod import Place
+from trireme.queueing.states import Gated, Unschedulable
 from trireme_kube.client.watch import EventKind
 
 PODS = [f"p{index}" for index in range(6)]
@@ -184,11 +184,11 @@ class FrontendMachine(RuleBasedStateMachine):
 
     def every_pending_pod_is_in_one_place(self) -> None:
         """The queue has each pending pod once, and beside them only what is gone and still in flight."""
-        places = self.frontend.queue._places
+        places = self.frontend.queue._transitions
         pending = set(self.frontend.watch._pending)
         assert pending == {uid for uid, raw in self.world.seen.items() if not raw["spec"].get("nodeName")}
         found = Counter(pod.uid for pod in places.queued.values())
-        found.update(uid for uid, pod in places.in_flight.items() if pod.flight and not pod.flight.deleted)
+        found.update(uid for uid, pod in places.in_flight.items() if pod.in_attempt)
         found.update(list(places.done))
         assert found == Counter(pending)
         for key, pod in places.queued.items():
@@ -199,7 +199,7 @@ class FrontendMachine(RuleBasedStateMachine):
         """A pod that is done is terminating, or assumed; one that is assumed is being bound, or is bound."""
         cache, api = self.frontend.cache, self.api
         asked = {uid for question in self.world.questions for uid in _pods_of(question)}
-        for uid, pod in self.frontend.queue._places.done.items():
+        for uid, pod in self.frontend.queue._transitions.done.items():
             assert cache.is_assumed(uid) or pod.record.pod.parsed.flags & TERMINATING, "nobody looks after it"
         for uid in cache._assumed:
             raw = next((raw for raw in api.pods.values() if raw["metadata"]["uid"] == uid), None)
@@ -261,7 +261,7 @@ class FrontendMachine(RuleBasedStateMachine):
         self.frontend.wake()
         self._calm_down()
         for pod in self._singles():
-            if not pod.gated and pod.rejectors <= {"NodeResourcesFit"}:
+            if not pod.gated_by and pod.rejectors <= {"NodeResourcesFit"}:
                 assert not self._fits(pod), f"sleeps, and fits: {self.frontend.queue.transitions_of(pod.key)}"
         # What was refused without a reason that an event could take away is tried again in time.
         self.world.loop.advance(331.0)
@@ -270,8 +270,8 @@ class FrontendMachine(RuleBasedStateMachine):
             if not self.api.nodes:
                 # Without nodes there is nothing that an event could be about: it is tried after each back-off.
                 continue
-            assert pod.place is Place.UNSCHEDULABLE
-            if pod.gated:
+            assert type(pod.state) in (Unschedulable, Gated)
+            if pod.gated_by:
                 assert pod.record.pod.parsed.gates
             else:
                 assert not self._fits(pod)

@@ -15,7 +15,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from test_frontend_state_machine import PODS, FrontendMachine
 
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo, in_order
-from trireme.queueing.queued_pod import Place
+from trireme.queueing.states import Done
 from trireme.v1 import scheduling_pb2
 from trireme_kube.client.watch import EventKind
 
@@ -87,16 +87,16 @@ class GroupMachine(FrontendMachine):
         pending = set(self.frontend.watch._pending)
         assert pending == {uid for uid, raw in self.world.seen.items() if not raw["spec"].get("nodeName")}
         queue: Any = self.frontend.queue
-        assert Counter(pod.uid for pod in queue.pods() if not (pod.flight and pod.flight.deleted)) == Counter(pending)
+        assert Counter(pod.uid for pod in queue.pods() if pod.in_attempt or not pod.popped) == Counter(pending)
         for group in queue.groups:
             if group.attempt is None:
                 queued = bool(group.waiting) and group.tree is not None
                 assert (group.entity is not None) == queued, f"{group.key} is forgotten, or nobody is in it"
                 assert not group.pending
             for uid, pod in group.members.items():
-                held = (uid in group.waiting) + (uid in group.pending) + (pod.flight is not None)
+                held = (uid in group.waiting) + (uid in group.pending) + (pod.popped)
                 assert held == 1, f"{pod} is in {held} places"
-                if pod.place is Place.DONE:
+                if type(pod.state) is Done:
                     leaving = "deletionTimestamp" in self.world.seen[uid]["metadata"]
                     assert leaving or self.frontend.cache.pod(uid) is not None, "nobody looks after it"
 

@@ -4,7 +4,7 @@ import frontend_world
 import pytest
 
 from trireme.frontend.serving import pending_report
-from trireme.queueing import queued_pod
+from trireme.queueing import states
 from trireme_kube.componentbase import clocks
 
 HOUR = 3600.0
@@ -21,7 +21,7 @@ def test_pods_back_off_as_long_as_they_should_whatever_the_wall_clock_says(steps
             while "Apply" in world.asked():
                 world.answer(_only(world, "Apply"), "good")
         pods = [world.frontend.queue.get(f"ns/p{number}") for number in range(3)]
-        assert {pod.place for pod in pods if pod is not None} == {queued_pod.Place.BACKOFF}
+        assert {type(pod.state) for pod in pods if pod is not None} == {states.BackOff}
         tried = {pod.key: pod.attempts for pod in pods if pod is not None}
         for step in steps:
             world.wall_ahead += step

@@ -12,7 +12,7 @@ from pod_group_builders import of_groups, pod_group
 
 from trireme.cli import display, status_command
 from trireme.frontend.serving import status_report
-from trireme.queueing import queued_pod
+from trireme.queueing import states
 from trireme_kube.client.watch import EventKind
 
 
@@ -173,7 +173,7 @@ def test_a_remote_plugin_that_is_asked_whether_the_pod_may_enter(world: World, m
     world.create("p", 1)
     found = world.frontend.queue.get("ns/p")
     assert found is not None
-    assert found.place is queued_pod.Place.ASKED
+    assert type(found.state) is states.PreEnqueuePending
     assert _waits(world, "p") == (
         {"for": "preEnqueue", "plugins": ["Far"]},
         "may enter the queue if Far agrees",

@@ -8,7 +8,7 @@ from pod_group_cluster import Cluster, who_may_go
 
 from trireme.frontend.phase_clients import phases
 from trireme.queueing.groups.forest import GroupKey
-from trireme.queueing.queued_pod import Place
+from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
 from trireme.scheduling.groups import pod_group_conditions
 from trireme.scheduling.groups.pod_group_results import Verdict, feasible
 from trireme.v1 import bind_pb2, filter_pb2, snapshot_pb2, status_pb2
@@ -21,9 +21,9 @@ def full(nodes: int) -> str:
     return FULL.format(nodes, nodes)
 
 
-def place(cluster: Cluster, name: str) -> Place:
+def place(cluster: Cluster, name: str) -> type[QueueState]:
     pod = cluster.queue.get(f"ns/{name}")
-    return pod.place if pod else Place.GONE
+    return type(pod.state) if pod else Gone
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ async def test_nothing_is_left_of_a_gang_of_which_too_few_fit() -> None:
     )
     assert (cluster.text("p2"), cluster.text("p3")) == (full(2), full(2))
     assert cluster.conditions == [("False", "Unschedulable", f"{whole}, ")]
-    assert [place(cluster, f"p{n}") for n in range(4)] == [Place.BACKOFF] * 4
+    assert [place(cluster, f"p{n}") for n in range(4)] == [BackOff] * 4
 
 
 async def test_the_trial_ends_as_soon_as_too_few_are_left() -> None:
@@ -117,7 +117,7 @@ async def test_members_beyond_the_minimum_that_do_not_fit_go_back_alone() -> Non
     assert cluster.started == [(["p0", "p1"], {})]
     assert (list(cluster.failures), cluster.text("p2")) == (["p2"], full(1))
     assert cluster.conditions == [("True", "Scheduled", "")]
-    assert place(cluster, "p2") is Place.ACTIVE
+    assert place(cluster, "p2") is Active
     await cluster.run()
     assert cluster.conditions == [("True", "Scheduled", "")]
 
@@ -159,7 +159,7 @@ async def test_members_that_do_not_agree_are_an_error_of_the_whole_group(
     assert (cluster.asked, cluster.nodes) == ([], {})
     assert {failure.message for failure in cluster.failures.values()} == {text}
     assert cluster.conditions == [("False", "SchedulerError", text)]
-    assert place(cluster, "p0") is Place.BACKOFF
+    assert place(cluster, "p0") is BackOff
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ async def test_a_pod_group_that_is_gone_when_its_turn_comes_fails_its_pods() -> 
     cluster.queue.remove_group("ns/g", "uid-of-g", 1_000_000.0)
     await cluster.cycle_of_groups.run(batch)
     assert cluster.text("p0") == 'podgroup.scheduling.k8s.io "g" not found'
-    assert (cluster.written, place(cluster, "p0")) == ([], Place.INCOMPLETE)
+    assert (cluster.written, place(cluster, "p0")) == ([], WaitingForGroup)
 
 
 async def test_two_gangs_that_are_too_big_together_go_one_after_the_other() -> None:

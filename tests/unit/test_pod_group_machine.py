@@ -12,8 +12,9 @@ from pod_group_builders import T0, grouping_queue, member, of_groups, pod_group
 from trireme.queueing.groups.group_queue import Attempt
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.queueing.queued_pod import Place, QueuedPodInfo
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
+from trireme.queueing.states import Gated, InFlight, PreEnqueuePending, WaitingForGroup
 
 GROUPS = ("g", "h")
 # Of groups. Parents are chosen at random, so they may be missing, go round in a circle, or be their own.
@@ -193,8 +194,8 @@ class Machine:
         for group in list(self.queue.groups):
             self._check_group(group)
         said = self.queue.statistics()
-        counted = said.active + said.error_backoff + said.gated + said.asked + said.in_flight + said.done
-        assert counted + said.incomplete + said.pending_members == len(self.pending)
+        counted = said.active + said.error_backoff + said.gated + said.pre_enqueue_pending + said.in_flight + said.done
+        assert counted + said.waiting_for_group + said.group_in_flight == len(self.pending)
 
     def _check_tree(self, group: QueuedPodGroupInfo) -> None:
         """The members belong here, and the tree is as its objects say."""
@@ -208,29 +209,29 @@ class Machine:
     def _check_group(self, group: QueuedPodGroupInfo) -> None:
         self._check_tree(group)
         for uid, pod in group.members.items():
-            held = (uid in group.waiting) + (uid in group.pending) + (pod.flight is not None)
+            held = (uid in group.waiting) + (uid in group.pending) + (pod.popped)
             assert held == 1, f"{pod} is in {held} places"
         entity = group.entity
         if group.attempt is not None:
             assert entity is not None
-            assert entity.place is Place.IN_FLIGHT
+            assert type(entity.state) is InFlight
             assert not group.waiting or group.tree is None
             return
         assert not group.pending
         assert (entity is not None) == (bool(group.waiting) and group.tree is not None)
-        places = {pod.place for pod in group.waiting.values()}
+        places = {type(pod.state) for pod in group.waiting.values()}
         if entity is None:
-            assert places <= {Place.INCOMPLETE}
+            assert places <= {WaitingForGroup}
             return
-        assert places == {entity.place}
-        assert entity.gated == (entity.place is Place.UNSCHEDULABLE)
-        open_questions = {asking.call_id for asking in group.entry.open.values()}
-        assert (entity.place is Place.ASKED) == bool(open_questions)
+        assert places == {type(entity.state)}
+        assert isinstance(entity.state, Gated) == bool(entity.gated_by)
+        open_questions = {call.call_id for call in group.calls.open.values()}
+        assert (type(entity.state) is PreEnqueuePending) == bool(open_questions)
         assert open_questions <= set(self.questions), "it waits for an answer that nobody will give"
         stuck = group.lacks_pods or any(self.gated[uid] for uid in group.waiting)
-        assert entity.gated == (stuck or entity.gated_by == "Remote")
+        assert bool(entity.gated_by) == (stuck or entity.gated_by == "Remote")
         if entity.gated_by == "Remote":
-            refused = group.entry.refused
+            refused = group.calls.refused
             assert refused is not None, "nothing would have it asked about again"
             assert refused.uid in group.waiting
 

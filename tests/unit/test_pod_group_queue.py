@@ -6,20 +6,31 @@ import pytest
 from pod_group_builders import PROFILE, T0, Told, grouping_queue, member, pod_group
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.queueing.groups.group_queue import TELL_AFTER, Attempt, PodGroupQueue
+from trireme.queueing.groups.group_queue import NOTIFY_AFTER, Attempt, PodGroupQueue
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo, in_order
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Registration
-from trireme.queueing.queued_pod import Place, QueuedPodInfo, by_priority
+from trireme.queueing.queued_pod import QueuedPodInfo, by_priority
 from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
+from trireme.queueing.states import (
+    Active,
+    BackOff,
+    Done,
+    Gated,
+    Gone,
+    GroupInFlight,
+    PreEnqueuePending,
+    QueueState,
+    WaitingForGroup,
+)
 from trireme.queueing.transition_log import ImpossibleTransition
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 
 
-def place(queue: PodGroupQueue, name: str) -> Place:
+def place(queue: PodGroupQueue, name: str) -> type[QueueState]:
     found = queue.get(f"ns/{name}")
-    return found.place if found else Place.GONE
+    return type(found.state) if found else Gone
 
 
 def popped(queue: PodGroupQueue, now: float = T0) -> tuple[QueuedPodGroupInfo, list[QueuedPodInfo]]:
@@ -46,9 +57,9 @@ def test_a_gang_is_handed_out_whole_once_its_minimum_is_there() -> None:
     queue = grouping_queue()
     of_three(queue, 2)
     assert queue.pop(T0, 100) is None
-    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    assert place(queue, "p0") is Gated
     queue.add(member("p2", "g"), T0 + 2)
-    assert [place(queue, f"p{n}") for n in range(3)] == [Place.ACTIVE] * 3
+    assert [place(queue, f"p{n}") for n in range(3)] == [Active] * 3
     _, pods = popped(queue)
     assert names(pods) == ["p0", "p1", "p2"]
     assert [pod.attempts for pod in pods] == [1, 1, 1]
@@ -75,7 +86,7 @@ def test_members_without_their_pod_group_are_held_and_come_with_it() -> None:
     """A pod may be made before its group; it must neither be scheduled alone nor be forgotten."""
     queue = grouping_queue()
     queue.add(member("p0", "g"), T0)
-    assert (place(queue, "p0"), queue.statistics().incomplete) == (Place.INCOMPLETE, 1)
+    assert (place(queue, "p0"), queue.statistics().waiting_for_group) == (WaitingForGroup, 1)
     assert queue.pop(T0, 100) is None
     queue.set_group(pod_group("g"), T0)
     assert names(popped(queue)[1]) == ["p0"]
@@ -105,7 +116,7 @@ def test_one_gated_member_holds_back_all_until_its_gate_is_gone() -> None:
     found = queue.get("ns/p0")
     assert found is not None
     where = queue.status_of(found)
-    assert (where.place, where.gate, where.group) == (Place.UNSCHEDULABLE, "SchedulingGates", "ns/g")
+    assert (type(where.state), where.state.plugin, where.group) == (Gated, "SchedulingGates", "ns/g")
     queue.update(member("p1", "g"), (), None, None, T0)
     assert len(popped(queue)[1]) == 2
 
@@ -130,12 +141,12 @@ def test_an_event_that_the_gate_registered_lets_the_group_be_looked_at_again() -
         pre_enqueue=lambda pod: "Claims" if closed["closed"] else PreEnqueueResult.ALLOWED,
     )
     of_three(queue)
-    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    assert place(queue, "p0") is Gated
     closed["closed"] = False
     queue.on_event(ClusterEvent(Resource.NODE, ActionType.DELETE), None, None, T0)
-    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    assert place(queue, "p0") is Gated
     queue.on_event(NODE_ADD, None, None, T0)
-    assert place(queue, "p0") is Place.ACTIVE
+    assert place(queue, "p0") is Active
 
 
 @pytest.mark.parametrize("how", [Attempt.UNSCHEDULABLE, Attempt.WAITING, Attempt.ERROR])
@@ -146,9 +157,9 @@ def test_a_group_that_failed_backs_off_as_a_whole_and_comes_again_by_itself(how:
     group, pods = popped(queue)
     for pod in pods:
         queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
-    assert [place(queue, f"p{n}") for n in range(3)] == [Place.PENDING] * 3
+    assert [place(queue, f"p{n}") for n in range(3)] == [GroupInFlight] * 3
     queue.finish_attempt(group, how, T0)
-    assert [place(queue, f"p{n}") for n in range(3)] == [Place.BACKOFF] * 3
+    assert [place(queue, f"p{n}") for n in range(3)] == [BackOff] * 3
     assert queue.pop(T0, 100) is None
     queue.flush_backoff(T0 + 2)
     assert len(popped(queue, T0 + 2)[1]) == 3
@@ -170,7 +181,7 @@ def test_a_big_group_may_back_off_for_longer(failures: int, members: int, second
     found = queue.get("ns/p0")
     assert found is not None
     where = queue.status_of(found)
-    assert where.until == T0 + seconds
+    assert where.state == BackOff(T0 + seconds)
 
 
 def test_what_is_left_of_a_group_that_went_is_tried_again_at_once() -> None:
@@ -182,7 +193,7 @@ def test_what_is_left_of_a_group_that_went_is_tried_again_at_once() -> None:
     for pod in pods[1:]:
         queue.done(pod.uid, T0)
     queue.finish_attempt(group, Attempt.SCHEDULED, T0)
-    assert (place(queue, "p0"), place(queue, "p1")) == (Place.ACTIVE, Place.DONE)
+    assert (place(queue, "p0"), place(queue, "p1")) == (Active, Done)
 
 
 def test_who_comes_during_the_attempt_joins_after_it() -> None:
@@ -191,7 +202,7 @@ def test_who_comes_during_the_attempt_joins_after_it() -> None:
     of_three(queue)
     group, pods = popped(queue)
     queue.add(member("late", "g"), T0)
-    assert (place(queue, "late"), queue.statistics().pending_members) == (Place.PENDING, 1)
+    assert (place(queue, "late"), queue.statistics().group_in_flight) == (GroupInFlight, 1)
     assert queue.pop(T0, 100) is None
     for pod in pods:
         queue.done(pod.uid, T0)
@@ -205,7 +216,7 @@ def test_a_pod_group_that_is_deleted_leaves_its_members_waiting_for_another() ->
     queue = grouping_queue(told)
     of_three(queue)
     queue.remove_group("ns/g", "uid-of-g", T0)
-    assert [place(queue, f"p{n}") for n in range(3)] == [Place.INCOMPLETE] * 3
+    assert [place(queue, f"p{n}") for n in range(3)] == [WaitingForGroup] * 3
     assert (queue.pop(T0, 100), told.gone) == (None, ["uid-of-g"])
     queue.set_group(pod_group("g", min_count=3), T0)
     group, pods = popped(queue)
@@ -213,9 +224,9 @@ def test_a_pod_group_that_is_deleted_leaves_its_members_waiting_for_another() ->
     for pod in pods:
         queue.requeue(pod, T0)
     queue.finish_attempt(group, Attempt.ERROR, T0)
-    assert [place(queue, f"p{n}") for n in range(3)] == [Place.INCOMPLETE] * 3
-    queue.flush_unschedulable(T0 + TELL_AFTER)
-    queue.flush_unschedulable(T0 + 2 * TELL_AFTER)
+    assert [place(queue, f"p{n}") for n in range(3)] == [WaitingForGroup] * 3
+    queue.flush_unschedulable(T0 + NOTIFY_AFTER)
+    queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
     assert told.lacking == ["ns/g"]
     queue.set_group(pod_group("g", min_count=3, uid="another"), T0)
     assert len(popped(queue)[1]) == 3
@@ -232,7 +243,7 @@ def test_a_pod_group_that_comes_again_during_the_attempt_keeps_its_pods() -> Non
     for pod in pods:
         queue.requeue(pod, T0)
     queue.finish_attempt(group, Attempt.ERROR, T0)
-    assert [place(queue, f"p{n}") for n in range(3)] == [Place.BACKOFF] * 3
+    assert [place(queue, f"p{n}") for n in range(3)] == [BackOff] * 3
 
 
 def test_a_gang_that_shrinks_below_its_minimum_is_held_back_and_told_of_once() -> None:
@@ -241,11 +252,11 @@ def test_a_gang_that_shrinks_below_its_minimum_is_held_back_and_told_of_once() -
     queue = grouping_queue(told)
     of_three(queue)
     queue.delete("ns/p1", "uid-p1", T0)
-    assert [place(queue, name) for name in ("p0", "p1", "p2")] == [Place.UNSCHEDULABLE, Place.GONE, Place.UNSCHEDULABLE]
-    queue.flush_unschedulable(T0 + TELL_AFTER - 1)
+    assert [place(queue, name) for name in ("p0", "p1", "p2")] == [Gated, Gone, Gated]
+    queue.flush_unschedulable(T0 + NOTIFY_AFTER - 1)
     assert not told.lacking
-    queue.flush_unschedulable(T0 + TELL_AFTER)
-    queue.flush_unschedulable(T0 + 2 * TELL_AFTER)
+    queue.flush_unschedulable(T0 + NOTIFY_AFTER)
+    queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
     assert told.lacking == ["ns/g"]
     queue.add(member("p1", "g", uid="again"), T0)
     assert len(popped(queue)[1]) == 3
@@ -256,9 +267,9 @@ def test_a_lower_minimum_lets_a_waiting_gang_go_and_a_higher_one_holds_it_back()
     queue = grouping_queue()
     of_three(queue, 2)
     queue.set_group(pod_group("g", min_count=2), T0)
-    assert place(queue, "p0") is Place.ACTIVE
+    assert place(queue, "p0") is Active
     queue.set_group(pod_group("g", min_count=4), T0)
-    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    assert place(queue, "p0") is Gated
 
 
 def test_members_that_have_a_node_count_for_the_minimum() -> None:
@@ -266,12 +277,12 @@ def test_members_that_have_a_node_count_for_the_minimum() -> None:
     queue = grouping_queue()
     of_three(queue, 2)
     queue.member_placed("ns/g", "uid-elsewhere", T0)
-    assert place(queue, "p0") is Place.ACTIVE
+    assert place(queue, "p0") is Active
     queue.member_removed("uid-elsewhere", T0)
-    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    assert place(queue, "p0") is Gated
     queue.member_placed("ns/g", "uid-p0", T0)
-    assert place(queue, "p0") is Place.GONE
-    assert place(queue, "p1") is Place.UNSCHEDULABLE
+    assert place(queue, "p0") is Gone
+    assert place(queue, "p1") is Gated
 
 
 def test_a_member_whose_binding_failed_forms_its_group_anew() -> None:
@@ -295,7 +306,7 @@ def test_a_member_deleted_during_its_attempt_does_not_come_back() -> None:
     queue.delete("ns/p0", "uid-p0", T0)
     queue.requeue(pods[0], T0)
     queue.finish_attempt(group, Attempt.ERROR, T0)
-    assert (place(queue, "p0"), queue.pop(T0, 100)) == (Place.GONE, None)
+    assert (place(queue, "p0"), queue.pop(T0, 100)) == (Gone, None)
     queue.remove_group("ns/g", "uid-of-g", T0)
     assert len(queue.groups) == 0
 
@@ -305,19 +316,19 @@ def test_a_group_waits_while_victims_of_it_are_being_deleted_and_is_activated_af
     under_way = {"podgroup/ns/g"}
     queue = grouping_queue(preempting=lambda key: key in under_way)
     of_three(queue)
-    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    assert place(queue, "p0") is Gated
     under_way.clear()
     queue.activate([("podgroup/ns/g", "podgroup/ns/g")], T0)
     assert len(popped(queue)[1]) == 3
 
 
-def test_putting_back_a_waiting_member_is_impossible() -> None:
+def test_requeueing_a_waiting_member_is_impossible() -> None:
     """A defect of the caller must not be hidden: the pod would be in two places."""
     queue = grouping_queue()
     of_three(queue)
     waiting = queue.get("ns/p0")
     assert waiting is not None
-    with pytest.raises(ImpossibleTransition, match="cannot be put back"):
+    with pytest.raises(ImpossibleTransition, match="cannot be requeued"):
         queue.requeue(waiting, T0)
 
 
@@ -353,7 +364,11 @@ def test_a_group_enters_when_remote_plugins_let_in_all_of_its_members() -> None:
     assert not queue.add(member("p0", "g"), T0), "the gang is not whole: there is nothing to ask yet"
     questions = _asked(queue.add(member("p1", "g"), T0))
     assert set(questions) == {"p0", "p1"}
-    assert (place(queue, "p0"), queue.statistics().asked, queue.statistics().gated) == (Place.ASKED, 2, 0)
+    assert (place(queue, "p0"), queue.statistics().pre_enqueue_pending, queue.statistics().gated) == (
+        PreEnqueuePending,
+        2,
+        0,
+    )
     assert queue.pop(T0, 100) is None
     assert not queue.pre_enqueue_answered(questions["p1"], "", T0)
     assert queue.pop(T0, 100) is None
@@ -378,9 +393,9 @@ def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_someth
     found = queue.get("ns/p0")
     assert found is not None
     where = queue.status_of(found)
-    assert (where.place, where.gate) == (Place.UNSCHEDULABLE, "Remote")
+    assert (type(where.state), where.state.plugin) == (Gated, "Remote")
     queue.pre_enqueue_answered(questions["p0"], "", T0)
-    assert place(queue, "p0") is Place.UNSCHEDULABLE, "the question was void"
+    assert place(queue, "p0") is Gated, "the question was void"
     assert not queue.add(member("p2", "g"), T0), "another member does not change the plugin's mind"
     again = _asked(queue.on_event(NODE_ADD, None, object(), T0))
     assert set(again) == {"p1"}
@@ -409,11 +424,11 @@ def test_who_is_asked_about_may_go_or_change_meanwhile(how: str) -> None:
         changed = member("p1", "g")._replace(resource_version="2")
         again = _asked(queue.update(changed, (), None, None, T0))
         queue.pre_enqueue_answered(questions["p1"], "Remote", T0)
-        assert place(queue, "p1") is Place.ASKED
+        assert place(queue, "p1") is PreEnqueuePending
         queue.pre_enqueue_answered(again["p1"], "", T0)
     queue.pre_enqueue_answered(questions["p1"], "Remote", T0)
     assert "p0" in names(popped(queue)[1])
-    assert queue.statistics().asked == 0
+    assert queue.statistics().pre_enqueue_pending == 0
 
 
 def test_a_pod_group_that_goes_takes_the_questions_along() -> None:
@@ -423,7 +438,7 @@ def test_a_pod_group_that_goes_takes_the_questions_along() -> None:
     questions = _asked(queue.add(member("p0", "g"), T0))
     queue.remove_group("ns/g", "uid-of-g", T0)
     queue.pre_enqueue_answered(questions["p0"], "", T0)
-    assert (place(queue, "p0"), queue.statistics().asked) == (Place.INCOMPLETE, 0)
+    assert (place(queue, "p0"), queue.statistics().pre_enqueue_pending) == (WaitingForGroup, 0)
     again = _asked(queue.set_group(pod_group("g", uid="another"), T0))
     queue.pre_enqueue_answered(again["p0"], "", T0)
     assert names(popped(queue)[1]) == ["p0"]
@@ -436,11 +451,11 @@ def test_a_group_that_waits_is_gated_again(asked: bool) -> None:
     queue = grouping_queue(registrations=(Registration("Remote", NODE_ADD),), pre_enqueue=lambda pod: gates[0])
     queue.set_group(pod_group("g"), T0)
     questions = _asked(queue.add(member("p0", "g"), T0))
-    assert place(queue, "p0") is (Place.ASKED if asked else Place.ACTIVE)
+    assert place(queue, "p0") is (PreEnqueuePending if asked else Active)
     assert all(queue.repeat_pre_enqueue(call_id) for call_id in questions.values())
     gates[0] = "Remote"
     assert not queue.recheck_pre_enqueue(member("p0", "g").profile, NODE_ADD, T0)
-    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    assert place(queue, "p0") is Gated
     assert not any(queue.repeat_pre_enqueue(call_id) for call_id in questions.values())
     assert queue.pop(T0, 100) is None
     gates[0] = PreEnqueueResult.ALLOWED

@@ -8,8 +8,8 @@ from pod_group_cluster import Cluster, who_may_go
 
 from trireme.frontend.phase_clients import phases
 from trireme.queueing.groups.forest import GroupKey
-from trireme.queueing.groups.group_queue import TELL_AFTER, Attempt, PodGroupQueue
-from trireme.queueing.queued_pod import Place
+from trireme.queueing.groups.group_queue import NOTIFY_AFTER, Attempt, PodGroupQueue
+from trireme.queueing.states import Active, Gated, Gone, QueueState, WaitingForGroup
 from trireme.v1 import filter_pb2, scheduling_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
@@ -253,9 +253,9 @@ async def test_promises_to_a_tree_do_not_count_while_it_is_tried() -> None:
 # The queue
 
 
-def place(queue: PodGroupQueue, name: str) -> Place:
+def place(queue: PodGroupQueue, name: str) -> type[QueueState]:
     found = queue.get(f"ns/{name}")
-    return found.place if found else Place.GONE
+    return type(found.state) if found else Gone
 
 
 def test_a_tree_waits_until_enough_of_its_groups_are_there() -> None:
@@ -265,7 +265,7 @@ def test_a_tree_waits_until_enough_of_its_groups_are_there() -> None:
         queue.set_group(group, T0)
     for name, group_name in (("a0", "a"), ("b0", "b")):
         queue.add(member(name, group_name), T0)
-    assert (place(queue, "a0"), queue.pop(T0, 9)) == (Place.UNSCHEDULABLE, None)
+    assert (place(queue, "a0"), queue.pop(T0, 9)) == (Gated, None)
     queue.add(member("b1", "b"), T0)
     batch = queue.pop(T0, 9)
     assert batch is not None
@@ -283,15 +283,15 @@ def test_members_are_held_while_somebody_above_them_is_missing(kind: str) -> Non
         queue.set_group(group, T0)
     for name in "ab":
         queue.add(member(name, name), T0)
-    assert (place(queue, "a"), place(queue, "b")) == (Place.ACTIVE, Place.ACTIVE)
+    assert (place(queue, "a"), place(queue, "b")) == (Active, Active)
     gone = groups[kind].metadata
     queue.remove_group(f"ns/{gone.name}", gone.uid, T0, composite=kind == "parent")
-    assert (place(queue, "a"), place(queue, "b")) == (Place.INCOMPLETE, Place.ACTIVE)
+    assert (place(queue, "a"), place(queue, "b")) == (WaitingForGroup, Active)
     where = queue.status_of(next(pod for pod in queue.pods() if pod.key == "ns/a"))
     lack = {"parent": "for CompositePodGroup ns/m to appear", "leaf": "for PodGroup ns/a to appear"}[kind]
-    assert (where.group, where.lack) == ("ns/a", lack)
+    assert (where.group, where.state) == ("ns/a", WaitingForGroup(lack))
     queue.set_group(groups[kind], T0)
-    assert (place(queue, "a"), place(queue, "b")) == (Place.ACTIVE, Place.ACTIVE)
+    assert (place(queue, "a"), place(queue, "b")) == (Active, Active)
 
 
 def test_a_tree_that_loses_its_root_while_it_is_tried_is_put_back_in_parts() -> None:
@@ -310,9 +310,9 @@ def test_a_tree_that_loses_its_root_while_it_is_tried_is_put_back_in_parts() -> 
     for pod in pods:
         queue.requeue(pod, T0)
     queue.finish_attempt(tried, Attempt.UNSCHEDULABLE, T0)
-    assert {place(queue, name) for name in ("a", "b", "late")} == {Place.INCOMPLETE}
+    assert {place(queue, name) for name in ("a", "b", "late")} == {WaitingForGroup}
     queue.set_group(of_groups("root"), T0)
-    assert {place(queue, name) for name in ("a", "b", "late")} == {Place.ACTIVE}
+    assert {place(queue, name) for name in ("a", "b", "late")} == {Active}
     assert len(queue.groups) == 1
 
 
@@ -329,12 +329,12 @@ def test_whose_tree_never_gets_whole_is_told_so(groups: list[Group], says: str) 
     """Nobody but its owner can help it."""
     said: list[tuple[str, str]] = []
     queue = grouping_queue(Told(), composite=True)
-    queue._tell = lambda group, missing: said.append((group.entity_key, missing))
+    queue._notify = lambda group, missing: said.append((group.entity_key, missing))
     for group in groups:
         queue.set_group(group, T0)
     queue.add(member("a", "a"), T0)
-    queue.flush_unschedulable(T0 + TELL_AFTER)
-    queue.flush_unschedulable(T0 + 2 * TELL_AFTER)
+    queue.flush_unschedulable(T0 + NOTIFY_AFTER)
+    queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
     assert said == [("podgroup/ns/a" if says else "compositepodgroup/ns/x", says)]
 
 

@@ -10,7 +10,7 @@ from trireme.cli import display, explain_command
 from trireme.framework import status
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.frontend.serving import status_report
-from trireme.queueing import queue_hints, queued_pod, remote_calls
+from trireme.queueing import queue_hints, remote_calls, states
 from trireme.v1 import core_pb2
 
 ERROR = 'running PreEnqueue plugin "Far": far:1: UNAVAILABLE: refused'
@@ -54,10 +54,10 @@ def _far(world: World, monkeypatch: pytest.MonkeyPatch) -> Far:
     return far
 
 
-def _place(world: World, name: str) -> queued_pod.Place:
+def _place(world: World, name: str) -> type[states.QueueState]:
     found = world.frontend.queue.get(f"ns/{name}")
     assert found is not None
-    return found.place
+    return type(found.state)
 
 
 def test_a_failed_call_is_made_again_after_a_growing_back_off(
@@ -66,14 +66,14 @@ def test_a_failed_call_is_made_again_after_a_growing_back_off(
     """Broken, a pod stays gated for minutes after its plugin is back, or a plugin that is down has no rest."""
     caplog.set_level("INFO")
     world.create("p", 1)
-    assert (far.calls, _place(world, "p")) == (["p"], queued_pod.Place.ASKED)
+    assert (far.calls, _place(world, "p")) == (["p"], states.PreEnqueuePending)
     for seconds, calls in ((0.5, 1), (0.6, 2), (1.5, 2), (0.6, 3), (4.1, 4), (8.1, 5), (10.1, 6), (10.1, 7)):
         world.loop.advance(seconds)
         assert len(far.calls) == calls, world.now()
     assert len([each for each in caplog.records if "pod ns/p waits" in each.message]) == 1, "one line a pod, not a call"
     far.failing.clear()
     world.loop.advance(10.1)
-    assert _place(world, "p") is queued_pod.Place.IN_FLIGHT
+    assert _place(world, "p") is states.InFlight
     world.loop.advance(60)
     assert len(far.calls) == 8
 
@@ -87,7 +87,7 @@ def test_an_answer_about_another_pod_ends_the_back_off(world: World, far: Far) -
     world.create("s", 1)
     world.loop.advance(0)
     assert far.calls[calls:] == ["s", "p"]
-    assert _place(world, "p") is not queued_pod.Place.ASKED
+    assert _place(world, "p") is not states.PreEnqueuePending
 
 
 def test_one_pod_that_always_fails_is_not_called_about_without_pause(world: World, far: Far) -> None:
@@ -111,7 +111,7 @@ def test_an_event_asks_no_hint_for_a_pod_whose_call_failed(
     assert not asked
     far.failing.clear()
     world.loop.advance(1.1)
-    assert _place(world, "p") is queued_pod.Place.IN_FLIGHT
+    assert _place(world, "p") is states.InFlight
 
 
 def test_a_plugin_that_refuses_after_its_failure_is_not_called_again(world: World, far: Far) -> None:
@@ -122,7 +122,7 @@ def test_a_plugin_that_refuses_after_its_failure_is_not_called_again(world: Worl
     far.failing, far.refused = set(), {"p"}
     world.loop.advance(30)
     assert far.calls == ["p", "p"]
-    assert _place(world, "p") is queued_pod.Place.UNSCHEDULABLE
+    assert _place(world, "p") is states.Gated
 
 
 def test_a_pod_that_is_gone_is_not_called_about_again(world: World, far: Far) -> None:

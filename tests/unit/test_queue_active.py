@@ -152,8 +152,8 @@ def test_a_class_is_ahead_once() -> None:
     older = clock.pod(pods, record("older", 1), T0 + 1)
     for name in ("b", "c"):
         clock.pod(pods, record(name, 2), T0 + 3)
-    assert older.home is not None
-    older.home.discard(older)
+    assert older.container is not None
+    older.container.discard(older)
     assert clock.take(pods, 1) == ["b"]
     clock.pod(pods, record("d", 3), T0 + 9)
     assert [each.class_id for each in pods.ahead(3)] == [2, 1, 3]
@@ -175,8 +175,8 @@ def test_nobody_waits_behind_two_batches_of_another_class(steps: list[tuple[str,
         elif step == "d" and inside:
             name = sorted(inside)[class_id % len(inside)]
             gone = inside.pop(name)
-            assert gone.home is not None
-            gone.home.discard(gone)
+            assert gone.container is not None
+            gone.container.discard(gone)
         elif step == "t" and pods.size:
             batch = clock.take(pods, limit)
             first = inside[batch[0]].record
@@ -197,19 +197,19 @@ def test_what_was_removed_leaves_no_memory_behind() -> None:
     """Else a queue whose pods are deleted before their turn, or whose classes are many, grows for ever."""
     pods, clock = ActiveQueue(), Clock()
     first = clock.pod(pods, record("first", 0))
-    (lane,) = pods._lanes.values()
+    (band,) = pods._bands.values()
     for index in range(1, 5000):
         clock.now += 1
         pod = clock.pod(pods, record(f"p{index}", index))
         if index % 2:
-            assert pod.home is not None
-            pod.home.discard(pod)
+            assert pod.container is not None
+            pod.container.discard(pod)
         else:
             clock.take(pods, 1)
-    assert first.home is None
-    assert list(pods._lanes.values()) == [lane]
-    assert len(lane.turns) < 500
-    assert len(lane.served) < 1000
+    assert first.container is None
+    assert list(pods._bands.values()) == [band]
+    assert len(band.turns) < 500
+    assert len(band.served) < 1000
     assert len(pods._levels) == 1
 
 
@@ -221,12 +221,12 @@ def test_a_level_that_empties_behind_another_comes_back_once() -> None:
     for index in range(100):
         low = clock.pod(pods, record(f"low{index}", 2))
         if index < 99:
-            assert low.home is not None
-            low.home.discard(low)
+            assert low.container is not None
+            low.container.discard(low)
     assert len(pods._levels) == 2
     gone = clock.pod(pods, record("middle", 3, priority=5))
-    assert gone.home is not None
-    gone.home.discard(gone)
+    assert gone.container is not None
+    gone.container.discard(gone)
     assert _drain(pods, clock, 8) == [["high1", "high2", "high3"], ["low99"]]
 
 
@@ -240,7 +240,7 @@ def test_a_class_that_comes_back_to_its_turn_takes_the_place_that_it_left() -> N
     clock.pod(pods, record("b", 2))
     clock.now += 1
     assert clock.take(pods, 1) == ["a1"]
-    assert left.home is not None
-    left.home.discard(left)
+    assert left.container is not None
+    left.container.discard(left)
     clock.pod(pods, record("a3", 1), timestamp=T0)
     assert _drain(pods, clock, 8) == [["b"], ["a3"]]

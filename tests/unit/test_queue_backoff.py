@@ -41,7 +41,7 @@ def test_the_wait_doubles_up_to_the_maximum(refusals: int, errors: int, expected
     pod = failed("p", T0 + 0.75, refusals, errors)
     aligned, unaligned = BackoffPolicy(), exact()
     assert unaligned.expiry(pod) == (T0 + 0.75 + expected if expected else 0.0)
-    pod.expiry = 0.0
+    pod.backoff_expiration = 0.0
     assert aligned.expiry(pod) == (T0 + expected if expected else 0.0)
 
 
@@ -110,9 +110,9 @@ def test_a_pod_taken_out_is_out(errors: int) -> None:
     for index in range(300):
         pod = failed(f"p{index}", T0, refusals=1 - errors, errors=errors)
         backoff.add(pod)
-        assert pod.home is not None
+        assert pod.container is not None
         if index != 7:
-            pod.home.discard(pod)
+            pod.container.discard(pod)
     assert len(list(backoff)) == backoff.refused + backoff.errors == 1
     assert keys(backoff.completed(T0 + 60)) == ["p7"]
     assert list(backoff) == []

@@ -19,7 +19,8 @@ from queue_builders import (
 
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.queueing.queued_pod import Place, QueuedPodInfo
+from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.states import Active, BackOff, Gated, QueueState, Unschedulable
 
 # --- gates -----------------------------------------------------------------------------------------------------------
 
@@ -30,12 +31,12 @@ def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
     q = queue(pre_enqueue=gate_of(closed))
     q.add(record("p"), T0)
     where = q.status_of(pod(q, "p"))
-    assert (where.place, where.gate, where.events) == (Place.UNSCHEDULABLE, "Gates", (GATES_GONE.label,))
+    assert (type(where.state), where.state.plugin, where.events) == (Gated, "Gates", (GATES_GONE.label,))
     q.update(record("p"), [OWN_LABEL], "old", "new", T0 + 1)
-    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert place(q, "p") is Gated
     closed.clear()
     q.update(record("p"), [GATES_GONE], "old", "new", T0 + 7)
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
     assert (pod(q, "p").timestamp, pod(q, "p").initial_attempt_timestamp) == (T0, T0 + 7)
     assert q.statistics().pending == {"active": 1, "backoff": 0, "unschedulable": 0, "gated": 0}
 
@@ -60,7 +61,7 @@ def test_a_gated_pod_listens_to_its_gate_alone() -> None:
         return "Gates"
 
     q = parked()
-    q._places._pre_enqueue = pre_enqueue
+    q._transitions._pre_enqueue = pre_enqueue
     q.on_event(NODE_ADD, None, "node", T0 + 5)
     assert (asked, pod(q, "p").gated_by) == (["ns/p"], "Gates")
     assert pod(q, "p").rejectors == {"Fit", "Gates"}
@@ -71,14 +72,14 @@ def test_a_gated_pod_listens_to_its_gate_alone() -> None:
 def test_what_is_still_held_back_is_not_moved() -> None:
     """Else each deletion during a wave of preemptions takes every preemptor out and puts it back."""
     q = parked()
-    q._places._pre_enqueue = gate_of(closed := {"p": "Fit"})
+    q._transitions._pre_enqueue = gate_of(closed := {"p": "Fit"})
     q.on_event(NODE_ADD, None, "node", T0 + 5)
-    stamp, counted = pod(q, "p").stamp, dict(q._places.incoming)
+    stamp, counted = pod(q, "p").stamp, dict(q._transitions.incoming)
     q.on_event(NODE_ADD, None, "node", T0 + 6)
-    assert (pod(q, "p").stamp, dict(q._places.incoming)) == (stamp, counted)
+    assert (pod(q, "p").stamp, dict(q._transitions.incoming)) == (stamp, counted)
     closed.clear()
     q.on_event(NODE_ADD, None, "node", T0 + 7)
-    assert (place(q, "p"), pod(q, "p").gated_by) == (Place.ACTIVE, "")
+    assert (place(q, "p"), pod(q, "p").gated_by) == (Active, "")
 
 
 def test_gated_pods_are_flushed_and_stay_quiet_for_another_five_minutes() -> None:
@@ -99,7 +100,7 @@ def test_gated_pods_are_flushed_and_stay_quiet_for_another_five_minutes() -> Non
     assert not pod(q, "p").flushed
     closed.clear()
     q.flush_unschedulable(T0 + 1000)
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
 
 
 def test_a_gate_may_close_while_the_pod_is_tried() -> None:
@@ -110,10 +111,10 @@ def test_a_gate_may_close_while_the_pod_is_tried() -> None:
     closed["p"] = "DefaultPreemption"
     q.on_event(NODE_ADD, None, "node", T0)
     q.requeue(pods[0], T0, rejectors=frozenset({"Fit"}))
-    assert (place(q, "p"), pod(q, "p").gated_by) == (Place.UNSCHEDULABLE, "DefaultPreemption")
+    assert (place(q, "p"), pod(q, "p").gated_by) == (Gated, "DefaultPreemption")
     closed.clear()
     q.activate([("ns/p", "uid-p")], T0)
-    assert (place(q, "p"), pod(q, "p").gated_by) == (Place.ACTIVE, "")
+    assert (place(q, "p"), pod(q, "p").gated_by) == (Active, "")
 
 
 # --- updates and deletions in each place -----------------------------------------------------------------------------
@@ -134,7 +135,7 @@ def test_an_update_of_a_pod_that_backs_off_keeps_its_time() -> None:
     q.add(record("p"), T0)
     fail(q, T0)
     q.update(record("p", class_id=2, priority=3), [OWN_LABEL], "old", "new", T0 + 0.5)
-    assert (place(q, "p"), pod(q, "p").expiry) == (Place.BACKOFF, T0 + 1)
+    assert (place(q, "p"), pod(q, "p").backoff_expiration) == (BackOff, T0 + 1)
     q.flush_backoff(T0 + 2)
     assert q.peek_next_classes(1)[0].class_id == 2
 
@@ -142,13 +143,15 @@ def test_an_update_of_a_pod_that_backs_off_keeps_its_time() -> None:
 @pytest.mark.parametrize(
     ("plugin", "events", "expected"),
     [
-        pytest.param("Label", [OWN_LABEL], Place.ACTIVE, id="helps"),
-        pytest.param("Label", [GATES_GONE, OWN_LABEL], Place.ACTIVE, id="one-of-several-helps"),
-        pytest.param("Fit", [OWN_LABEL], Place.UNSCHEDULABLE, id="does-not-help"),
-        pytest.param("Label", [], Place.UNSCHEDULABLE, id="nothing-that-matters"),
+        pytest.param("Label", [OWN_LABEL], Active, id="helps"),
+        pytest.param("Label", [GATES_GONE, OWN_LABEL], Active, id="one-of-several-helps"),
+        pytest.param("Fit", [OWN_LABEL], Unschedulable, id="does-not-help"),
+        pytest.param("Label", [], Unschedulable, id="nothing-that-matters"),
     ],
 )
-def test_an_update_wakes_a_refused_pod_if_it_may_help(plugin: str, events: list[ClusterEvent], expected: Place) -> None:
+def test_an_update_wakes_a_refused_pod_if_it_may_help(
+    plugin: str, events: list[ClusterEvent], expected: type[QueueState]
+) -> None:
     """Else a user's fix has no effect for five minutes, or every touch of a pod costs an attempt."""
     q = parked("p", plugin)
     q.update(record("p"), events, "old", "new", T0 + 5)
@@ -162,9 +165,9 @@ def test_an_update_of_an_unknown_pod_adds_it_and_a_repeated_one_does_nothing() -
     assert q.statistics().incoming == {("active", "UnscheduledPodAdd"): 1}
     fail(q, T0, "Label")
     q.update(record("p", resource_version="1"), [OWN_LABEL], "old", "new", T0 + 5)
-    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert place(q, "p") is Unschedulable
     q.update(record("p", uid="new", resource_version="7"), [OWN_LABEL], "old", "new", T0 + 5)
-    assert (place(q, "p"), pod(q, "p").attempts) == (Place.ACTIVE, 0)
+    assert (place(q, "p"), pod(q, "p").attempts) == (Active, 0)
 
 
 @pytest.mark.parametrize("name", ["active", "backoff", "error", "refused", "gated", "asked"])

@@ -8,8 +8,9 @@ from queue_builders import NODE_ADD, OWN_LABEL, POD_DELETE, T0, fail, parked, pl
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Hint, Registration
-from trireme.queueing.queued_pod import Place, QueuedPodInfo
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing.states import Active, BackOff, Gated, PreEnqueuePending, Unschedulable
 
 
 def call_id(instructions: Any) -> int:
@@ -22,22 +23,22 @@ def test_a_remote_gate_is_asked_and_the_pod_is_in_one_place_meanwhile() -> None:
     """Else a pod whose gate is far is lost while the question is under way."""
     q = queue(pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
     asked = call_id(q.add(record("p"), T0))
-    assert (place(q, "p"), q.statistics().pending["gated"]) == (Place.ASKED, 1)
+    assert (place(q, "p"), q.statistics().pending["gated"]) == (PreEnqueuePending, 1)
     q.pre_enqueue_answered(asked, "", T0)
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
     assert q.pre_enqueue_answered(asked, "FarGate", T0) == ()
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
 
 
 def test_a_remote_gate_that_refuses_parks_the_pod_until_its_event() -> None:
     """Else a remote gate does not hold."""
     q = queue([Registration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
     q.pre_enqueue_answered(call_id(q.add(record("p"), T0)), "FarGate", T0)
-    assert (place(q, "p"), pod(q, "p").gated_by) == (Place.UNSCHEDULABLE, "FarGate")
+    assert (place(q, "p"), pod(q, "p").gated_by) == (Gated, "FarGate")
     asked = call_id(q.on_event(NODE_ADD, None, "node", T0))
-    assert place(q, "p") is Place.ASKED
+    assert place(q, "p") is PreEnqueuePending
     q.pre_enqueue_answered(asked, "", T0)
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
 
 
 def test_an_event_during_the_question_asks_again() -> None:
@@ -46,9 +47,9 @@ def test_an_event_during_the_question_asks_again() -> None:
     asked = call_id(q.add(record("p"), T0))
     q.on_event(NODE_ADD, None, "node", T0)
     again = call_id(q.pre_enqueue_answered(asked, "FarGate", T0))
-    assert place(q, "p") is Place.ASKED
+    assert place(q, "p") is PreEnqueuePending
     q.pre_enqueue_answered(again, "FarGate", T0)
-    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert place(q, "p") is Gated
     assert q.statistics().in_flight_events == {}
 
 
@@ -71,7 +72,7 @@ def test_an_event_that_does_not_concern_the_gate_does_not_ask_again(
     (asked,) = fail_asking(q, "Fit")
     q.on_event(event, "object", "object", T0, max_priority=max_priority)
     assert q.pre_enqueue_answered(asked, "FarGate", T0) == ()
-    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert place(q, "p") is Gated
 
 
 def fail_asking(q: SchedulingQueue, *rejectors: str) -> list[int]:
@@ -95,30 +96,30 @@ def test_a_remote_plugin_that_said_pending_wakes_without_backoff(returning: bool
         asked += q.on_event(NODE_ADD, None, "node", T0)
     q.hint_answered(call_id(asked), [Hint.QUEUE], T0)
     q.requeue(pods[1], T0, pending_plugins=frozenset({"Far"}))
-    assert place(q, "a") is Place.ACTIVE
-    assert place(q, "b") is (Place.ACTIVE if returning else Place.UNSCHEDULABLE)
+    assert place(q, "a") is Active
+    assert place(q, "b") is (Active if returning else Unschedulable)
 
 
 def test_an_update_or_activation_during_the_question() -> None:
     """Else the answer about the old object decides, or an activated pod goes to back-off after all."""
     q = parked()
-    q._places._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
+    q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
     first = call_id(q.on_event(NODE_ADD, None, "node", T0))
     second = call_id(q.update(record("p", class_id=4), [OWN_LABEL], "old", "new", T0))
     assert q.pre_enqueue_answered(first, "", T0) == ()
-    assert place(q, "p") is Place.ASKED
+    assert place(q, "p") is PreEnqueuePending
     q.activate([("ns/p", "uid-p")], T0)
     q.pre_enqueue_answered(second, "", T0)
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
 
 
 def test_an_answer_that_takes_as_long_as_the_backoff_finds_it_over() -> None:
     """Else a pod enters back-off with an expiry in the past, and waits for the next flush."""
     q = parked()
-    q._places._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
+    q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
     asked = call_id(q.on_event(NODE_ADD, None, "node", T0))
     q.pre_enqueue_answered(asked, "", T0 + 60)
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
 
 
 def test_an_old_answer_does_not_wake_a_pod_that_was_refused_again() -> None:
@@ -128,7 +129,7 @@ def test_an_old_answer_does_not_wake_a_pod_that_was_refused_again() -> None:
     q.activate([("ns/p", "uid-p")], T0)
     fail(q, T0, "Far")
     q.hint_answered(asked, [Hint.QUEUE], T0)
-    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert place(q, "p") is Unschedulable
 
 
 def test_a_remote_hint_wakes_those_it_was_asked_about_if_they_still_wait() -> None:
@@ -145,21 +146,21 @@ def test_a_remote_hint_wakes_those_it_was_asked_about_if_they_still_wait() -> No
                 q.requeue(each, T0, rejectors=frozenset({"Far"}))
     (instruction,) = q.on_event(NODE_ADD, None, "node", T0 + 5)
     assert [each.record.class_id for each in instruction.pods] == [1, 2]  # type: ignore[union-attr]
-    assert place(q, "a") is Place.UNSCHEDULABLE
+    assert place(q, "a") is Unschedulable
     q.delete("ns/gone", "uid-gone", T0 + 5)
     (about_late,) = q.requeue(late[0], T0 + 5, rejectors=frozenset({"Far"}))
     q.hint_answered(instruction.call_id, [Hint.QUEUE, Hint.SKIP], T0 + 6)
     assert [place(q, name) for name in ("a", "b", "gone", "late", "c")] == [
-        Place.ACTIVE,
-        Place.ACTIVE,
+        Active,
+        Active,
         None,
-        Place.UNSCHEDULABLE,
-        Place.UNSCHEDULABLE,
+        Unschedulable,
+        Unschedulable,
     ]
     q.hint_answered(about_late.call_id, None, T0 + 7)
-    assert place(q, "late") is Place.ACTIVE
+    assert place(q, "late") is Active
     q.hint_answered(about_late.call_id, None, T0 + 7)
-    assert q.statistics().open_questions == 0
+    assert q.statistics().open_hint_calls == 0
 
 
 def test_a_batch_that_comes_back_asks_a_remote_plugin_once() -> None:
@@ -173,7 +174,7 @@ def test_a_batch_that_comes_back_asks_a_remote_plugin_once() -> None:
     assert [len(each) for each in instructions] == [1, 0]
     q.hint_answered(instructions[0][0].call_id, [Hint.QUEUE], T0)
     assert q.requeue(pods[2], T0, rejectors=frozenset({"Far"})) == ()
-    assert [place(q, name) for name in ("a", "b", "c")] == [Place.BACKOFF] * 3
+    assert [place(q, name) for name in ("a", "b", "c")] == [BackOff] * 3
 
 
 def test_own_updates_ask_a_remote_plugin_about_that_pod_alone() -> None:
@@ -184,13 +185,13 @@ def test_own_updates_ask_a_remote_plugin_about_that_pod_alone() -> None:
     fail(q, T0, "Far", max_batch=2)
     asked = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
     q.hint_answered(asked, None, T0 + 5)
-    assert (place(q, "a"), place(q, "b")) == (Place.ACTIVE, Place.UNSCHEDULABLE)
+    assert (place(q, "a"), place(q, "b")) == (Active, Unschedulable)
     fail(q, T0 + 5, "Far")
     asked = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
     q.update(record("a", class_id=3), [], "old", "new", T0 + 6)
-    assert place(q, "a") is Place.UNSCHEDULABLE
+    assert place(q, "a") is Unschedulable
     q.hint_answered(asked, [Hint.QUEUE], T0 + 9)
-    assert place(q, "a") is Place.ACTIVE
+    assert place(q, "a") is Active
 
 
 def test_an_answer_does_not_follow_a_pod_that_came_after_the_question() -> None:
@@ -208,7 +209,7 @@ def test_an_answer_does_not_follow_a_pod_that_came_after_the_question() -> None:
     q.reclassify("ns/a", "uid-a", 7)
     q.hint_answered(asked, [Hint.QUEUE], T0)
     q.hint_answered(event, [Hint.QUEUE], T0)
-    assert place(q, "a") is Place.UNSCHEDULABLE
+    assert place(q, "a") is Unschedulable
 
 
 def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
@@ -224,8 +225,8 @@ def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
     q.delete("ns/c", "uid-c", T0 + 5)
     q.hint_answered(asked, [Hint.QUEUE], T0 + 5)
     assert [(place(q, name), pod(q, name).record.class_id) for name in ("a", "b")] == [
-        (Place.ACTIVE, 8),
-        (Place.ACTIVE, 1),
+        (Active, 8),
+        (Active, 1),
     ]
 
 
@@ -234,9 +235,9 @@ def test_a_remote_plugin_that_does_not_answer_is_not_waited_for_without_bound() 
     q = parked("p", "Far")
     for _ in range(1000):
         q.on_event(NODE_ADD, None, "node", T0)
-    assert (place(q, "p"), q.statistics().open_questions) == (Place.UNSCHEDULABLE, 1000)
+    assert (place(q, "p"), q.statistics().open_hint_calls) == (Unschedulable, 1000)
     assert q.on_event(NODE_ADD, None, "node", T0) == ()
-    assert place(q, "p") is Place.BACKOFF
+    assert place(q, "p") is BackOff
 
 
 def test_many_remote_events_during_one_attempt_simply_try_again() -> None:
@@ -247,7 +248,7 @@ def test_many_remote_events_during_one_attempt_simply_try_again() -> None:
     for _ in range(17):
         q.on_event(NODE_ADD, None, "node", T0)
     assert q.requeue(pods[0], T0, rejectors=frozenset({"Far"})) == ()
-    assert place(q, "p") is Place.BACKOFF
+    assert place(q, "p") is BackOff
 
 
 def test_pods_that_wait_are_gated_again() -> None:
@@ -262,17 +263,15 @@ def test_pods_that_wait_are_gated_again() -> None:
     q.add(record("active"), T0)
     q.add(record("other")._replace(profile="another"), T0)
     assert [place(q, name) for name in ("backing", "asked", "active", "other")] == [
-        Place.BACKOFF,
-        Place.ASKED,
-        Place.ACTIVE,
-        Place.ACTIVE,
+        BackOff,
+        PreEnqueuePending,
+        Active,
+        Active,
     ]
-    q._places._pre_enqueue = lambda pod: "Far"
+    q._transitions._pre_enqueue = lambda pod: "Far"
     assert q.recheck_pre_enqueue(record("active").profile, NODE_ADD, T0) == ()
-    assert [(place(q, name), pod(q, name).gated_by) for name in ("backing", "asked", "active")] == [
-        (Place.UNSCHEDULABLE, "Far")
-    ] * 3
-    assert place(q, "other") is Place.ACTIVE
+    assert [(place(q, name), pod(q, name).gated_by) for name in ("backing", "asked", "active")] == [(Gated, "Far")] * 3
+    assert place(q, "other") is Active
     assert not q.repeat_pre_enqueue(asked)
     assert q.pre_enqueue_answered(asked, "", T0) == ()
-    assert place(q, "asked") is Place.UNSCHEDULABLE
+    assert place(q, "asked") is Gated

@@ -29,8 +29,8 @@ from queue_builders import (
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import HintTable, Registration
-from trireme.queueing.queued_pod import Place
 from trireme.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing.states import Active, BackOff, Done, Gated, InFlight, QueueState, Unschedulable
 from trireme.queueing.transition_log import ImpossibleTransition
 
 # --- failing, back-off, waking ---------------------------------------------------------------------------------------
@@ -39,15 +39,15 @@ from trireme.queueing.transition_log import ImpossibleTransition
 def test_a_refused_pod_waits_for_an_event_and_for_its_backoff() -> None:
     """Else refused pods are tried in a loop, or never again."""
     q = parked()
-    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert place(q, "p") is Unschedulable
     assert not q.ready()
     q.on_event(NODE_ADD, None, "node", T0 + 0.5)
-    assert place(q, "p") is Place.BACKOFF
+    assert place(q, "p") is BackOff
     assert q.next_backoff() == T0 + 2
     q.flush_backoff(T0 + 1.9)
-    assert place(q, "p") is Place.BACKOFF
+    assert place(q, "p") is BackOff
     q.flush_backoff(T0 + 2)
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
     assert pop_names(q, T0 + 2) == ["p"]
     assert pod(q, "p").attempts == 2
 
@@ -56,7 +56,7 @@ def test_once_its_backoff_is_over_an_event_makes_it_active_at_once() -> None:
     """Else a pod that waited long enough waits again."""
     q = parked()
     q.on_event(NODE_ADD, None, "node", T0 + 2)
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
 
 
 def test_only_the_event_that_can_help_wakes_a_pod() -> None:
@@ -64,7 +64,7 @@ def test_only_the_event_that_can_help_wakes_a_pod() -> None:
     q = parked("p", "Taint")
     for event in (NODE_ADD, NODE_TAINT, POD_DELETE):
         q.on_event(event, None, "object", T0 + 5)
-    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert place(q, "p") is Unschedulable
 
 
 def test_a_pending_plugin_wakes_it_without_backoff() -> None:
@@ -73,7 +73,7 @@ def test_a_pending_plugin_wakes_it_without_backoff() -> None:
     q.add(record("p"), T0)
     fail(q, T0, pending_plugins=frozenset({"Fit"}))
     q.on_event(NODE_ADD, None, "node", T0)
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
 
 
 def test_an_error_is_retried_after_its_backoff_and_not_before() -> None:
@@ -81,11 +81,11 @@ def test_an_error_is_retried_after_its_backoff_and_not_before() -> None:
     q = queue()
     q.add(record("p"), T0)
     fail(q, T0)
-    assert (place(q, "p"), q.ready(), pop_names(q, T0)) == (Place.BACKOFF, False, [])
+    assert (place(q, "p"), q.ready(), pop_names(q, T0)) == (BackOff, False, [])
     q.flush_backoff(T0 + 2)
     fail(q, T0 + 2)
     assert pod(q, "p").consecutive_errors == 2
-    assert pod(q, "p").expiry == T0 + 4
+    assert pod(q, "p").backoff_expiration == T0 + 4
     q.flush_backoff(T0 + 5)
     fail(q, T0 + 5, "Fit")
     assert (pod(q, "p").consecutive_errors, pod(q, "p").unschedulable_count) == (0, 1)
@@ -144,21 +144,21 @@ def test_without_early_pops_gates_are_asked_on_the_way_out_of_backoff() -> None:
     closed["p"] = "Gates"
     assert q.next_backoff() == T0 + 1.5
     q.flush_backoff(T0 + 1.6)
-    assert (place(q, "p"), pod(q, "p").gated_by) == (Place.UNSCHEDULABLE, "Gates")
+    assert (place(q, "p"), pod(q, "p").gated_by) == (Gated, "Gates")
 
 
 def test_five_minutes_without_an_event_and_it_is_tried_again() -> None:
     """Else a pod whose event was missed, or is of no registered kind, is stuck."""
     q = parked()
     q.flush_unschedulable(T0 + 300)
-    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert place(q, "p") is Unschedulable
     q.flush_unschedulable(T0 + 300.1)
-    assert place(q, "p") is Place.ACTIVE
+    assert place(q, "p") is Active
     assert pod(q, "p").flushed
     fail(q, T0 + 400, "Fit")
     assert not pod(q, "p").flushed
     q.flush_unschedulable(T0 + 699)
-    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert place(q, "p") is Unschedulable
 
 
 def test_the_flush_knows_the_oldest_of_a_group_and_looks_at_the_others_only_when_due() -> None:
@@ -168,8 +168,8 @@ def test_the_flush_knows_the_oldest_of_a_group_and_looks_at_the_others_only_when
     q.add(record("young"), T0 + 200)
     q.flush_unschedulable(T0 + 301)
     assert (pod(q, "old").flushed_at, pod(q, "young").flushed_at) == (T0 + 301, 0)
-    assert pod(q, "old").home is pod(q, "young").home
-    assert getattr(pod(q, "old").home, "not_before", None) == T0 + 200
+    assert pod(q, "old").container is pod(q, "young").container
+    assert getattr(pod(q, "old").container, "not_before", None) == T0 + 200
 
 
 def test_activated_pods_do_not_wait() -> None:
@@ -178,7 +178,7 @@ def test_activated_pods_do_not_wait() -> None:
     q.add(record("error"), T0)
     fail(q, T0)
     q.activate([("ns/p", "uid-p"), ("ns/error", "uid-error"), ("ns/unknown", "x"), ("ns/p", "another-uid")], T0)
-    assert (place(q, "p"), place(q, "error")) == (Place.ACTIVE, Place.ACTIVE)
+    assert (place(q, "p"), place(q, "error")) == (Active, Active)
     assert q.statistics().incoming["active", "ForceActivate"] == 2
 
 
@@ -189,7 +189,7 @@ def test_a_pod_activated_in_flight_is_tried_again() -> None:
     pods = popped(q, T0, 1)
     q.activate([("ns/p", "uid-p")], T0)
     q.requeue(pods[0], T0, rejectors=frozenset({"Taint"}))
-    assert place(q, "p") is Place.BACKOFF
+    assert place(q, "p") is BackOff
 
 
 def test_events_may_help_only_pods_of_low_priority_or_all_but_one() -> None:
@@ -201,13 +201,13 @@ def test_events_may_help_only_pods_of_low_priority_or_all_but_one() -> None:
         fail(q, T0, "Fit")
     q.on_event(POD_DELETE, "pod", None, T0 + 5, max_priority=0, exclude_uid="uid-self")
     assert [place(q, name) for name in ("low", "high", "self")] == [
-        Place.ACTIVE,
-        Place.UNSCHEDULABLE,
-        Place.UNSCHEDULABLE,
+        Active,
+        Unschedulable,
+        Unschedulable,
     ]
     fail(q, T0 + 5, "Fit")
     q.on_event(POD_DELETE, "pod", None, T0 + 9, exclude_uid="uid-alone")
-    assert place(q, "high") is Place.ACTIVE
+    assert place(q, "high") is Active
 
 
 # --- in flight -------------------------------------------------------------------------------------------------------
@@ -216,15 +216,15 @@ def test_events_may_help_only_pods_of_low_priority_or_all_but_one() -> None:
 @pytest.mark.parametrize(
     ("before", "during", "expected"),
     [
-        pytest.param([], [], Place.UNSCHEDULABLE, id="nothing"),
-        pytest.param([], [NODE_ADD], Place.BACKOFF, id="helps"),
-        pytest.param([NODE_ADD], [], Place.UNSCHEDULABLE, id="before-its-pop"),
-        pytest.param([], [NODE_TAINT], Place.UNSCHEDULABLE, id="another-event"),
-        pytest.param([], [NODE_TAINT, NODE_ADD, NODE_TAINT], Place.BACKOFF, id="among-others"),
+        pytest.param([], [], Unschedulable, id="nothing"),
+        pytest.param([], [NODE_ADD], BackOff, id="helps"),
+        pytest.param([NODE_ADD], [], Unschedulable, id="before-its-pop"),
+        pytest.param([], [NODE_TAINT], Unschedulable, id="another-event"),
+        pytest.param([], [NODE_TAINT, NODE_ADD, NODE_TAINT], BackOff, id="among-others"),
     ],
 )
 def test_events_during_the_attempt_count(
-    before: list[ClusterEvent], during: list[ClusterEvent], expected: Place
+    before: list[ClusterEvent], during: list[ClusterEvent], expected: type[QueueState]
 ) -> None:
     """Else a pod sleeps through the event that came while it was being refused, or wakes for an old one."""
     q = queue()
@@ -254,18 +254,18 @@ def test_a_batch_weighs_its_events_once_and_what_comes_between_too() -> None:
         if number == 1:
             assert len(asked) == 2
             q.on_event(POD_DELETE, "pod", None, T0)
-    assert [place(q, name) for name in ("a", "b", "c")] == [Place.BACKOFF] * 3
+    assert [place(q, name) for name in ("a", "b", "c")] == [BackOff] * 3
 
 
 @pytest.mark.parametrize(
     ("plugins", "event", "expected"),
     [
-        pytest.param(("Label",), OWN_LABEL, Place.BACKOFF, id="own-update-helps"),
-        pytest.param(("Fit",), OWN_LABEL, Place.UNSCHEDULABLE, id="own-update-of-another-kind"),
+        pytest.param(("Label",), OWN_LABEL, BackOff, id="own-update-helps"),
+        pytest.param(("Fit",), OWN_LABEL, Unschedulable, id="own-update-of-another-kind"),
     ],
 )
 def test_its_own_update_in_flight_is_weighed_when_it_comes_back(
-    plugins: tuple[str, ...], event: ClusterEvent, expected: Place
+    plugins: tuple[str, ...], event: ClusterEvent, expected: type[QueueState]
 ) -> None:
     """Else a user's fix that comes during the attempt is lost, or the old object is scheduled."""
     q = queue()
@@ -276,7 +276,7 @@ def test_its_own_update_in_flight_is_weighed_when_it_comes_back(
     for each in pods:
         q.requeue(each, T0, rejectors=frozenset(plugins))
     assert place(q, "p") is expected
-    assert place(q, "other") is Place.UNSCHEDULABLE
+    assert place(q, "other") is Unschedulable
     assert pod(q, "p").record.class_id == 5
 
 
@@ -287,11 +287,11 @@ def test_very_many_own_updates_in_flight_are_not_kept() -> None:
     pods = popped(q, T0, 1)
     for _ in range(200):
         q.update(record("p"), [OWN_LABEL], "old", "new", T0)
-    flight = pods[0].flight
-    assert flight is not None
-    assert len(flight.own_events) <= 64
+    state = pods[0].state
+    assert isinstance(state, InFlight)
+    assert len(state.own_events) <= 64
     q.requeue(pods[0], T0, rejectors=frozenset({"Fit"}))
-    assert place(q, "p") is Place.BACKOFF
+    assert place(q, "p") is BackOff
 
 
 def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
@@ -303,11 +303,11 @@ def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
     assert q.statistics().in_flight_events == {"NodeAdd": 1}
     q.done("uid-p", T0)
     q.done("uid-p", T0)
-    assert (q.statistics().in_flight_events, place(q, "p")) == ({}, Place.DONE)
+    assert (q.statistics().in_flight_events, place(q, "p")) == ({}, Done)
     q.update(record("p", class_id=8), [OWN_LABEL], "old", "new", T0)
     assert q.waiting_pods() == []
     q.requeue(pods[0], T0, rejectors=frozenset({"Taint"}))
-    assert (place(q, "p"), pod(q, "p").record.class_id) == (Place.BACKOFF, 8)
+    assert (place(q, "p"), pod(q, "p").record.class_id) == (BackOff, 8)
 
 
 @pytest.mark.parametrize("done_first", [False, True], ids=["in-flight", "done"])
@@ -377,15 +377,15 @@ def test_a_pod_that_was_lost_sight_of_and_seen_again_in_flight_comes_back() -> N
     q.delete("ns/p", "uid-p", T0)
     q.add(record("p"), T0)
     q.requeue(pods[0], T0)
-    assert place(q, "p") is Place.BACKOFF
+    assert place(q, "p") is BackOff
 
 
-def test_putting_back_a_waiting_pod_is_refused_with_its_story() -> None:
+def test_requeueing_a_waiting_pod_is_refused_with_its_transitions() -> None:
     """Else a pod is in two places; and nobody can tell how it came to that."""
     q = parked()
-    with pytest.raises(ImpossibleTransition, match="is unschedulable, cannot be put back") as caught:
+    with pytest.raises(ImpossibleTransition, match="is unschedulable, cannot be requeued") as caught:
         q.requeue(pod(q, "p"), T0)
-    assert [move.to for move in caught.value.story] == [Place.ACTIVE, Place.IN_FLIGHT, Place.UNSCHEDULABLE]
+    assert [move.to for move in caught.value.transitions] == [Active, InFlight, Unschedulable]
     assert "ScheduleAttemptFailure" in str(caught.value)
 
 
@@ -432,7 +432,7 @@ def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
     for number in range(20):
         q.on_event(NODE_ADD, None, number, T0 + 5)
     assert len(asked) == 20
-    assert (q.statistics().groups, q.statistics().unschedulable) == (1, 10_000)
+    assert (q.statistics().refusal_groups, q.statistics().unschedulable) == (1, 10_000)
 
 
 # --- what it says of itself ------------------------------------------------------------------------------------------
@@ -458,15 +458,15 @@ def test_metrics_and_status_say_what_is() -> None:
     assert (statistics.scheduling_cycle, statistics.batches, statistics.in_flight) == (2, 2, 0)
     pop_names(q, T0)
     found = {name: q.status_of(pod(q, name)) for name in ("refused", "error", "gated", "active")}
-    assert {name: where.place for name, where in found.items()} == {
-        "refused": Place.UNSCHEDULABLE,
-        "error": Place.BACKOFF,
-        "gated": Place.UNSCHEDULABLE,
-        "active": Place.IN_FLIGHT,
+    assert {name: type(where.state) for name, where in found.items()} == {
+        "refused": Unschedulable,
+        "error": BackOff,
+        "gated": Gated,
+        "active": InFlight,
     }
     assert found["refused"].rejectors == ("Fit", "Taint")
     assert found["refused"].events == ("AssignedPodDelete", "NodeAdd", "NodeUpdateNodeTaint")
-    assert (found["error"].until, found["gated"].gate) == (math.floor(T0 + 1), "Gates")
+    assert (found["error"].state, found["gated"].state) == (BackOff(math.floor(T0 + 1)), Gated("Gates"))
     assert [move.cause for move in q.transitions_of("ns/gated")] == ["UnscheduledPodAdd, gated by Gates"]
 
 
@@ -475,7 +475,7 @@ def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:
     q = SchedulingQueue(HintTable({"another": REGISTRATIONS}), lambda pod: PreEnqueueResult.ALLOWED)
     q.add(record("p"), T0)
     fail(q, T0, "Fit")
-    assert place(q, "p") is Place.BACKOFF
+    assert place(q, "p") is BackOff
 
 
 def test_an_event_that_nobody_registered_costs_nothing() -> None:

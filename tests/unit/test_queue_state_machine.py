@@ -19,8 +19,19 @@ from queue_builders import GATES_GONE, NODE_ADD, NODE_TAINT, OWN_LABEL, POD_DELE
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Decision, Hint, Registration, one_by_one
-from trireme.queueing.queued_pod import Place, QueuedPodInfo
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, CallQueueingHint
+from trireme.queueing.states import (
+    Active,
+    BackOff,
+    Done,
+    Gated,
+    Gone,
+    InFlight,
+    PreEnqueuePending,
+    QueueState,
+    Unschedulable,
+)
 
 NAMES = [f"p{index}" for index in range(8)]
 CLASSES = range(6)
@@ -105,10 +116,10 @@ class QueueMachine(RuleBasedStateMachine):
         """The informer tells of a known pod once more."""
         pod = self.queue.get(f"ns/{name}")
         if pod is not None:
-            before = pod.place
+            before = type(pod.state)
             self._told(self.queue.add(pod.record, self.now))
             # A question about a gate starts again, and a local gate may have closed in the meantime.
-            assert pod.place is before or (before is Place.ASKED and pod.gated_by)
+            assert type(pod.state) is before or (before is PreEnqueuePending and pod.gated_by)
             attempt = self._attempt_of(pod)
             if attempt is not None:
                 attempt.deleted, attempt.class_id = False, pod.record.class_id
@@ -127,7 +138,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.closed.discard(name)
         attempt = self._attempt_of(pod)
         new = record(name, class_id, PRIORITY[class_id], pod.uid)
-        place = pod.place
+        place = type(pod.state)
         decisions = [self._naive(pod, class_id, event, 0) for event in events]
         decision = next((each for each in decisions if each is not Decision.STAY), Decision.STAY)
         # In another class it stands where its age puts it; among those of the same moment, last.
@@ -136,20 +147,20 @@ class QueueMachine(RuleBasedStateMachine):
         if attempt is not None:
             attempt.events += [(event, 0, None) for event in events]
             attempt.class_id, attempt.deleted = class_id, False
-        elif place is Place.UNSCHEDULABLE and decision is not Decision.STAY:
+        elif place in (Unschedulable, Gated) and decision is not Decision.STAY:
             self._expect_entry(pod, decision)
-        elif place is not Place.ASKED:
-            assert pod.place is place
+        elif place is not PreEnqueuePending:
+            assert type(pod.state) is place
 
     @rule(name=st.sampled_from(NAMES), class_id=st.sampled_from(CLASSES))
     def reclassify(self, name: str, class_id: int) -> None:
         """Plugins look at more than before: a pod is of another class of its priority."""
         pod = self.queue.get(f"ns/{name}")
         if pod is not None and PRIORITY[class_id] == pod.record.priority:
-            place = pod.place
+            place = type(pod.state)
             self.behind.pop(pod.uid, None)
             self.queue.reclassify(f"ns/{name}", pod.uid, class_id)
-            assert pod.place is place
+            assert type(pod.state) is place
             attempt = self._attempt_of(pod)
             if attempt is not None:
                 attempt.class_id = class_id
@@ -172,7 +183,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 4))
     def pop(self, limit: int) -> None:
         """The scheduler takes a batch."""
-        places = self.queue._places
+        places = self.queue._transitions
         active = list(places.active)
         early = [pod for window in places.backoff._windows.values() for pod in window]
         batch = self.queue.pop(self.now, limit)
@@ -187,8 +198,8 @@ class QueueMachine(RuleBasedStateMachine):
             assert first.record.level == min(pod.record.level for pod in active)
             self._check_turns(active, batch.pods)
         else:
-            best = min((pod.expiry, pod.record.level) for pod in early)
-            assert (first.expiry, first.record.level) == best
+            best = min((pod.backoff_expiration, pod.record.level) for pod in early)
+            assert (first.backoff_expiration, first.record.level) == best
         ages = [pod.timestamp for pod in batch.pods]
         assert ages == sorted(ages)
         for pod in batch.pods:
@@ -222,7 +233,7 @@ class QueueMachine(RuleBasedStateMachine):
         name = pod.key.removeprefix("ns/")
         self._told(self.queue.requeue(pod, self.now, rejectors=rejectors, pending_plugins=pending))
         if attempt.deleted or name in self.waiting:
-            assert pod.place is Place.GONE
+            assert type(pod.state) is Gone
             return
         self.waiting[name] = pod.uid
         assert pod.record.class_id == attempt.class_id
@@ -262,7 +273,7 @@ class QueueMachine(RuleBasedStateMachine):
         name = pod.key.removeprefix("ns/")
         self._told(self.queue.requeue(pod, self.now, rejectors=frozenset({"Fit"})))
         if name in self.waiting:
-            assert pod.place is Place.GONE
+            assert type(pod.state) is Gone
             return
         self.waiting[name] = pod.uid
         assert pod.record.class_id == attempt.class_id
@@ -275,7 +286,7 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def happens(self, event: ClusterEvent, number: int, max_priority: int | None) -> None:
         """Something changes in the cluster."""
-        parked = {pod.uid: pod for pod in self.queue._places.unschedulable}
+        parked = {pod.uid: pod for pod in self.queue._transitions.unschedulable}
         expected = {}
         for uid, pod in parked.items():
             affected = max_priority is None or pod.record.priority <= max_priority
@@ -300,8 +311,8 @@ class QueueMachine(RuleBasedStateMachine):
             attempt = self._attempt_of(pod)
             if attempt is not None:
                 attempt.woken = True
-            elif pod.place is not Place.ASKED:
-                assert pod.place is (Place.UNSCHEDULABLE if pod.gated_by else Place.ACTIVE)
+            elif type(pod.state) is not PreEnqueuePending:
+                assert type(pod.state) in (Gated, Active)
 
     @rule(seconds=st.sampled_from([0.0, 0.4, 1.0, 3.3, 60.0, 301.0]))
     def time_passes(self, seconds: float) -> None:
@@ -309,7 +320,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.now += seconds
         self._told(self.queue.flush_backoff(self.now))
         self._told(self.queue.flush_unschedulable(self.now))
-        for pod in self.queue._places.unschedulable:
+        for pod in self.queue._transitions.unschedulable:
             assert self.now - max(pod.timestamp, pod.flushed_at) <= 300
 
     @rule(name=st.sampled_from(NAMES))
@@ -364,16 +375,16 @@ class QueueMachine(RuleBasedStateMachine):
         """The pod is where the decision sends it, unless a gate holds it."""
         verdict = self._pre_enqueue(pod) if gate else PreEnqueueResult.ALLOWED
         if verdict == "Gates":
-            expected = Place.UNSCHEDULABLE
+            expected: type[QueueState] = Gated
         elif verdict is PreEnqueueResult.CALL_REMOTE:
-            expected = Place.ASKED
+            expected = PreEnqueuePending
         elif decision is Decision.STAY:
-            expected = Place.UNSCHEDULABLE
+            expected = Unschedulable
         elif decision is Decision.AFTER_BACKOFF and self._backs_off(pod):
-            expected = Place.BACKOFF
+            expected = BackOff
         else:
-            expected = Place.ACTIVE
-        assert pod.place is expected, self.queue.transitions_of(pod.key)
+            expected = Active
+        assert type(pod.state) is expected, self.queue.transitions_of(pod.key)
 
     def _backs_off(self, pod: QueuedPodInfo) -> bool:
         failures = pod.consecutive_errors or pod.unschedulable_count
@@ -385,45 +396,45 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def every_pod_is_in_exactly_one_place(self) -> None:
         """The structures hold each pod once, where its `place` says, and no pod that is gone."""
-        places = self.queue._places
+        places = self.queue._transitions
         found = (
-            [(pod, Place.ACTIVE) for pod in places.active]
-            + [(pod, Place.BACKOFF) for pod in places.backoff]
-            + [(pod, Place.UNSCHEDULABLE) for pod in places.unschedulable]
-            + [(pod, Place.ASKED) for pod in self.queue._questions._pre_enqueue.values()]
-            + [(pod, Place.IN_FLIGHT) for pod in places.in_flight.values()]
-            + [(pod, Place.DONE) for pod in places.done.values()]
+            [(pod, Active) for pod in places.active]
+            + [(pod, BackOff) for pod in places.backoff]
+            + [(pod, Gated if pod.gated_by else Unschedulable) for pod in places.unschedulable]
+            + [(pod, PreEnqueuePending) for pod in self.queue._calls._pre_enqueue.values()]
+            + [(pod, InFlight) for pod in places.in_flight.values()]
+            + [(pod, Done) for pod in places.done.values()]
         )
-        assert all(pod.place is place for pod, place in found)
+        assert all(type(pod.state) is place for pod, place in found)
         assert sorted(pod.uid for pod, _ in found) == sorted([*self.waiting.values(), *self.flights, *self.done_pods])
         assert {key: pod.uid for key, pod in places.queued.items()} == {
             f"ns/{name}": uid for name, uid in self.waiting.items()
         }
         self._check_statistics(found)
 
-    def _check_statistics(self, found: list[tuple[QueuedPodInfo, Place]]) -> None:
+    def _check_statistics(self, found: list[tuple[QueuedPodInfo, type[QueueState]]]) -> None:
         statistics = self.queue.statistics()
         count = Counter(place for _, place in found)
-        assert statistics.active == count[Place.ACTIVE]
-        assert statistics.backoff + statistics.error_backoff == count[Place.BACKOFF]
-        assert statistics.unschedulable + statistics.gated == count[Place.UNSCHEDULABLE]
-        assert statistics.asked == count[Place.ASKED]
-        assert statistics.in_flight == count[Place.IN_FLIGHT]
-        assert statistics.done == count[Place.DONE]
+        assert statistics.active == count[Active]
+        assert statistics.backoff + statistics.error_backoff == count[BackOff]
+        assert (statistics.unschedulable, statistics.gated) == (count[Unschedulable], count[Gated])
+        assert statistics.pre_enqueue_pending == count[PreEnqueuePending]
+        assert statistics.in_flight == count[InFlight]
+        assert statistics.done == count[Done]
         refused = Counter(
             (pod.record.profile, plugin)
             for pod, place in found
-            if place not in (Place.IN_FLIGHT, Place.DONE)
+            if place not in (InFlight, Done)
             for plugin in pod.rejectors
         )
         assert statistics.refused_by == refused
-        if not count[Place.IN_FLIGHT] + count[Place.ASKED]:
+        if not count[InFlight] + count[PreEnqueuePending]:
             assert not statistics.in_flight_events
 
     @invariant()
     def backoff_and_gates_hold(self) -> None:
         """Nobody backs off past its time, the active have passed their gates, and errors are apart from refusals."""
-        places = self.queue._places
+        places = self.queue._transitions
         for pod in places.backoff:
             assert self._backs_off(pod)
         for pod in [*places.active, *places.backoff]:

@@ -8,7 +8,7 @@ from frontend_world_api import PROFILE
 
 from trireme.frontend import remote_plugins
 from trireme.frontend.serving import status_report
-from trireme.queueing import queued_pod
+from trireme.queueing import states
 from trireme.v1 import plugin_pb2
 
 INFO = plugin_pb2.PluginInfo(name=GUARD, extension_points=[plugin_pb2.EXTENSION_POINT_PERMIT])
@@ -42,7 +42,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
     for name in ("queued", "after"):
         found = world.frontend.queue.get(f"ns/{name}")
         assert found is not None
-        assert (found.place, found.gated_by) == (queued_pod.Place.UNSCHEDULABLE, GUARD)
+        assert (type(found.state), found.gated_by) == (states.Gated, GUARD)
         explained = status_report.explain(world.frontend, f"ns/{name}")
         assert explained is not None
         assert explained["summary"] == f"waits for the plugin {GUARD}, which was rejected"
@@ -52,7 +52,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
     for name in ("queued", "after"):
         found = world.frontend.queue.get(f"ns/{name}")
         assert found is not None
-        assert found.place is not queued_pod.Place.UNSCHEDULABLE
+        assert type(found.state) not in (states.Unschedulable, states.Gated)
 
 
 def test_no_hint_is_asked_of_a_rejected_plugin(world: World) -> None:

@@ -16,7 +16,7 @@ from trireme.filter import service
 from trireme.framework import resizes
 from trireme.plugins.deferred_pod_scheduling import filter as deferred_pod_scheduling
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
-from trireme.queueing.queued_pod import Place
+from trireme.queueing.states import BackOff
 from trireme.v1 import core_pb2, filter_pb2
 from trireme_kube.client.watch import EventKind
 
@@ -224,7 +224,7 @@ def test_one_that_fits_is_tried_again_by_error_and_not_bound(world: World) -> No
     world.answer_all()
     waiting = world.frontend.queue.get("ns/grows")
     assert waiting is not None
-    assert waiting.place is Place.BACKOFF
+    assert type(waiting.state) is BackOff
     assert waiting.consecutive_errors
     assert raw["status"] == DEFERRED
     assert "Bind" not in world.asked()

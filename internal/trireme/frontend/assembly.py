@@ -39,6 +39,7 @@ from trireme.queueing import (
     queued_pod,
     remote_calls,
     scheduling_queue,
+    states,
 )
 from trireme.registry import queue_sides
 from trireme.rpc import dialing
@@ -309,7 +310,7 @@ class Frontend:
             self.observed,
             in_pre_bind,
             self.watch.version_of,
-            self.queue.held,
+            self.queue.held_preemptors,
             preemption_retries.Retries(self._backoff.duration, self.activate, self._now),
         )
         working = (self.binding, self.preemptions, parts.reserved, self.remote_queue)
@@ -450,7 +451,7 @@ class Frontend:
         return [
             pod
             for pod, queued in places.items()
-            if queued is not None and queued.uid == pod[1] and queued.place is queued_pod.Place.ACTIVE
+            if queued is not None and queued.uid == pod[1] and isinstance(queued.state, states.Active)
         ]
 
     def wake(self) -> None:

@@ -10,7 +10,7 @@ With a QueueSort other than PrioritySort a level is what the plugin says is equa
 whole key. Then only pods with equal keys are ever joined, and the plugin's order is kept exactly.
 
 Heaps hold tuples and are repaired lazily: a pod that is taken out leaves its entry behind, which is skipped when it
-comes up (its `home` or `stamp` no longer agree) and swept when such entries outnumber the rest.
+comes up (its `container` or `stamp` no longer agree) and swept when such entries outnumber the rest.
 """
 
 import heapq
@@ -37,10 +37,10 @@ class ClassAhead(NamedTuple):
 class ClassPods:
     """The pods of one class at one level."""
 
-    __slots__ = ("alive", "class_id", "heap", "lane", "served", "turn")
+    __slots__ = ("alive", "band", "class_id", "heap", "served", "turn")
 
-    def __init__(self, lane: "PriorityBand", class_id: int, served: Turn) -> None:
-        self.lane = lane
+    def __init__(self, band: "PriorityBand", class_id: int, served: Turn) -> None:
+        self.band = band
         self.class_id = class_id
         self.heap: list[tuple[bytes, float, int, QueuedPodInfo]] = []
         self.alive = 0
@@ -57,7 +57,7 @@ class ClassPods:
         while True:
             entry = heap[0]
             pod = entry[3]
-            if pod.home is self and pod.stamp == entry[2]:
+            if pod.container is self and pod.stamp == entry[2]:
                 return pod
             heapq.heappop(heap)
 
@@ -68,11 +68,11 @@ class ClassPods:
 
     def discard(self, pod: QueuedPodInfo) -> None:
         """Takes the pod out."""
-        pod.home = None
+        pod.container = None
         self.alive -= 1
-        self.lane.left(self)
+        self.band.left(self)
         if len(self.heap) > 2 * self.alive + _SLACK:
-            self.heap = [entry for entry in self.heap if entry[3].home is self and entry[3].stamp == entry[2]]
+            self.heap = [entry for entry in self.heap if entry[3].container is self and entry[3].stamp == entry[2]]
             heapq.heapify(self.heap)
 
     def take(self, limit: int) -> list[QueuedPodInfo]:
@@ -87,7 +87,7 @@ class ClassPods:
             room = limit - 1
             while room > 0 and heap:
                 _, _, stamp, pod = heap[0]
-                if pod.home is not self or pod.stamp != stamp:
+                if pod.container is not self or pod.stamp != stamp:
                     heapq.heappop(heap)
                     continue
                 if pod.record.exclusive or pod.record.nominated != first.nominated:
@@ -96,12 +96,12 @@ class ClassPods:
                 batch.append(pod)
                 room -= 1
         for pod in batch:
-            pod.home = None
+            pod.container = None
         self.alive -= len(batch)
         return batch
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return (pod for _, _, stamp, pod in self.heap if pod.home is self and pod.stamp == stamp)
+        return (pod for _, _, stamp, pod in self.heap if pod.container is self and pod.stamp == stamp)
 
 
 class PriorityBand:
@@ -129,7 +129,7 @@ class PriorityBand:
         heap = line.heap
         heapq.heappush(heap, (record.rest, pod.timestamp, pod.stamp, pod))
         line.alive += 1
-        pod.home = line
+        pod.container = line
         self.size += 1
         if heap[0][3] is pod:
             turn = max((pod.timestamp, pod.stamp), line.served)
@@ -146,7 +146,7 @@ class PriorityBand:
             self.owner.drop(self)
 
     def next_line(self) -> ClassPods:
-        """The line whose turn it is; the lane must not be empty."""
+        """The line whose turn it is; the band must not be empty."""
         turns = self.turns
         while True:
             time, stamp, line = turns[0]
@@ -208,11 +208,11 @@ class PriorityBand:
 class ActiveQueue:
     """Pods in order, by class. `size` is their number."""
 
-    __slots__ = ("_lanes", "_levels", "_stale", "size")
+    __slots__ = ("_bands", "_levels", "_stale", "size")
 
     def __init__(self) -> None:
-        self._lanes: dict[Level, PriorityBand] = {}
-        # A heap of the levels that have a lane, and of those in `_stale`, whose lane is gone.
+        self._bands: dict[Level, PriorityBand] = {}
+        # A heap of the levels that have a band, and of those in `_stale`, whose band is gone.
         self._levels: list[Level] = []
         self._stale: set[Level] = set()
         self.size = 0
@@ -221,54 +221,54 @@ class ActiveQueue:
         return self.size
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return (pod for lane in self._lanes.values() for line in lane.lines.values() for pod in line)
+        return (pod for band in self._bands.values() for line in band.lines.values() for pod in line)
 
     def add(self, pod: QueuedPodInfo) -> None:
         """Takes the pod in, at the place that its record, timestamp and stamp give it."""
         level = pod.record.level
-        lane = self._lanes.get(level)
-        if lane is None:
-            lane = self._lanes[level] = PriorityBand(self, level)
+        band = self._bands.get(level)
+        if band is None:
+            band = self._bands[level] = PriorityBand(self, level)
             if level in self._stale:
                 self._stale.remove(level)
             else:
                 heapq.heappush(self._levels, level)
-        lane.add(pod)
+        band.add(pod)
         self.size += 1
 
     def take(self, limit: int, now: float, stamp: int) -> list[QueuedPodInfo]:
         """Takes out the next batch; there must be a pod. `stamp` is that of this pop."""
-        lane = self._first_lane()
-        batch = lane.take(limit, (now, stamp))
+        band = self._first_band()
+        batch = band.take(limit, (now, stamp))
         self.size -= len(batch)
-        if not lane.size:
-            self.drop(lane)
+        if not band.size:
+            self.drop(band)
         return batch
 
     def ahead(self, count: int) -> list[ClassAhead]:
         """The classes of the next batches, at most `count`, in order."""
         found: list[ClassAhead] = []
-        for level in sorted(self._lanes):
-            found.extend(self._lanes[level].ahead(count - len(found)))
+        for level in sorted(self._bands):
+            found.extend(self._bands[level].ahead(count - len(found)))
             if len(found) >= count:
                 break
         return found
 
-    def drop(self, lane: PriorityBand) -> None:
-        """Forgets a lane that has become empty."""
-        del self._lanes[lane.level]
-        if self._levels[0] == lane.level:
+    def drop(self, band: PriorityBand) -> None:
+        """Forgets a band that has become empty."""
+        del self._bands[band.level]
+        if self._levels[0] == band.level:
             heapq.heappop(self._levels)
         else:
-            self._stale.add(lane.level)
-            if len(self._stale) > len(self._lanes) + _SLACK:
+            self._stale.add(band.level)
+            if len(self._stale) > len(self._bands) + _SLACK:
                 # Nothing is taken from a standby's queue, so its heap would grow with each level that ever was.
-                self._levels = sorted(self._lanes)
+                self._levels = sorted(self._bands)
                 self._stale.clear()
 
-    def _first_lane(self) -> PriorityBand:
+    def _first_band(self) -> PriorityBand:
         while True:
-            lane = self._lanes.get(self._levels[0])
-            if lane is not None:
-                return lane
+            band = self._bands.get(self._levels[0])
+            if band is not None:
+                return band
             self._stale.remove(heapq.heappop(self._levels))

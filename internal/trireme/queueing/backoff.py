@@ -38,14 +38,14 @@ class BackoffPolicy:
         return min(maximum, self.initial * 2 ** min(failures - 1, _MAX_DOUBLINGS))
 
     def expiry(self, pod: QueuedPodInfo, size: int = 1) -> float:
-        """When the pod's back-off ends; 0: it has none. Computed once for each time that it was put back. `size`: how
+        """When the pod's back-off ends; 0: it has none. Computed once for each time that it was requeued. `size`: how
         many pods it stands for.
         """
-        if not pod.expiry:
+        if not pod.backoff_expiration:
             failures = pod.consecutive_errors or pod.unschedulable_count
             if failures and self.maximum:
-                pod.expiry = self._aligned(pod.timestamp + self.duration(failures, size))
-        return pod.expiry
+                pod.backoff_expiration = self._aligned(pod.timestamp + self.duration(failures, size))
+        return pod.backoff_expiration
 
     def backing_off(self, pod: QueuedPodInfo, now: float) -> bool:
         """The pod still has to wait."""
@@ -70,31 +70,31 @@ class _TimeHeap:
         self.size = 0
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return (pod for _, stamp, pod in self._heap if pod.home is self and pod.stamp == stamp)
+        return (pod for _, stamp, pod in self._heap if pod.container is self and pod.stamp == stamp)
 
     def add(self, pod: QueuedPodInfo, expiry: float) -> None:
         heapq.heappush(self._heap, (expiry, pod.stamp, pod))
-        pod.home = self
+        pod.container = self
         self.size += 1
 
     def discard(self, pod: QueuedPodInfo) -> None:
-        pod.home = None
+        pod.container = None
         self.size -= 1
         if len(self._heap) > 2 * self.size + _SLACK:
-            self._heap = [entry for entry in self._heap if entry[2].home is self and entry[2].stamp == entry[1]]
+            self._heap = [entry for entry in self._heap if entry[2].container is self and entry[2].stamp == entry[1]]
             heapq.heapify(self._heap)
 
     def first_expiry(self) -> float | None:
         while self._heap:
             expiry, stamp, pod = self._heap[0]
-            if pod.home is self and pod.stamp == stamp:
+            if pod.container is self and pod.stamp == stamp:
                 return expiry
             heapq.heappop(self._heap)
         return None
 
     def pop(self) -> QueuedPodInfo:
         pod = heapq.heappop(self._heap)[2]
-        pod.home = None
+        pod.container = None
         self.size -= 1
         return pod
 
@@ -150,7 +150,7 @@ class BackoffQueue:
             pods += window
             del self._windows[heapq.heappop(self._due)]
         for pod in pods:
-            pod.home = None
+            pod.container = None
         while (expiry := self._errors.first_expiry()) is not None and self._policy.over(expiry, now):
             pods.append(self._errors.pop())
         # Where their timestamps agree, they go on in the order in which they came.

@@ -1,8 +1,9 @@
 """InFlightEvents: what happened while pods were being scheduled.
 
 An attempt takes time, and the event that would have helped the pod may arrive during it. So from pop until done every
-event of interest is kept in one list, and a pod that comes back refused is judged by those since its own pop. Pods that
-were popped together share a `EventCursor`; when the oldest cell has no holder left, the events before the next one go.
+event of interest is kept in one list, and a pod that comes back refused is evaluated by those since its own pop. Pods
+that were popped together share an `EventCursor`; when the oldest cursor has no holder left, the events before the next
+one go.
 
 The list is bounded. A pod whose events had to be dropped is queued again as if one of them had helped it: waking for
 nothing is better than sleeping for ever.
@@ -42,13 +43,13 @@ class EventCursor:
 class InFlightEvents:
     """The events since the oldest attempt that is not done."""
 
-    __slots__ = ("_base", "_cells", "_events", "_limit", "dropped")
+    __slots__ = ("_base", "_cursors", "_events", "_limit", "dropped")
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._events: list[InFlightEvent] = []
         # Position of `_events[0]`; positions only grow.
         self._base = 0
-        self._cells: deque[EventCursor] = deque()
+        self._cursors: deque[EventCursor] = deque()
         self._limit = limit
         #: Events given up because of the limit, since start.
         self.dropped = 0
@@ -59,7 +60,7 @@ class InFlightEvents:
     @property
     def wanted(self) -> bool:
         """Whether an attempt is under way, so that what happens is kept."""
-        return bool(self._cells)
+        return bool(self._cursors)
 
     @property
     def end(self) -> int:
@@ -67,31 +68,31 @@ class InFlightEvents:
         return self._base + len(self._events)
 
     def open(self, holders: int) -> EventCursor:
-        """A cell for attempts that start now."""
+        """A cursor for attempts that start now."""
         end = self.end
-        if self._cells and self._cells[-1].start == end:
-            cell = self._cells[-1]
-            cell.holders += holders
+        if self._cursors and self._cursors[-1].start == end:
+            cursor = self._cursors[-1]
+            cursor.holders += holders
         else:
-            cell = EventCursor(end, holders)
-            self._cells.append(cell)
-        return cell
+            cursor = EventCursor(end, holders)
+            self._cursors.append(cursor)
+        return cursor
 
-    def close(self, cell: EventCursor) -> None:
+    def close(self, cursor: EventCursor) -> None:
         """One holder less."""
-        cell.holders -= 1
-        cells = self._cells
-        while cells and not cells[0].holders:
-            cells.popleft()
-        if not cells:
+        cursor.holders -= 1
+        cursors = self._cursors
+        while cursors and not cursors[0].holders:
+            cursors.popleft()
+        if not cursors:
             self._base += len(self._events)
             self._events.clear()
-        elif 2 * (cells[0].start - self._base) > len(self._events):
-            self._cut(cells[0].start - self._base)
+        elif 2 * (cursors[0].start - self._base) > len(self._events):
+            self._cut(cursors[0].start - self._base)
 
     def append(self, happened: InFlightEvent) -> None:
         """Records the event if anybody may want it."""
-        if not self._cells:
+        if not self._cursors:
             return
         self._events.append(happened)
         if len(self._events) > self._limit:
@@ -111,7 +112,7 @@ class InFlightEvents:
 
     def _needed(self) -> int:
         """The position of the first event that somebody needs."""
-        return max(self._base, self._cells[0].start) if self._cells else self.end
+        return max(self._base, self._cursors[0].start) if self._cursors else self.end
 
     def _cut(self, count: int) -> None:
         del self._events[:count]

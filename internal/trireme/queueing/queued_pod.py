@@ -8,31 +8,14 @@ The structures of the queue only look at `class_id`, `level`, `rest`, `exclusive
 own and `exclusive`.
 """
 
-import enum
 from typing import Any, NamedTuple, Protocol
 
-from trireme.framework.cluster_event import ClusterEvent
-from trireme.queueing.in_flight_events import EventCursor
+from trireme.queueing.states import GONE, Done, Gated, InFlight, QueueState
 
 # What QueueSort's keys are compared by first: pods whose level is equal may go in one batch.
 Level = int | bytes
 
 NO_PLUGINS: frozenset[str] = frozenset()
-
-
-class Place(enum.Enum):
-    """Where a pod is. The values are the words of `trireme status`."""
-
-    ACTIVE = "active"
-    BACKOFF = "backoff"
-    UNSCHEDULABLE = "unschedulable"
-    ASKED = "pre-enqueue asked"
-    # Of members of a group (`groups`): its PodGroup is not there, or is being tried without them.
-    INCOMPLETE = "incomplete"
-    PENDING = "pending"
-    IN_FLIGHT = "in flight"
-    DONE = "done"
-    GONE = "gone"
 
 
 class PodInfo(NamedTuple):
@@ -60,6 +43,11 @@ class PodInfo(NamedTuple):
     nominated: bool = False
     #: What the caller wants back; the queue never looks at it.
     pod: Any = None
+
+    @property
+    def sort_identity(self) -> tuple[object, ...]:
+        """What an entry's position in the queue follows from, beside its age."""
+        return self[2:7]
 
 
 def by_priority(
@@ -99,56 +87,23 @@ class Container(Protocol):
         """Takes the pod out, which must be in it."""
 
 
-class Flight:
-    """What is kept of a pod from pop until it is back, or gone."""
-
-    __slots__ = ("cell", "deleted", "newest", "own_events", "woken")
-
-    def __init__(self, cell: EventCursor | None) -> None:
-        #: Since when events are kept for it; None: it is done, or none are kept.
-        self.cell: EventCursor | None = cell
-        #: Its object as updated meanwhile.
-        self.newest: PodInfo | None = None
-        self.deleted = False
-        #: What those updates changed: (event, old object, new object).
-        self.own_events: list[tuple[ClusterEvent, Any, Any]] = []
-        #: It is to be tried again whatever the events say.
-        self.woken = False
-
-
-class Asking:
-    """What is kept of a pod while a remote plugin is asked whether it may enter."""
-
-    __slots__ = ("call_id", "cell", "destination", "label")
-
-    def __init__(self, call_id: int, cell: EventCursor, destination: Place, label: str) -> None:
-        self.call_id = call_id
-        self.cell = cell
-        self.destination = destination
-        self.label = label
-
-
 class QueuedPodInfo:
     """A pending pod and what the queue keeps about it. Times are Unix seconds of the steady clock."""
 
     __slots__ = (
-        "asking",
         "attempts",
+        "backoff_expiration",
         "consecutive_errors",
-        "expiry",
-        "flight",
+        "container",
         "flushed",
         "flushed_at",
-        "gate_reason",
-        "gated_by",
-        "home",
         "initial_attempt_timestamp",
         "pending_plugins",
-        "place",
         "popped_at",
         "record",
         "rejectors",
         "stamp",
+        "state",
         "timestamp",
         "unschedulable_count",
     )
@@ -157,8 +112,9 @@ class QueuedPodInfo:
         self.record = record
         #: When it was enqueued, or put back after a failed attempt.
         self.timestamp = now
-        self.place = Place.GONE
-        self.home: Container | None = None
+        #: Assigned by `Transitions` alone.
+        self.state: QueueState = GONE
+        self.container: Container | None = None
         #: Of its last move; grows over all pods of a queue, so it breaks ties and tells an old answer from a new one.
         self.stamp = 0
         self.attempts = 0
@@ -166,24 +122,18 @@ class QueuedPodInfo:
         self.consecutive_errors = 0
         #: When its last attempt began; 0: none did.
         self.popped_at = 0.0
-        #: End of its back-off; 0: not computed since it was last put back.
-        self.expiry = 0.0
-        #: Plugins that refused it, in its last attempt or at the gate.
+        #: End of its back-off; 0: not computed since it was last requeued.
+        self.backoff_expiration = 0.0
+        #: Plugins that refused it, in its last attempt or at PreEnqueue.
         self.rejectors: frozenset[str] = NO_PLUGINS
         #: Those of them that said Pending in its last attempt: what they wait for wakes it without back-off.
         self.pending_plugins: frozenset[str] = NO_PLUGINS
-        #: The PreEnqueue plugin that holds it back; empty: none.
-        self.gated_by = ""
-        #: What that plugin says about it; empty: nothing.
-        self.gate_reason = ""
         #: When it first entered the active queue; 0: not yet.
         self.initial_attempt_timestamp = 0.0
         #: When the five-minute flush last moved it.
         self.flushed_at = 0.0
         #: Its current attempt is owed to that flush, not to an event.
         self.flushed = False
-        self.flight: Flight | None = None
-        self.asking: Asking | None = None
 
     @property
     def key(self) -> str:
@@ -196,9 +146,29 @@ class QueuedPodInfo:
         return self.record.uid
 
     @property
-    def gated(self) -> bool:
-        """A PreEnqueue plugin holds it back."""
-        return bool(self.gated_by)
+    def gated_by(self) -> str:
+        """The PreEnqueue plugin that holds it back; empty: none."""
+        return self.state.plugin if isinstance(self.state, Gated) else ""
+
+    @property
+    def gate_reason(self) -> str:
+        """What that plugin says about it; empty: nothing."""
+        return self.state.reason if isinstance(self.state, Gated) else ""
+
+    @property
+    def popped(self) -> bool:
+        """It is being tried, or bound."""
+        return isinstance(self.state, (InFlight, Done))
+
+    @property
+    def in_attempt(self) -> bool:
+        """It is being tried, or bound, and was not deleted meanwhile."""
+        return not self.state.deleted if isinstance(self.state, InFlight) else isinstance(self.state, Done)
+
+    @property
+    def latest(self) -> PodInfo:
+        """What is known of its object, in updates since it was popped too."""
+        return (self.state.latest if isinstance(self.state, (InFlight, Done)) else None) or self.record
 
     def __repr__(self) -> str:
-        return f"QueuedPodInfo({self.record.key}, {self.place.value})"
+        return f"QueuedPodInfo({self.record.key}, {self.state.label})"

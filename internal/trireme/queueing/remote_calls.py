@@ -1,8 +1,8 @@
-"""What the queue asks of remote plugins: instructions to its shell, and the questions that are open.
+"""Calls of remote plugins: the instructions to make them, and those that have no answer yet.
 
-The queue does no I/O. Where a plugin lives in another process, a stimulus returns an instruction, and the answer is a
-stimulus of its own. Meanwhile each pod stays where it is (a hint) or is in the place for it (PreEnqueue), so it is in
-one place all the time. An answer touches only the pods that were asked about and have not moved since.
+The queue does no I/O. Where a plugin lives in another process, a stimulus returns an instruction to call it, and the
+answer is a stimulus of its own. Meanwhile a pod keeps its state (a hint) or is in one of its own (PreEnqueue). An
+answer touches only the pods that it is about and that have not moved since the call.
 """
 
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from typing import Any, NamedTuple
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.queue_hints import Hint, Registration
 from trireme.queueing.queued_pod import QueuedPodInfo
-from trireme.queueing.unschedulable import GroupKey
+from trireme.queueing.unschedulable import RefusalKey
 
-# Hint questions that may be open at once. Beyond, a hint counts as QUEUE: the plugin is too slow to be waited for.
+# Calls of queueing hints that may be open at once. Beyond, a hint counts as QUEUE: the plugin is too slow to wait for.
 MAX_OPEN = 1000
 
 
 class CallPreEnqueue(NamedTuple):
-    """Ask the remote PreEnqueue plugins about the pod; then call `pre_enqueue_answered` with this `call_id`."""
+    """Call the remote PreEnqueue plugins for the pod; then call `pre_enqueue_answered` with this `call_id`."""
 
     call_id: int
     pod: QueuedPodInfo
 
 
 class CallQueueingHint(NamedTuple):
-    """Ask the plugin what the event means for these pods; then call `hint_answered` with this `call_id`."""
+    """Call the plugin's queueing hint with these pods; then call `hint_answered` with this `call_id`."""
 
     call_id: int
     profile: str
@@ -40,10 +40,10 @@ Instruction = CallPreEnqueue | CallQueueingHint
 Instructions = Sequence[Instruction]
 
 
-class GroupTarget(NamedTuple):
+class RefusalGroupTarget(NamedTuple):
     """All pods that were in the group when the event came: those with a stamp up to this one."""
 
-    group: GroupKey
+    group: RefusalKey
     stamp: int
 
 
@@ -54,11 +54,11 @@ class PodTarget(NamedTuple):
     stamp: int
 
 
-Target = GroupTarget | PodTarget
+Target = RefusalGroupTarget | PodTarget
 
 
 class QueueingHintCall:
-    """A question to a remote plugin. `targets[i]` is whom the i-th answer concerns; `answers` come once."""
+    """A call of a queueing hint. `targets[i]` is whom the i-th answer concerns; `answers` come once."""
 
     __slots__ = ("answers", "event", "plugin", "targets")
 
@@ -70,7 +70,7 @@ class QueueingHintCall:
 
 
 class RemoteCalls:
-    """The questions that are open, and the instructions that the current stimulus will return."""
+    """The calls that are open, and the instructions that the current stimulus will return."""
 
     __slots__ = ("_instructions", "_last_id", "_open", "_pre_enqueue")
 
@@ -82,12 +82,12 @@ class RemoteCalls:
 
     @property
     def open_hints(self) -> int:
-        """How many hint questions have no answer yet."""
+        """How many calls of hints have no answer yet."""
         return len(self._open)
 
     @property
-    def asked(self) -> int:
-        """How many pods are being asked about for PreEnqueue."""
+    def open_pre_enqueue(self) -> int:
+        """How many calls of PreEnqueue have no answer yet."""
         return len(self._pre_enqueue)
 
     def take_instructions(self) -> Instructions:
@@ -98,22 +98,22 @@ class RemoteCalls:
         self._instructions = []
         return instructions
 
-    def ask_pre_enqueue(self, pod: QueuedPodInfo) -> int:
-        """Opens the question whether the pod may enter; its id."""
+    def call_pre_enqueue(self, pod: QueuedPodInfo) -> int:
+        """Opens a call of PreEnqueue for the pod; its id."""
         self._last_id += 1
         self._pre_enqueue[self._last_id] = pod
         self._instructions.append(CallPreEnqueue(self._last_id, pod))
         return self._last_id
 
-    def asked_about(self, call_id: int) -> QueuedPodInfo | None:
-        """The pod of an open question."""
+    def pre_enqueue_pod(self, call_id: int) -> QueuedPodInfo | None:
+        """The pod of an open call of PreEnqueue."""
         return self._pre_enqueue.get(call_id)
 
     def close_pre_enqueue(self, call_id: int) -> QueuedPodInfo | None:
-        """The question is answered, or its answer no longer wanted; the pod, if the question was open."""
+        """The call is answered, or its answer no longer wanted; the pod, if the call was open."""
         return self._pre_enqueue.pop(call_id, None)
 
-    def ask_hint(
+    def call_hint(
         self,
         profile: str,
         registration: Registration,
@@ -121,35 +121,35 @@ class RemoteCalls:
         pods: Sequence[QueuedPodInfo],
         targets: list[list[Target]],
     ) -> QueueingHintCall | None:
-        """Opens a question; None: there are too many."""
+        """Opens a call of a hint; None: there are too many."""
         if len(self._open) >= MAX_OPEN:
             return None
         event, old, new = happened
         self._last_id += 1
-        question = self._open[self._last_id] = QueueingHintCall(registration.plugin, event, targets)
+        call = self._open[self._last_id] = QueueingHintCall(registration.plugin, event, targets)
         self._instructions.append(
             CallQueueingHint(self._last_id, profile, registration.plugin, event, old, new, tuple(pods))
         )
-        return question
+        return call
 
-    def follow(self, pod: QueuedPodInfo, group: GroupKey, stamp: int) -> None:
-        """The pod, which was in that group with that stamp, is in another now: open questions about it still are."""
-        for question in self._open.values():
-            for targets in question.targets:
+    def follow(self, pod: QueuedPodInfo, group: RefusalKey, stamp: int) -> None:
+        """The pod, which was in that group with that stamp, is in another now: open calls still concern it."""
+        for call in self._open.values():
+            for targets in call.targets:
                 if any(_concerns(target, pod, group, stamp) for target in targets):
                     targets.append(PodTarget(pod, pod.stamp))
 
     def close_hint(self, call_id: int, answers: Sequence[Hint] | None) -> QueueingHintCall | None:
-        """The question with its answers; None if it is not open. No answers, or not one for each pod: errors."""
-        question = self._open.pop(call_id, None)
-        if question is not None:
-            count = len(question.targets)
+        """The call with its answers; None if it is not open. No answers, or not one for each pod: errors."""
+        call = self._open.pop(call_id, None)
+        if call is not None:
+            count = len(call.targets)
             usable = answers is not None and len(answers) == count
-            question.answers = answers if answers is not None and usable else [Hint.ERROR] * count
-        return question
+            call.answers = answers if answers is not None and usable else [Hint.ERROR] * count
+        return call
 
 
-def _concerns(target: Target, pod: QueuedPodInfo, group: GroupKey, stamp: int) -> bool:
+def _concerns(target: Target, pod: QueuedPodInfo, group: RefusalKey, stamp: int) -> bool:
     if isinstance(target, PodTarget):
         return target.pod is pod and target.stamp == stamp
     return target.group == group and stamp <= target.stamp

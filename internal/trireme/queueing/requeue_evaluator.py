@@ -1,8 +1,8 @@
 """RequeueEvaluator: whether something that happened during a pod's attempt makes it worth another one.
 
 All pods of a batch that the same plugins refused have the same events behind them and get the same verdict, so it is
-reached once and kept in their cell; a later pod of theirs only weighs what has happened since. A pod's own updates are
-weighed for it alone.
+reached once and cached at their cursor; for a later pod of theirs only what has happened since is evaluated. A pod's
+own updates are evaluated for it alone.
 """
 
 from typing import Any
@@ -10,78 +10,84 @@ from typing import Any
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.in_flight_events import EventCursor, InFlightEvents
 from trireme.queueing.queue_hints import Decision, Hint, HintTable, Registration
-from trireme.queueing.queued_pod import Flight, QueuedPodInfo
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import QueueingHintCall, RemoteCalls
+from trireme.queueing.states import Done, InFlight
 
 # A returning pod is not made to wait for more remote answers than this; beyond, it is simply tried again.
-MAX_QUESTIONS = 16
+MAX_CALLS = 16
 
-_Wanted = tuple[Registration, tuple[ClusterEvent, Any, Any]]
+_RemoteHint = tuple[Registration, tuple[ClusterEvent, Any, Any]]
 
 
 class Verdict:
     """What the events up to `position` mean for one kind of pod."""
 
-    __slots__ = ("asked", "decision", "position", "wanted")
+    __slots__ = ("calls", "decision", "position", "remote")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.decision = Decision.STAY
-        #: What remote plugins would have to be asked, and the questions that were.
-        self.wanted: list[_Wanted] = []
-        self.asked: list[QueueingHintCall] = []
+        #: The hints of remote plugins that it depends on, and the calls that were made for them.
+        self.remote: list[_RemoteHint] = []
+        self.calls: list[QueueingHintCall] = []
 
 
 class RequeueEvaluator:
     """Weighs what is in the event log for pods that come back."""
 
-    __slots__ = ("_hints", "_log", "_questions")
+    __slots__ = ("_calls", "_events", "_hints")
 
-    def __init__(self, hints: HintTable, log: InFlightEvents, questions: RemoteCalls) -> None:
+    def __init__(self, hints: HintTable, events: InFlightEvents, calls: RemoteCalls) -> None:
         self._hints = hints
-        self._log = log
-        self._questions = questions
+        self._events = events
+        self._calls = calls
 
-    def returning(self, pod: QueuedPodInfo, flight: Flight) -> tuple[Decision, list[QueueingHintCall]]:
-        """What becomes of a pod whose attempt failed, and the open questions on which it depends if it stays."""
-        if not pod.rejectors or flight.cell is None or not self._hints.knows(pod.record.profile):
+    def evaluate(self, pod: QueuedPodInfo, state: InFlight | Done) -> tuple[Decision, list[QueueingHintCall]]:
+        """What becomes of a pod whose attempt failed, and the open calls on which that depends if it stays.
+
+        `state` is that of the attempt: of what happened since a pod was done, nothing is known.
+        """
+        if not isinstance(state, InFlight) or state.cursor is None:
             return Decision.AFTER_BACKOFF, []
-        verdict = self._verdict(pod, flight.cell)
-        decision = max(verdict.decision, Decision.AFTER_BACKOFF if flight.woken else Decision.STAY)
-        own: list[_Wanted] = []
-        for happened in flight.own_events:
-            decisions, wanted = self._hints.weigh(pod.record.profile, *happened, [pod])
+        if not pod.rejectors or not self._hints.knows(pod.record.profile):
+            return Decision.AFTER_BACKOFF, []
+        verdict = self._verdict(pod, state.cursor)
+        decision = max(verdict.decision, Decision.AFTER_BACKOFF if state.activated else Decision.STAY)
+        own: list[_RemoteHint] = []
+        for happened in state.own_events:
+            decisions, remote = self._hints.weigh(pod.record.profile, *happened, [pod])
             decision = max(decision, decisions[0])
-            own += [(registration, happened) for registration, _ in wanted]
+            own += [(registration, happened) for registration, _ in remote]
         if decision is not Decision.STAY:
             return decision, []
-        if len(verdict.wanted) + len(own) > MAX_QUESTIONS:
+        if len(verdict.remote) + len(own) > MAX_CALLS:
             return Decision.AFTER_BACKOFF, []
-        return self._ask(pod, verdict, own)
+        return self._call(pod, verdict, own)
 
-    def helped(self, pod: QueuedPodInfo, cell: EventCursor) -> bool:
-        """Something that the gate which holds the pod listens to happened since the cell was opened."""
-        happened = self._log.since(cell.start)
+    def helped(self, pod: QueuedPodInfo, plugin: str, cursor: EventCursor) -> bool:
+        """Something that may change the mind of the PreEnqueue plugin happened since the cursor was opened."""
+        happened = self._events.since(cursor.start)
         if happened is None:
             return True
         for event, old, new, max_priority in happened:
             if max_priority is not None and pod.record.priority > max_priority:
                 continue
-            if self._hints.interests(pod.gated_by, event):
-                decisions, wanted = self._hints.weigh(pod.record.profile, event, old, new, [pod])
-                if wanted or decisions[0] is not Decision.STAY:
+            if self._hints.interests(plugin, event):
+                decisions, remote = self._hints.weigh(pod.record.profile, event, old, new, [pod])
+                if remote or decisions[0] is not Decision.STAY:
                     return True
         return False
 
-    def _verdict(self, pod: QueuedPodInfo, cell: EventCursor) -> Verdict:
+    def _verdict(self, pod: QueuedPodInfo, cursor: EventCursor) -> Verdict:
         key = (pod.record.class_id, pod.rejectors, pod.pending_plugins)
-        verdict = cell.verdicts.get(key)
+        verdict = cursor.verdicts.get(key)
         if verdict is None:
-            verdict = cell.verdicts[key] = Verdict(cell.start)
-        if verdict.position == self._log.end:
+            verdict = cursor.verdicts[key] = Verdict(cursor.start)
+        if verdict.position == self._events.end:
             return verdict
-        happened = self._log.since(verdict.position)
-        verdict.position = self._log.end
+        happened = self._events.since(verdict.position)
+        verdict.position = self._events.end
         if happened is None:
             verdict.decision = max(verdict.decision, Decision.AFTER_BACKOFF)
             return verdict
@@ -90,33 +96,35 @@ class RequeueEvaluator:
                 break
             if max_priority is not None and pod.record.priority > max_priority:
                 continue
-            decisions, wanted = self._hints.weigh(pod.record.profile, event, old, new, [pod])
+            decisions, remote = self._hints.weigh(pod.record.profile, event, old, new, [pod])
             verdict.decision = max(verdict.decision, decisions[0])
-            verdict.wanted += [(registration, (event, old, new)) for registration, _ in wanted]
+            verdict.remote += [(registration, (event, old, new)) for registration, _ in remote]
         return verdict
 
-    def _ask(self, pod: QueuedPodInfo, verdict: Verdict, own: list[_Wanted]) -> tuple[Decision, list[QueueingHintCall]]:
-        """Opens what is not asked yet. Answers that have come in the meantime, for a pod before, count."""
-        asked = verdict.asked
-        while len(asked) < len(verdict.wanted):
-            question = self._open(pod, verdict.wanted[len(asked)])
-            if question is None:
+    def _call(
+        self, pod: QueuedPodInfo, verdict: Verdict, own: list[_RemoteHint]
+    ) -> tuple[Decision, list[QueueingHintCall]]:
+        """Makes the calls that were not made yet. Answers that have come meanwhile, for a pod before, count."""
+        calls = verdict.calls
+        while len(calls) < len(verdict.remote):
+            call = self._open(pod, verdict.remote[len(calls)])
+            if call is None:
                 return Decision.AFTER_BACKOFF, []
-            asked.append(question)
+            calls.append(call)
         still_open = []
-        for question in asked:
-            if question.answers is None:
-                still_open.append(question)
-            elif question.answers[0] is not Hint.SKIP:
-                pending = question.plugin in pod.pending_plugins
+        for call in calls:
+            if call.answers is None:
+                still_open.append(call)
+            elif call.answers[0] is not Hint.SKIP:
+                pending = call.plugin in pod.pending_plugins
                 return Decision.IMMEDIATELY if pending else Decision.AFTER_BACKOFF, []
-        for wanted in own:
-            question = self._open(pod, wanted)
-            if question is None:
+        for hint in own:
+            call = self._open(pod, hint)
+            if call is None:
                 return Decision.AFTER_BACKOFF, []
-            still_open.append(question)
+            still_open.append(call)
         return Decision.STAY, still_open
 
-    def _open(self, pod: QueuedPodInfo, wanted: _Wanted) -> QueueingHintCall | None:
-        registration, happened = wanted
-        return self._questions.ask_hint(pod.record.profile, registration, happened, [pod], [[]])
+    def _open(self, pod: QueuedPodInfo, hint: _RemoteHint) -> QueueingHintCall | None:
+        registration, happened = hint
+        return self._calls.call_hint(pod.record.profile, registration, happened, [pod], [[]])

@@ -1,13 +1,15 @@
-"""The queue's memory of its last moves, and the exception that tells them.
+"""The queue's memory of its last transitions, and the exception that shows them.
 
-One ring for all pods, so that keeping it costs one append per move; a pod's story is read out of it only when somebody
-asks. The exception for a transition that cannot be carries it: how the pod came to be there is what one needs to know.
+One ring for all pods, so that keeping it costs one append per transition; those of one pod are read out of it only when
+somebody wants them. The exception for a transition that cannot be carries them: how the pod came to be in its state is
+what one needs to know.
 """
 
 from collections import deque
 from typing import Final, NamedTuple
 
-from trireme.queueing.queued_pod import Place, QueuedPodInfo
+from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.states import QueueState
 
 DEFAULT_LENGTH = 4096
 
@@ -17,45 +19,47 @@ BOUND: Final = "bound"
 
 
 class Transition(NamedTuple):
-    """One move of a pod."""
+    """A pod came to be in another state."""
 
     at: float
     key: str
     uid: str
-    to: Place
+    to: type[QueueState]
     #: The event's label, or what the caller did.
     cause: str
 
     def __str__(self) -> str:
-        return f"{self.at:.3f} {self.key} ({self.uid}) to {self.to.value}: {self.cause}"
+        return f"{self.at:.3f} {self.key} ({self.uid}) to {self.to.label}: {self.cause}"
 
 
 class TransitionLog:
-    """The last moves of all pods."""
+    """The last transitions of all pods."""
 
-    __slots__ = ("_moves",)
+    __slots__ = ("_transitions",)
 
     def __init__(self, length: int = DEFAULT_LENGTH) -> None:
-        self._moves: deque[tuple[float, str, str, Place, str]] = deque(maxlen=length)
+        self._transitions: deque[tuple[float, str, str, type[QueueState], str]] = deque(maxlen=length)
 
-    def tell(self, now: float, pod: QueuedPodInfo, to: Place, cause: str) -> None:
-        """Records a move."""
+    def append(self, now: float, pod: QueuedPodInfo, cause: str) -> None:
+        """Records how the pod came to be in the state that it is in now."""
         record = pod.record
-        self._moves.append((now, record.key, record.uid, to, cause))
+        self._transitions.append((now, record.key, record.uid, type(pod.state), cause))
 
     def of(self, key: str) -> list[Transition]:
         """What is remembered of the pods of that name, oldest first."""
-        return [Transition(*move) for move in self._moves if move[1] == key]
+        return [Transition(*each) for each in self._transitions if each[1] == key]
 
 
 class ImpossibleTransition(RuntimeError):
-    """A pod was asked to do what it cannot from where it is: a defect of the caller or of the queue.
+    """Something was wanted of a pod that cannot be done in its state: a defect of the caller or of the queue.
 
-    Attributes: `key`; `story`, the pod's last moves.
+    Attributes: `key`; `transitions`, the pod's last ones.
     """
 
-    def __init__(self, pod: QueuedPodInfo, wanted: str, story: TransitionLog) -> None:
+    def __init__(self, pod: QueuedPodInfo, wanted: str, log: TransitionLog) -> None:
         self.key = pod.record.key
-        self.story = story.of(self.key)
-        moves = "".join(f"\n  {move}" for move in self.story)
-        super().__init__(f"{self.key} ({pod.record.uid}) is {pod.place.value}, cannot {wanted}; its story:{moves}")
+        self.transitions = log.of(self.key)
+        lines = "".join(f"\n  {each}" for each in self.transitions)
+        super().__init__(
+            f"{self.key} ({pod.record.uid}) is {pod.state.label}, cannot {wanted}; its last transitions:{lines}"
+        )

@@ -1,12 +1,14 @@
-"""Transitions: where each pod is, and every way from one place to another.
+"""Transitions: the state of each entry of the queue, and every way from one state to another.
 
-All moves of the scheduling queue go through here, so that what belongs to a move (the stamp, the counters, the story,
-PreEnqueue on the way in) cannot be forgotten, and so that each pod is in exactly one place. *When* a pod moves is the
-business of `scheduling_queue`.
+Nothing else assigns `state`, so that what belongs to a transition (the structure that holds the entry, the stamp, the
+counters, the log, PreEnqueue on the way in) cannot be forgotten. *When* an entry moves is the business of
+`scheduling_queue` and of `groups`.
 """
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 
 from trireme.framework import event_phrases
 from trireme.queueing.active import ActiveQueue
@@ -14,20 +16,34 @@ from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.pre_enqueue import DEFAULT_PREEMPTION, PreEnqueue, PreEnqueueResult
 from trireme.queueing.queue_hints import Decision
-from trireme.queueing.queued_pod import Asking, Flight, Place, PodInfo, QueuedPodInfo
+from trireme.queueing.queued_pod import PodInfo, QueuedPodInfo
 from trireme.queueing.remote_calls import RemoteCalls
+from trireme.queueing.states import (
+    ACTIVE,
+    DONE,
+    GONE,
+    Active,
+    BackOff,
+    Destination,
+    Done,
+    Gated,
+    InFlight,
+    PreEnqueueCall,
+    PreEnqueuePending,
+    QueueState,
+)
 from trireme.queueing.transition_log import TransitionLog
-from trireme.queueing.unschedulable import Group, UnschedulablePods
+from trireme.queueing.unschedulable import RefusalGroup, UnschedulablePods
 
 
 class Transitions:
-    """The pods by place. Waiting pods are known by key, those in flight or done by uid.
+    """The entries by state. Those that wait are known by key, those in flight or done by uid.
 
     A pod may be deleted and made again under its name while its old self is still in flight.
     """
 
     def __init__(
-        self, policy: BackoffPolicy, pre_enqueue: PreEnqueue, log: InFlightEvents, questions: RemoteCalls
+        self, policy: BackoffPolicy, pre_enqueue: PreEnqueue, events: InFlightEvents, calls: RemoteCalls
     ) -> None:
         self.queued: dict[str, QueuedPodInfo] = {}
         self.in_flight: dict[str, QueuedPodInfo] = {}
@@ -35,207 +51,284 @@ class Transitions:
         self.active = ActiveQueue()
         self.backoff = BackoffQueue(policy)
         self.unschedulable = UnschedulablePods()
-        self.story = TransitionLog()
+        self.log = TransitionLog()
         #: (queue, event label) -> pods that entered
         self.incoming: Counter[tuple[str, str]] = Counter()
         #: (profile, plugin) -> waiting pods that the plugin refused
         self.refused_by: Counter[tuple[str, str]] = Counter()
         self.policy = policy
         self._pre_enqueue = pre_enqueue
-        self._log = log
-        self._questions = questions
+        self._events = events
+        self._calls = calls
         self.stamp = 0
         #: Key and UID of pods that DefaultPreemption holds back for sure: no event that it waits for lets them go.
-        self.held: dict[str, str] = {}
+        self.held_preemptors: dict[str, str] = {}
         # One object for each set of plugins, however many pods they refused.
         self._plugin_sets: dict[frozenset[str], frozenset[str]] = {}
+        # Pods that fail within one second back off until the same second.
+        self._last_backoff = BackOff(0.0)
+
+    # --- into the queue ----------------------------------------------------------------------------------------------
 
     def requeue(self, pod: QueuedPodInfo, decision: Decision, label: str, now: float, *, counted: bool = True) -> None:
         """Sends a pod that is in no structure where the decision says. `counted`: see `enter`."""
         if decision is Decision.STAY:
-            self.park(pod, label, now)
+            self.make_unschedulable(pod, label, now)
         elif decision is Decision.AFTER_BACKOFF and self.policy.backing_off(pod, now):
-            self.enter(pod, Place.BACKOFF, label, now, counted=counted)
+            self.enter(pod, Destination.BACKOFF, label, now, counted=counted)
         else:
-            self.enter(pod, Place.ACTIVE, label, now, counted=counted)
+            self.enter(pod, Destination.ACTIVE, label, now, counted=counted)
 
     def enter(
-        self, pod: QueuedPodInfo, place: Place, label: str, now: float, *, gate: bool = True, counted: bool = True
+        self,
+        pod: QueuedPodInfo,
+        destination: Destination,
+        label: str,
+        now: float,
+        *,
+        pre_enqueue: bool = True,
+        counted: bool = True,
     ) -> None:
-        """Lets a pod that is in no structure into the active or back-off queue, if PreEnqueue agrees.
+        """Lets a pod that is in no structure into the active or back-off queue, if PreEnqueue allows it.
 
-        Otherwise it is parked; `counted`: as one that comes from elsewhere.
+        Otherwise it is gated; `counted`: as one that comes from elsewhere.
         """
-        if gate and (place is Place.ACTIVE or self.policy.pop_early):
-            verdict = self._pre_enqueue(pod)
-            if verdict is PreEnqueueResult.CALL_REMOTE:
-                self.ask(pod, place, label, now)
+        if pre_enqueue and (destination is Destination.ACTIVE or self.policy.pop_early):
+            result = self._pre_enqueue(pod)
+            if result is PreEnqueueResult.CALL_REMOTE:
+                self.call_pre_enqueue(pod, destination, label, now)
                 return
-            if verdict is not PreEnqueueResult.ALLOWED:
-                self.note_gate(pod, str(verdict))
-                self.park(pod, label, now, counted=counted)
+            if result is not PreEnqueueResult.ALLOWED:
+                self.gate(pod, str(result), label, now, counted=counted)
                 return
-            pod.gated_by = pod.gate_reason = ""
-        self.settle(pod, place, label, now)
+        self.admit(pod, destination, label, now)
 
-    def still_gated(self, pod: QueuedPodInfo) -> bool:
-        """Whether what holds back a parked pod does so still: then waking it would only park it again."""
-        return bool(pod.gated_by) and self._pre_enqueue(pod) == pod.gated_by
-
-    def loose(self, group: Group) -> list[QueuedPodInfo]:
-        """The pods of the group, in their order, but for those that are held back for sure.
-
-        In a crowd of preemptors every deletion of a victim would ask about each of them.
-        """
-        if group.key.gated_by != DEFAULT_PREEMPTION:
-            return list(group.pods.values())
-        return [group.pods[key] for key in itertools.filterfalse(self.held.__contains__, group.pods)]
-
-    def settle(self, pod: QueuedPodInfo, place: Place, label: str, now: float) -> None:
-        """Puts a pod that passed PreEnqueue into the active or, while it backs off, the back-off queue."""
+    def admit(self, pod: QueuedPodInfo, destination: Destination, label: str, now: float) -> None:
+        """Puts an entry that passed PreEnqueue into the active or, while it backs off, the back-off queue."""
         self.stamp += 1
         pod.stamp = self.stamp
-        if place is Place.BACKOFF and self.policy.backing_off(pod, now):
-            pod.place = Place.BACKOFF
+        state: Active | BackOff = ACTIVE
+        if destination is Destination.BACKOFF and self.policy.backing_off(pod, now):
+            state = pod.state = self._backoff_until(pod.backoff_expiration)
             self.backoff.add(pod)
         else:
-            pod.place = Place.ACTIVE
+            pod.state = ACTIVE
             if not pod.initial_attempt_timestamp:
                 pod.initial_attempt_timestamp = now
             self.active.add(pod)
-        self.incoming[pod.place.value, label] += 1
-        self.story.tell(now, pod, pod.place, label)
+        self.incoming[state.label, label] += 1
+        self.log.append(now, pod, label)
 
-    def park(self, pod: QueuedPodInfo, label: str, now: float, *, counted: bool = True) -> None:
-        """Puts a pod aside until an event."""
+    def make_unschedulable(self, pod: QueuedPodInfo, label: str, now: float) -> None:
+        """Has the pod wait for an event that helps it."""
         self.stamp += 1
         pod.stamp = self.stamp
-        pod.place = Place.UNSCHEDULABLE
-        if pod.gated_by:
-            # It was flushed in vain; its next attempt will not be owed to that.
-            pod.flushed = False
-        self.unschedulable.add(pod)
+        pod.state = self.unschedulable.add(pod)
+        self.incoming["unschedulable", label] += 1
+        self.log.append(now, pod, label)
+
+    def gate(
+        self, pod: QueuedPodInfo, plugin: str, label: str, now: float, *, reason: str = "", counted: bool = True
+    ) -> None:
+        """Holds the pod back until the PreEnqueue plugin, which has this reason, allows it to enter."""
+        self.add_rejector(pod, plugin)
+        self.stamp += 1
+        pod.stamp = self.stamp
+        # It was flushed in vain; its next attempt will not be owed to that.
+        pod.flushed = False
+        state = self.unschedulable.add(pod, plugin)
+        pod.state = Gated(plugin, reason) if reason else state
         if counted:
             self.incoming["unschedulable", label] += 1
-        self.story.tell(now, pod, Place.UNSCHEDULABLE, event_phrases.gated(label, pod.gated_by, pod.gate_reason))
+        self.log.append(now, pod, event_phrases.gated(label, plugin, reason))
 
-    def ask(self, pod: QueuedPodInfo, destination: Place, label: str, now: float) -> None:
-        """Has the remote PreEnqueue plugins asked about the pod; events meanwhile are kept for it."""
+    def call_pre_enqueue(self, pod: QueuedPodInfo, destination: Destination, label: str, now: float) -> None:
+        """Has the remote PreEnqueue plugins called for the pod; events meanwhile are kept for it."""
         self.stamp += 1
         pod.stamp = self.stamp
-        pod.place = Place.ASKED
-        pod.asking = Asking(self._questions.ask_pre_enqueue(pod), self._log.open(1), destination, label)
-        self.story.tell(now, pod, Place.ASKED, label)
+        call = PreEnqueueCall(self._calls.call_pre_enqueue(pod), self._events.open(1), destination, label)
+        pod.state = PreEnqueuePending(call)
+        self.log.append(now, pod, label)
 
-    def stop_asking(self, pod: QueuedPodInfo) -> Asking:
-        """The question about the pod is answered or void; it is in no structure now."""
-        asking = pod.asking
-        assert asking is not None  # only called for a pod that is asked about
-        pod.asking = None
-        self._questions.close_pre_enqueue(asking.call_id)
-        self._log.close(asking.cell)
-        return asking
+    def change_call(self, pod: QueuedPodInfo, call: PreEnqueueCall) -> None:
+        """The open call for the pod is this from now on: it has another cursor, or destination."""
+        pod.state = PreEnqueuePending(call)
 
-    def leave(self, pod: QueuedPodInfo) -> None:
+    def end_call(self, call: PreEnqueueCall) -> None:
+        """The call is answered or void; its pod is in no structure now."""
+        self._calls.close_pre_enqueue(call.call_id)
+        self._events.close(call.cursor)
+
+    # --- within the queue, and out of it -----------------------------------------------------------------------------
+
+    def detach(self, pod: QueuedPodInfo) -> None:
         """Takes a waiting pod out of the structure that it is in."""
-        if pod.asking is not None:
-            self.stop_asking(pod)
-        elif pod.home is not None:
-            pod.home.discard(pod)
+        state = pod.state
+        if type(state) is PreEnqueuePending:
+            if state.call is not None:
+                self.end_call(state.call)
+        elif pod.container is not None:
+            pod.container.discard(pod)
 
     def remove(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
         """Forgets a waiting pod."""
-        self.leave(pod)
+        self.detach(pod)
         del self.queued[pod.record.key]
-        pod.place = Place.GONE
-        self.count_refusals(pod, -1)
-        self.story.tell(now, pod, Place.GONE, cause)
+        pod.state = GONE
+        self.count_rejectors(pod, -1)
+        self.log.append(now, pod, cause)
 
     def replace_record(self, pod: QueuedPodInfo, record: PodInfo) -> None:
         """Gives a waiting pod its new record, and the position that follows from it."""
-        old = pod.record
-        home, stamp = pod.home, pod.stamp
-        if old[2:7] == record[2:7] or home is None:
+        container, stamp = pod.container, pod.stamp
+        if container is None or pod.record.sort_identity == record.sort_identity:
             pod.record = record
             return
-        self.count_refusals(pod, -1)
-        home.discard(pod)
+        self.count_rejectors(pod, -1)
+        container.discard(pod)
         pod.record = record
-        self.count_refusals(pod, 1)
+        self.count_rejectors(pod, 1)
         self.stamp += 1
         pod.stamp = self.stamp
-        if pod.place is Place.ACTIVE:
+        if type(pod.state) is Active:
             self.active.add(pod)
-        elif pod.place is Place.BACKOFF:
+        elif type(pod.state) is BackOff:
             self.backoff.add(pod)
         else:
-            self.unschedulable.add(pod)
-            if self._questions.open_hints and isinstance(home, Group):
-                self._questions.follow(pod, home.key, stamp)
+            state = self.unschedulable.add(pod, pod.gated_by)
+            if type(state) is not Gated:
+                pod.state = state
+            if self._calls.open_hints and isinstance(container, RefusalGroup):
+                self._calls.follow(pod, container.key, stamp)
 
-    def take_off(self, pods: list[QueuedPodInfo], now: float) -> None:
-        """Pods that were taken out of the active or back-off queue are in flight now."""
-        cell = self._log.open(len(pods))
+    def still_gated(self, pod: QueuedPodInfo) -> bool:
+        """Whether the plugin that gates a pod does so still: then waking it would only gate it again."""
+        plugin = pod.gated_by
+        return bool(plugin) and self._pre_enqueue(pod) == plugin
+
+    def movable(self, group: RefusalGroup) -> list[QueuedPodInfo]:
+        """The pods of the group, in their order, but for those that are held back for sure.
+
+        With many preemptors every deletion of a victim would otherwise look at each of them.
+        """
+        if group.key.gated_by != DEFAULT_PREEMPTION:
+            return list(group.pods.values())
+        return [group.pods[key] for key in itertools.filterfalse(self.held_preemptors.__contains__, group.pods)]
+
+    # --- attempts ----------------------------------------------------------------------------------------------------
+
+    def start_attempts(self, pods: list[QueuedPodInfo], now: float) -> None:
+        """Entries that were taken out of the active or back-off queue are in flight now."""
+        state = InFlight(self._events.open(len(pods)))
         for pod in pods:
             record = pod.record
             del self.queued[record.key]
             self.in_flight[record.uid] = pod
-            pod.flight = Flight(cell)
-            pod.place = Place.IN_FLIGHT
+            pod.state = state
             pod.popped_at = now
             pod.attempts += 1
             if pod.rejectors:
-                self.count_refusals(pod, -1)
-            self.story.tell(now, pod, Place.IN_FLIGHT, "popped")
+                self.count_rejectors(pod, -1)
+            self.log.append(now, pod, "popped")
 
-    def finish(self, pod: QueuedPodInfo, flight: Flight, now: float) -> None:
+    def start_member_attempts(self, members: Iterable[QueuedPodInfo], now: float) -> None:
+        """Members are in flight with their group, which is popped."""
+        state = InFlight(None)
+        for pod in members:
+            pod.state = state
+            pod.attempts += 1
+            pod.popped_at = now
+            self.count_rejectors(pod, -1)
+            self.log.append(now, pod, "popped")
+
+    def change_attempt(self, pod: QueuedPodInfo, **changes: object) -> None:
+        """Something else is known of a pod in flight."""
+        assert isinstance(pod.state, InFlight)
+        pod.state = replace(pod.state, **changes)  # type: ignore[arg-type]
+
+    def update_attempt(self, pod: QueuedPodInfo, latest: PodInfo) -> None:
+        """The object of a pod in flight, or done, is this by now."""
+        if isinstance(pod.state, InFlight):
+            pod.state = replace(pod.state, latest=latest)
+        elif isinstance(pod.state, Done):
+            pod.state = Done(latest)
+
+    def complete(self, pod: QueuedPodInfo, state: InFlight, now: float) -> None:
         """The pod's attempt needs no events any more. It is looked after elsewhere until it is back, or gone."""
-        self._land(pod, flight)
-        if flight.deleted:
-            pod.place = Place.GONE
+        self._leave_attempt(pod, state)
+        if state.deleted:
+            pod.state = GONE
         else:
-            pod.place = Place.DONE
+            pod.state = DONE if state.latest is None else Done(state.latest)
             self.done[pod.record.uid] = pod
-        self.story.tell(now, pod, pod.place, "done")
+        self.log.append(now, pod, "done")
 
-    def take_back(self, pod: QueuedPodInfo, flight: Flight) -> None:
-        """The pod is waiting again, in a structure that the caller chooses."""
-        self._land(pod, flight)
-        pod.flight = None
+    def complete_member(self, pod: QueuedPodInfo, state: InFlight, now: float) -> None:
+        """As `complete`, of a member of a group."""
+        pod.state = DONE if state.latest is None else Done(state.latest)
+        self.log.append(now, pod, "done")
+
+    def return_to_queue(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:
+        """The entry is waiting again, in a state that the caller chooses next."""
+        self._leave_attempt(pod, state)
         self.queued[pod.record.key] = pod
 
-    def let_go(self, pod: QueuedPodInfo, flight: Flight, now: float, cause: str) -> None:
-        """Forgets a pod that is in flight or done."""
-        self._land(pod, flight)
-        flight.deleted = True
-        pod.place = Place.GONE
-        self.story.tell(now, pod, Place.GONE, cause)
+    def drop(self, pod: QueuedPodInfo, state: InFlight | Done, now: float, cause: str) -> None:
+        """Forgets an entry that is in flight or done."""
+        self._leave_attempt(pod, state)
+        self.forget(pod, now, cause)
 
-    def _land(self, pod: QueuedPodInfo, flight: Flight) -> None:
-        if flight.cell is not None:
+    def _leave_attempt(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:
+        if isinstance(state, InFlight):
             del self.in_flight[pod.record.uid]
-            self._log.close(flight.cell)
-            flight.cell = None
+            assert state.cursor is not None  # members of groups are not among them
+            self._events.close(state.cursor)
         else:
             del self.done[pod.record.uid]
 
-    def note_refusal(self, pod: QueuedPodInfo, rejectors: frozenset[str], pending_plugins: frozenset[str]) -> None:
+    # --- members of groups, and groups that are in no structure ------------------------------------------------------
+
+    def move(self, pod: QueuedPodInfo, state: QueueState, label: str, now: float) -> None:
+        """A member, or a group that is in no structure, is in this state now. Told to the log if that is news."""
+        news = type(pod.state) is not type(state)
+        pod.state = state
+        if news:
+            if type(state) is Active and not pod.initial_attempt_timestamp:
+                pod.initial_attempt_timestamp = now
+            self.log.append(now, pod, label)
+
+    def set_group_state(self, entity: QueuedPodInfo, state: QueueState) -> None:
+        """A group that is in no structure is in this state now; the log has its members."""
+        entity.state = state
+
+    def forget(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
+        """An entry that is in no structure is gone."""
+        pod.state = GONE
+        self.log.append(now, pod, cause)
+
+    # --- who refused whom --------------------------------------------------------------------------------------------
+
+    def set_rejectors(self, pod: QueuedPodInfo, rejectors: frozenset[str], pending_plugins: frozenset[str]) -> None:
         """Records who refused a pod that is about to wait again."""
         pod.rejectors = self._plugin_set(rejectors | pending_plugins if pending_plugins else rejectors)
         pod.pending_plugins = self._plugin_set(pending_plugins)
-        self.count_refusals(pod, 1)
+        self.count_rejectors(pod, 1)
 
-    def note_gate(self, pod: QueuedPodInfo, plugin: str, reason: str = "") -> None:
-        """Records which PreEnqueue plugin holds the pod back, and what it says about that."""
-        pod.gated_by, pod.gate_reason = plugin, reason
+    def add_rejector(self, pod: QueuedPodInfo, plugin: str) -> None:
+        """Records that a PreEnqueue plugin refused a waiting pod."""
         if plugin not in pod.rejectors:
             pod.rejectors = self._plugin_set(pod.rejectors | {plugin})
             self.refused_by[pod.record.profile, plugin] += 1
 
-    def count_refusals(self, pod: QueuedPodInfo, sign: int) -> None:
+    def count_rejectors(self, pod: QueuedPodInfo, sign: int) -> None:
         """Adds a waiting pod to, or takes it off, the count of each plugin that refused it."""
         for plugin in pod.rejectors:
             self.refused_by[pod.record.profile, plugin] += sign
 
     def _plugin_set(self, plugins: frozenset[str]) -> frozenset[str]:
         return self._plugin_sets.setdefault(plugins, plugins)
+
+    def _backoff_until(self, until: float) -> BackOff:
+        if self._last_backoff.until != until:
+            self._last_backoff = BackOff(until)
+        return self._last_backoff

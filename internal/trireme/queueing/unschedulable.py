@@ -1,18 +1,19 @@
-"""The pods that were refused, or are held back by a gate, until something changes.
+"""The pods that were refused, or are gated, until something changes.
 
-They are kept in groups of those that no event can tell apart: one class, refused by the same plugins, held by the
-same gate. An event is weighed once for a group, however many pods it has, and an index from plugin to groups finds the
-groups that it concerns. While nothing happens nothing here is looked at: the five-minute flush compares one number per
-group.
+They are kept in groups of those that no event can tell apart: one class, refused by the same plugins, gated by the
+same plugin. An event is evaluated once for a group, however many pods it has, and an index from plugin to groups
+finds the groups that it concerns. While nothing happens nothing here is looked at: the five-minute flush compares one
+number per group.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.states import Gated, Unschedulable
 
 
-class GroupKey(NamedTuple):
+class RefusalKey(NamedTuple):
     """What the pods of a group have in common."""
 
     class_id: int
@@ -21,16 +22,18 @@ class GroupKey(NamedTuple):
     gated_by: str
 
 
-class Group:
+class RefusalGroup:
     """Pods that an event helps all, or none."""
 
-    __slots__ = ("_owner", "key", "not_before", "pods", "priority", "profile")
+    __slots__ = ("_owner", "key", "not_before", "pods", "priority", "profile", "state")
 
-    def __init__(self, owner: "UnschedulablePods", key: GroupKey, pod: QueuedPodInfo) -> None:
+    def __init__(self, owner: "UnschedulablePods", key: RefusalKey, pod: QueuedPodInfo) -> None:
         self._owner = owner
         self.key = key
         self.profile = pod.record.profile
         self.priority = pod.record.priority
+        #: The state of its pods.
+        self.state = Gated(key.gated_by) if key.gated_by else Unschedulable(key.rejectors, key.pending_plugins)
         self.pods: dict[str, QueuedPodInfo] = {}
         #: No pod here was parked, or last flushed, before this moment.
         self.not_before = float("inf")
@@ -38,7 +41,7 @@ class Group:
     def discard(self, pod: QueuedPodInfo) -> None:
         """Takes the pod out."""
         del self.pods[pod.record.key]
-        pod.home = None
+        pod.container = None
         self._owner.left(self)
 
     def example(self) -> QueuedPodInfo:
@@ -52,9 +55,9 @@ class UnschedulablePods:
     __slots__ = ("_by_plugin", "_groups", "gated", "refused")
 
     def __init__(self) -> None:
-        self._groups: dict[GroupKey, Group] = {}
+        self._groups: dict[RefusalKey, RefusalGroup] = {}
         # (profile, plugin) -> groups that the plugin refused; dicts, as ordered sets.
-        self._by_plugin: dict[tuple[str, str], dict[GroupKey, Group]] = {}
+        self._by_plugin: dict[tuple[str, str], dict[RefusalKey, RefusalGroup]] = {}
         self.gated = 0
         self.refused = 0
 
@@ -66,23 +69,24 @@ class UnschedulablePods:
         """How many groups there are."""
         return len(self._groups)
 
-    def add(self, pod: QueuedPodInfo) -> None:
-        """Takes in a pod that was refused or is gated."""
-        key = GroupKey(pod.record.class_id, pod.rejectors, pod.pending_plugins, pod.gated_by)
+    def add(self, pod: QueuedPodInfo, gated_by: str = "") -> Gated | Unschedulable:
+        """Takes in a pod that was refused, or is gated by a plugin; answers the state that it is in now."""
+        key = RefusalKey(pod.record.class_id, pod.rejectors, pod.pending_plugins, gated_by)
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = Group(self, key, pod)
+            group = self._groups[key] = RefusalGroup(self, key, pod)
             for plugin in key.rejectors:
                 self._by_plugin.setdefault((group.profile, plugin), {})[key] = group
         group.pods[pod.record.key] = pod
         group.not_before = min(group.not_before, max(pod.timestamp, pod.flushed_at))
-        pod.home = group
-        if key.gated_by:
+        pod.container = group
+        if gated_by:
             self.gated += 1
         else:
             self.refused += 1
+        return group.state
 
-    def left(self, group: Group) -> None:
+    def left(self, group: RefusalGroup) -> None:
         """A pod was taken out of `group`."""
         key = group.key
         if key.gated_by:
@@ -97,16 +101,16 @@ class UnschedulablePods:
                 if not groups:
                     del self._by_plugin[group.profile, plugin]
 
-    def refused_by(self, profile: str, plugins: Iterable[str]) -> list[Group]:
+    def refused_by(self, profile: str, plugins: Iterable[str]) -> list[RefusalGroup]:
         """The groups of that profile that any of the plugins refused."""
         if not self._groups:
             return []
-        found: dict[GroupKey, Group] = {}
+        found: dict[RefusalKey, RefusalGroup] = {}
         for plugin in plugins:
             found.update(self._by_plugin.get((profile, plugin), {}))
         return list(found.values())
 
-    def get(self, key: GroupKey) -> Group | None:
+    def get(self, key: RefusalKey) -> RefusalGroup | None:
         """The group of that key, if it has any pod."""
         return self._groups.get(key)
 

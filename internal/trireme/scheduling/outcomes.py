@@ -234,7 +234,7 @@ def _log_place(pod: queued_pod.QueuedPodInfo) -> None:
         **{
             "pod": klog.Ref(pod.key),
             "event": "ScheduleAttemptFailure",
-            "queue": pod.place.value.capitalize(),
+            "queue": pod.state.label.capitalize(),
             "unschedulable plugins": {name: {} for name in sorted(pod.rejectors)},
         },
     )

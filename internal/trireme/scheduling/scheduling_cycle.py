@@ -308,12 +308,9 @@ class SchedulingCycle:
 
     def _still_wanted(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """Whether the pod is still to be placed. One that was deleted meanwhile is let go."""
-        if pod.flight is None:
-            return False
-        if pod.flight.deleted:
+        if not pod.in_attempt:
             self._queue.done(pod.uid, self._now())
-            return False
-        return True
+        return pod.in_attempt
 
     async def _refused(
         self,

@@ -44,8 +44,8 @@ def _waiting(frontend: "assembly.Frontend") -> Iterable[Instrument]:
     def pending() -> Mapping[Values, float]:
         statistics = frontend.queue.statistics()
         members: dict[Values, float] = {
-            ("incomplete",): statistics.incomplete,
-            ("pending",): statistics.pending_members,
+            ("incomplete",): statistics.waiting_for_group,
+            ("pending",): statistics.group_in_flight,
         }
         return {**members, **_labelled(statistics.pending)}
 
@@ -122,7 +122,7 @@ def _entering(frontend: "assembly.Frontend") -> Iterable[Instrument]:
     yield Gauge(
         "trireme_queue_groups",
         "Groups of refused pods that no event can tell apart.",
-        lambda: _one(frontend.queue.statistics().groups),
+        lambda: _one(frontend.queue.statistics().refusal_groups),
     )
 
 

@@ -13,6 +13,15 @@ from trireme.cache import pod_projection
 from trireme.framework import event_phrases
 from trireme.queueing import pre_enqueue, queue_status, queued_pod
 from trireme.queueing.groups import forest
+from trireme.queueing.states import (
+    Active,
+    BackOff,
+    Gated,
+    GroupInFlight,
+    PreEnqueuePending,
+    Unschedulable,
+    WaitingForGroup,
+)
 from trireme.scheduling import cluster_watch
 
 if TYPE_CHECKING:
@@ -23,10 +32,8 @@ Json = dict[str, Any]
 # What it waits for, and the same in words.
 Waits = tuple[Json, str]
 
-Place = queued_pod.Place
-
-# Where pods are of which nothing more is known than what those of their class share.
-_ALIKE = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.ASKED)
+# The states of pods of which nothing more is known than what those of their class share.
+_ALIKE = (Active, BackOff, Unschedulable, Gated, PreEnqueuePending)
 
 
 class PendingReport:
@@ -40,20 +47,20 @@ class PendingReport:
 
     def of(self, pod: queued_pod.QueuedPodInfo) -> Json:
         """One pod."""
-        where = self._frontend.queue.status_of(pod)
-        waits, summary = self._waits(pod, where)
+        status = self._frontend.queue.status_of(pod)
+        waits, summary = self._waits(pod, status)
         return {
             "pod": pod.key,
             "uid": pod.uid,
             "profile": pod.record.profile,
             "class": pod.record.class_id,
             "priority": pod.record.priority,
-            "place": where.place.value,
+            "place": status.state.label,
             "waitsFor": waits,
             "summary": summary,
             "firstQueued": round(self._frontend.to_wall(_first_queued(pod)), 3),
-            "since": round(self._frontend.to_wall(where.since), 3),
-            "attempts": where.attempts,
+            "since": round(self._frontend.to_wall(status.since), 3),
+            "attempts": status.attempts,
         }
 
     def alike(self, pods: Iterable[queued_pod.QueuedPodInfo]) -> list[Json]:
@@ -74,7 +81,7 @@ class PendingReport:
                 "pods": len(same),
                 "example": same[0].key,
                 "class": class_id,
-                "place": same[0].place.value,
+                "place": same[0].state.label,
                 "waitsFor": waits[class_id, summary],
                 "summary": summary,
                 "firstQueued": round(self._frontend.to_wall(min(map(_first_queued, same))), 3),
@@ -87,49 +94,51 @@ class PendingReport:
     def _circumstances(self, pod: queued_pod.QueuedPodInfo) -> Hashable:
         """What pods that wait for the same have alike: of very many pods only a few need then be asked about."""
         preemptions = self._frontend.preemptions
-        if pod.place not in _ALIKE or self._promised(pod):
+        if not isinstance(pod.state, _ALIKE) or self._promised(pod):
             return pod.uid
         if preemptions.victims_of(pod.uid) or preemptions.retries.waiting(pod.uid):
             return pod.uid
         pending: cluster_watch.PendingPod = pod.record.pod
         parsed = pending.parsed
-        failed = self._failed_call(pod) if pod.place is Place.ASKED else None
-        until = int(pod.expiry if pod.place is Place.BACKOFF else 0 if failed is None else failed.until)
+        failed = self._failed_call(pod) if isinstance(pod.state, PreEnqueuePending) else None
+        until = 0 if failed is None else int(failed.until)
         error: tuple[str, ...] = failed[:2] if failed is not None else ()
-        if pod.place is Place.BACKOFF:
+        if isinstance(pod.state, BackOff):
+            until = int(pod.state.until)
             error = (self._frontend.results.last_failure(pod.uid),)
         gate = pod.gated_by, pod.gate_reason
-        return pod.record.class_id, pod.place, until, error, gate, pod.rejectors, parsed.gates, parsed.group
+        return pod.record.class_id, type(pod.state), until, error, gate, pod.rejectors, parsed.gates, parsed.group
 
-    def _waits(self, pod: queued_pod.QueuedPodInfo, where: queue_status.QueueStatus) -> Waits:
-        match where.place:
-            case Place.ACTIVE:
+    def _waits(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
+        retries = self._frontend.preemptions.retries
+        match status.state:
+            case Active():
                 return self._turn()
-            case Place.BACKOFF:
-                until = self._frontend.to_wall(where.until)
+            case BackOff(moment):
+                until = self._frontend.to_wall(moment)
                 why = self._frontend.results.last_failure(pod.uid)
                 text = f"backs off after a failed attempt, until {_clock(until)}"
                 return {"for": "time", "until": until, "because": why}, f"{text}: {why}" if why else text
-            case Place.UNSCHEDULABLE if retry := self._frontend.preemptions.retries.waiting(where.root or pod.uid):
+            case Gated() | Unschedulable() if retry := retries.waiting(status.root or pod.uid):
                 why, until = retry[0], self._frontend.to_wall(retry[1])
                 return {"for": "time", "until": until, "because": why}, f"{why}; is tried again at {_clock(until)}"
-            case Place.UNSCHEDULABLE if where.gate:
-                return self._gate(pod, where)
-            case Place.UNSCHEDULABLE:
-                return self._event(pod, where)
-            case Place.ASKED if failed := self._failed_call(pod):
+            case Gated() as gate:
+                return self._gate(pod, status, gate)
+            case Unschedulable():
+                return self._event(pod, status)
+            case PreEnqueuePending() if failed := self._failed_call(pod):
                 until = self._frontend.to_wall(failed.until)
                 waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
                 text = f"plugin {failed.plugin} could not be called: {failed.error}; is tried again at {_clock(until)}"
                 return waits, text
-            case Place.ASKED:
+            case PreEnqueuePending():
                 plugins = self._frontend.remote_queue.gates(pod.record.profile)
                 return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_any(plugins)} agrees"
-            case Place.INCOMPLETE:
-                return {"for": "group", "group": where.group}, f"waits {where.lack}"
-            case Place.PENDING:
-                text = f"waits while its {_root(where)} is being scheduled"
-                return {"for": "group", "group": where.group}, text
+            case WaitingForGroup(missing):
+                return {"for": "group", "group": status.group}, f"waits {missing}"
+            case GroupInFlight():
+                text = f"waits while its {_root(status)} is being scheduled"
+                return {"for": "group", "group": status.group}, text
             case _:
                 return self._under_way(pod)
 
@@ -152,38 +161,38 @@ class PendingReport:
         text = f"waits for {names}, which cannot be asked"
         return {"for": "service", "services": list(missing)}, text
 
-    def _gate(self, pod: queued_pod.QueuedPodInfo, where: queue_status.QueueStatus) -> Waits:
-        if where.gate == pre_enqueue.DEFAULT_PREEMPTION:
+    def _gate(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus, gate: Gated) -> Waits:
+        if gate.plugin == pre_enqueue.DEFAULT_PREEMPTION:
             # A group preempts as one.
-            preemptor = where.root or pod.uid
+            preemptor = status.root or pod.uid
             return self._preemption(self._frontend.preemptions.victims_of(preemptor), self._promised(pod))
-        if where.gate == self._frontend.missing_plugin(pod.record.profile):
-            why = "was rejected" if where.gate in self._frontend.rejected_plugins() else "does not take part yet"
-            text = f"waits for the plugin {where.gate}, which {why}"
-            return {"for": "plugin", "plugin": where.gate}, text
+        if gate.plugin == self._frontend.missing_plugin(pod.record.profile):
+            why = "was rejected" if gate.plugin in self._frontend.rejected_plugins() else "does not take part yet"
+            text = f"waits for the plugin {gate.plugin}, which {why}"
+            return {"for": "plugin", "plugin": gate.plugin}, text
         pending: cluster_watch.PendingPod = pod.record.pod
-        waits: Json = {"for": "gate", "plugin": where.gate, "events": list(where.events)}
-        text = f"is held back by {where.gate}"
-        if where.gate == pre_enqueue.SCHEDULING_GATES and pending.parsed.gates:
+        waits: Json = {"for": "gate", "plugin": gate.plugin, "events": list(status.events)}
+        text = f"is held back by {gate.plugin}"
+        if gate.plugin == pre_enqueue.SCHEDULING_GATES and pending.parsed.gates:
             waits["gates"] = list(pending.parsed.gates)
             text += f": {', '.join(pending.parsed.gates)}"
-        if where.gate_reason:
-            waits["because"] = where.gate_reason
-            text += f": {where.gate_reason}"
-        if where.group:
-            waits["group"] = where.group
-            text += f", with its {_root(where)}"
+        if gate.reason:
+            waits["because"] = gate.reason
+            text += f": {gate.reason}"
+        if status.group:
+            waits["group"] = status.group
+            text += f", with its {_root(status)}"
         return waits, text
 
-    def _event(self, pod: queued_pod.QueuedPodInfo, where: queue_status.QueueStatus) -> Waits:
+    def _event(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
         node = self._promised(pod)
         victims = self._frontend.preemptions.victims_of(pod.uid) or self._victims_on(node)
         if victims:
             return self._preemption(victims, node)
-        events = event_phrases.likely_first(where.events)
-        waits = {"for": "event", "plugins": list(where.rejectors), "events": events}
+        events = event_phrases.likely_first(status.events)
+        waits = {"for": "event", "plugins": list(status.rejectors), "events": events}
         when = f"when {event_phrases.summary(events)}" if events else "after five minutes"
-        text = f"was refused by {', '.join(where.rejectors)}; is tried again {when}"
+        text = f"was refused by {', '.join(status.rejectors)}; is tried again {when}"
         return waits, text
 
     def _preemption(self, victims: Sequence[str], node: str) -> Waits:
@@ -239,7 +248,7 @@ def _clock(moment: float) -> str:
     return f"{datetime.datetime.fromtimestamp(moment, datetime.UTC):%H:%M:%S} UTC"
 
 
-def _root(where: queue_status.QueueStatus) -> str:
+def _root(status: queue_status.QueueStatus) -> str:
     """Whom the pod is scheduled with."""
-    root = forest.GroupKey.parse(where.root)
+    root = forest.GroupKey.parse(status.root)
     return f"{root.api_kind} {root.name}"

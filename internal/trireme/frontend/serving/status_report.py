@@ -14,7 +14,7 @@ from trireme.cache import cluster_cache, placed_pod
 from trireme.framework import release
 from trireme.frontend.phase_clients import class_answers
 from trireme.frontend.serving import pending_report
-from trireme.queueing import queued_pod
+from trireme.queueing import states
 from trireme.scheduling import cluster_watch, fit_error
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _foreign(frontend: "assembly.Frontend", key: str) -> Json | None:
 
 def _placed(frontend: "assembly.Frontend", pod: placed_pod.PlacedPod) -> Json:
     story = _story(frontend, pod.key)
-    bound = [move["at"] for move in story if move["uid"] == pod.uid and move["to"] == queued_pod.Place.DONE.value]
+    bound = [move["at"] for move in story if move["uid"] == pod.uid and move["to"] == states.Done.label]
     when = {"boundAt": bound[-1]} if bound else {"startedAt": float(pod.start)} if pod.start else {}
     return {
         "pod": pod.key,
@@ -149,7 +149,7 @@ def _story(frontend: "assembly.Frontend", key: str) -> list[Json]:
     """The pod's last moves in the queue, oldest first."""
     moves = frontend.queue.transitions_of(key)
     at = frontend.to_wall
-    return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.value, "cause": move.cause} for move in moves]
+    return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.label, "cause": move.cause} for move in moves]
 
 
 def _answer(cache: cluster_cache.ClusterCache, answer: class_answers.ClassAnswer) -> Json:

@@ -18,6 +18,7 @@ held back is looked at again when something happens that the gate registered, or
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 """
 
+import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -31,13 +32,14 @@ from trireme.queueing.groups.group_transitions import ADDED, CHANGED, GroupTrans
 from trireme.queueing.groups.queued_group import PodGroups, QueuedPodGroupInfo, group_of
 from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
 from trireme.queueing.queue_status import QueueStatistics, QueueStatus
-from trireme.queueing.queued_pod import NO_PLUGINS, Asking, Flight, Place, PodInfo, QueuedPodInfo
+from trireme.queueing.queued_pod import NO_PLUGINS, PodInfo, QueuedPodInfo
 from trireme.queueing.remote_calls import Instructions
 from trireme.queueing.scheduling_queue import Batch
+from trireme.queueing.states import Active, BackOff, Destination, Gone, InFlight, PreEnqueuePending
 from trireme.queueing.transition_log import DELETED, ImpossibleTransition
 
 # A group that lacks its object or members for so long is told of: nobody but its owner can help it. Seconds.
-TELL_AFTER: Final = 30.0
+NOTIFY_AFTER: Final = 30.0
 
 _ACTIVATED = cluster_event.FORCE_ACTIVATE.label
 _TIMED_OUT = cluster_event.UNSCHEDULABLE_TIMEOUT.label
@@ -64,18 +66,18 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         *,
         gang_profiles: frozenset[str],
         preempting: Callable[[str], bool],
-        tell: Callable[[QueuedPodGroupInfo, str], None],
+        notify: Callable[[QueuedPodGroupInfo, str], None],
         gone: Callable[[str], None],
         composite: bool = False,
         **named: Any,
     ) -> None:
         """`gang_profiles` have GangScheduling at PreEnqueue. `preempting` says of an entity's key whether victims of
-        the group are still to be deleted. `tell` is called once for a group that lacks something for long, with what it
-        waits for if it is not members; `gone` with the UID of each PodGroup that is deleted. `composite`: groups may be
-        made of groups.
+        the group are still to be deleted. `notify` is called once for a group that lacks something for long, with what
+        it waits for if it is not members; `gone` with the UID of each PodGroup that is deleted. `composite`: groups may
+        be made of groups.
         """
         self.groups = PodGroups(composite=composite)
-        self._tell = tell
+        self._notify = notify
         self._gone = gone
 
         def gate(pod: QueuedPodInfo) -> str | PreEnqueueResult:
@@ -83,13 +85,13 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return PreEnqueueResult.ALLOWED if pod.record.class_id < 0 else pre_enqueue(pod)
 
         super().__init__(observed, hints, gate, **named)
-        self._seats = GroupTransitions(
+        self._group_transitions = GroupTransitions(
             self.groups,
-            self._places,
+            self._transitions,
             self._policy,
             self.nominator,
-            self._questions,
-            self._log,
+            self._calls,
+            self._in_flight_events,
             pre_enqueue,
             gang_profiles,
             preempting,
@@ -114,8 +116,8 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         self.groups.add_member(group, pod)
         if record.nominated_node:
             self.nominator.nominate(record)
-        self._seats.join(group, pod, ADDED, now)
-        return self._questions.take_instructions()
+        self._group_transitions.join(group, pod, ADDED, now)
+        return self._calls.take_instructions()
 
     def update(self, record: PodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
         """As the queue's; a group that is held back for what the member was is looked at again."""
@@ -123,20 +125,20 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         if group is None:
             return super().update(record, events, old, new, now)
         pod = group.members[record.uid]
-        if pod.flight is not None:
-            pod.flight.newest = record
+        if pod.popped:
+            self._transitions.update_attempt(pod, record)
             return ()
         before = pod.record
         if record.resource_version and record.resource_version == before.resource_version:
             return ()
         pod.record = record
         self.nominator.update(before, record)
-        if group.blocker is pod or group.entry.refused is pod:
-            self._seats.look_again(group, CHANGED, now)
-        elif record.uid in group.entry.open:
+        if group.blocker is pod or group.calls.refused is pod:
+            self._group_transitions.recheck(group, CHANGED, now)
+        elif record.uid in group.calls.open:
             # The answer under way is about the old object.
-            self._seats.asker.ask_again(group.entry, pod, CHANGED)
-        return self._questions.take_instructions()
+            self._group_transitions.caller.call_again(group.calls, pod, CHANGED)
+        return self._calls.take_instructions()
 
     def reclassify(self, key: str, uid: str, class_id: int) -> None:
         """As the queue's."""
@@ -145,8 +147,8 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             super().reclassify(key, uid, class_id)
             return
         pod = group.members[uid]
-        if pod.flight is not None:
-            pod.flight.newest = (pod.flight.newest or pod.record)._replace(class_id=class_id)
+        if pod.popped:
+            self._transitions.update_attempt(pod, pod.latest._replace(class_id=class_id))
             return
         pod.record = pod.record._replace(class_id=class_id)
         nominated_node = self.nominator.node_of(uid)
@@ -159,7 +161,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         if group is None:
             return super().delete(key, uid, now, cause)
         self._drop(group, uid, now, cause)
-        return self._questions.take_instructions()
+        return self._calls.take_instructions()
 
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
         """As the queue's; of a member the whole group is activated, unless it is being tried."""
@@ -169,7 +171,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             if group is None:
                 singles.append((key, uid))
             elif group.waiting and group.tree is not None and group.attempt is None:
-                self._seats.seat(group, Place.ACTIVE, _ACTIVATED, now)
+                self._group_transitions.enter(group, Destination.ACTIVE, _ACTIVATED, now)
         return super().activate(singles, now)
 
     # --- groups come, change and go ----------------------------------------------------------------------------------
@@ -177,7 +179,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
     def set_group(self, group: Group, now: float) -> Instructions:
         """The PodGroup or CompositePodGroup is this from now on."""
         self._regroup(key_of(group), lambda: self.groups.forest.set(group), now)
-        return self._questions.take_instructions()
+        return self._calls.take_instructions()
 
     def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> Instructions:
         """There is no such PodGroup, or CompositePodGroup, any more: whose tree it was part of is held until there is
@@ -187,7 +189,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             self._gone(uid)
         gone = GroupKey(key, composite)
         self._regroup(gone, lambda: self.groups.forest.remove(gone), now)
-        return self._questions.take_instructions()
+        return self._calls.take_instructions()
 
     def member_placed(self, key: str, uid: str, now: float) -> Instructions:
         """The watch shows a member of the group on a node."""
@@ -195,18 +197,18 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return ()
         group = self.groups.home(key)
         if uid in group.members:
-            self._seats.forget(group, uid, now, "bound")
+            self._group_transitions.forget(group, uid, now, "bound")
         self.groups.add_placed(group, uid, key.partition("/")[2])
-        self._seats.reseat(group, CHANGED, now)
-        return self._questions.take_instructions()
+        self._group_transitions.reenter(group, CHANGED, now)
+        return self._calls.take_instructions()
 
     def member_removed(self, uid: str, now: float) -> Instructions:
         """A member that had a node is gone."""
         group = self.groups.drop_placed(uid)
         if group is not None:
-            self._seats.reseat(group, CHANGED, now)
+            self._group_transitions.reenter(group, CHANGED, now)
             self.groups.tidy(group)
-        return self._questions.take_instructions()
+        return self._calls.take_instructions()
 
     # --- attempts ----------------------------------------------------------------------------------------------------
 
@@ -217,14 +219,8 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return batch
         group: QueuedPodGroupInfo = batch.pods[0].record.pod
         group.attempt = frozenset(group.waiting)
-        self._seats.asker.begin_anew(group.entry)
-        for pod in group.waiting.values():
-            pod.flight = Flight(None)
-            pod.place = Place.IN_FLIGHT
-            pod.attempts += 1
-            pod.popped_at = now
-            self._places.count_refusals(pod, -1)
-            self._places.story.tell(now, pod, Place.IN_FLIGHT, "popped")
+        self._group_transitions.caller.begin_anew(group.calls)
+        self._transitions.start_member_attempts(group.waiting.values(), now)
         self._cycle += len(group.waiting) - 1
         group.waiting = {}
         return batch
@@ -234,19 +230,19 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         and those that came meanwhile, are the group from now on.
         """
         entity, tried = group.entity, group.attempt
-        if entity is None or entity.flight is None or tried is None:
+        if entity is None or not isinstance(entity.state, InFlight) or tried is None:
             raise ValueError(f"group {group.key} is not being tried")
         group.attempt = None
         left, group.pending = group.pending, {}
         group.waiting |= left
         if not group.waiting or group.tree is None:
             group.entity = None
-            self._places.let_go(entity, entity.flight, now, "attempted")
-            self._seats.hold(group, now)
+            self._transitions.drop(entity, entity.state, now, "attempted")
+            self._group_transitions.hold(group, now)
             self.groups.tidy(group)
-            return self._questions.take_instructions()
-        self._places.take_back(entity, entity.flight)
-        del self._places.queued[entity.record.key]
+            return self._calls.take_instructions()
+        self._transitions.return_to_queue(entity, entity.state)
+        del self._transitions.queued[entity.record.key]
         if how is Attempt.SCHEDULED:
             entity.unschedulable_count = entity.consecutive_errors = 0
         elif how is Attempt.ERROR:
@@ -257,9 +253,11 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         if how is not Attempt.SCHEDULED or tried.isdisjoint(left):
             # What is left of a group that went may be tried again at once, before what came since.
             entity.timestamp = now
-        entity.expiry = 0.0
-        self._seats.seat(group, Place.ACTIVE if how is Attempt.SCHEDULED else Place.BACKOFF, _FAILED, now)
-        return self._questions.take_instructions()
+        entity.backoff_expiration = 0.0
+        self._group_transitions.enter(
+            group, Destination.ACTIVE if how is Attempt.SCHEDULED else Destination.BACKOFF, _FAILED, now
+        )
+        return self._calls.take_instructions()
 
     def done(self, uid: str, now: float) -> None:
         """As the queue's."""
@@ -268,9 +266,8 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             super().done(uid, now)
             return
         pod = group.members[uid]
-        if pod.place is Place.IN_FLIGHT:
-            pod.place = Place.DONE
-            self._places.story.tell(now, pod, Place.DONE, "done")
+        if isinstance(pod.state, InFlight):
+            self._transitions.complete_member(pod, pod.state, now)
 
     def requeue(
         self,
@@ -292,21 +289,17 @@ class PodGroupQueue(metrics_observed.TimedQueue):
                 record=record,
                 nominated_node=nominated_node,
             )
-        flight = pod.flight
-        if pod.place is Place.GONE:
+        if isinstance(pod.state, Gone):
             return ()
-        if flight is None:
-            raise ImpossibleTransition(pod, "be put back", self._places.story)
+        if not pod.popped:
+            raise ImpossibleTransition(pod, "be requeued", self._transitions.log)
         group = self.groups.of_member(pod.record.uid)
-        if flight.deleted or group is None:
-            pod.place = Place.GONE
-            self._places.story.tell(now, pod, Place.GONE, "gone when put back")
+        if group is None:
+            self._transitions.forget(pod, now, "gone when requeued")
             return ()
-        pod.flight = None
-        newest = record or flight.newest or pod.record
-        self._note_failure(pod, newest, now, rejectors, pending_plugins, nominated_node)
-        self._seats.join(group, pod, _FAILED, now)
-        return self._questions.take_instructions()
+        self._record_failure(pod, record or pod.latest, now, rejectors, pending_plugins, nominated_node)
+        self._group_transitions.join(group, pod, _FAILED, now)
+        return self._calls.take_instructions()
 
     # --- what happens in the cluster, and time -----------------------------------------------------------------------
 
@@ -329,28 +322,27 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         for group in self._held():
             assert group.entity is not None  # what is held back is an entity
             if self._hints.interests(group.entity.gated_by, event):
-                self._seats.look_again(group, event.label, now)
-        return [*instructions, *self._questions.take_instructions()]
+                self._group_transitions.recheck(group, event.label, now)
+        return [*instructions, *self._calls.take_instructions()]
 
     def flush_backoff(self, now: float) -> Instructions:
         """As the queue's; members go with their group."""
         instructions = super().flush_backoff(now)
         for group in self.groups:
             entity = group.entity
-            if entity is not None and entity.place is Place.ACTIVE:
+            if entity is not None and isinstance(entity.state, Active):
                 for pod in group.waiting.values():
-                    if pod.place is not Place.ACTIVE:
-                        self._seats.move(pod, Place.ACTIVE, cluster_event.BACKOFF_COMPLETE, now)
+                    self._transitions.move(pod, entity.state, cluster_event.BACKOFF_COMPLETE, now)
         return instructions
 
     def flush_unschedulable(self, now: float) -> Instructions:
         """As the queue's; groups that lack something for long are told of, once."""
         for group in self._held():
-            self._seats.look_again(group, _TIMED_OUT, now)
+            self._group_transitions.recheck(group, _TIMED_OUT, now)
         for group in list(self.groups):
-            if group.waiting_since and not group.told and now - group.waiting_since >= TELL_AFTER:
-                group.told = True
-                self._tell(group, self.groups.missing(group) if group.tree is None else "")
+            if group.waiting_since and not group.notified and now - group.waiting_since >= NOTIFY_AFTER:
+                group.notified = True
+                self._notify(group, self.groups.missing(group) if group.tree is None else "")
         return super().flush_unschedulable(now)
 
     def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
@@ -358,37 +350,41 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         instructions = super().recheck_pre_enqueue(profile, event, now)
         for group in self.groups:
             entity = group.entity
-            waits = entity is not None and entity.place in (Place.ACTIVE, Place.BACKOFF, Place.ASKED)
+            waits = entity is not None and isinstance(entity.state, (Active, BackOff, PreEnqueuePending))
             if waits and entity is not None and entity.record.profile == profile and group.attempt is None:
-                self._seats.seat(group, entity.place, event.label, now)
-        return [*instructions, *self._questions.take_instructions()]
+                self._group_transitions.enter(group, self._group_transitions.destination(group), event.label, now)
+        return [*instructions, *self._calls.take_instructions()]
 
     def _by_itself(self, pod: QueuedPodInfo) -> bool:
         return not isinstance(pod.record.pod, QueuedPodGroupInfo)
 
-    def _asking(self, pod: QueuedPodInfo) -> Asking | None:
-        group = self.groups.of_member(pod.uid)
-        return super()._asking(pod) if group is None else group.entry.open.get(pod.uid)
+    def repeat_pre_enqueue(self, call_id: int) -> bool:
+        """As the queue's."""
+        pod = self._calls.pre_enqueue_pod(call_id)
+        group = self.groups.of_member(pod.uid) if pod is not None else None
+        if pod is None or group is None:
+            return super().repeat_pre_enqueue(call_id)
+        return self._group_transitions.caller.repeat(group.calls, pod.uid)
 
     def pre_enqueue_answered(self, call_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
         """As the queue's; a group enters when all of its members have passed."""
-        pod = self._questions.asked_about(call_id)
+        pod = self._calls.pre_enqueue_pod(call_id)
         group = self.groups.of_member(pod.uid) if pod is not None else None
         if pod is None or group is None or group.entity is None:
             return super().pre_enqueue_answered(call_id, gated_by, now, reason)
-        entry, label = group.entry, group.entry.open[pod.uid].label
-        happened = self._seats.asker.answered(entry, pod)
+        calls, label = group.calls, group.calls.open[pod.uid].label
+        happened = self._group_transitions.caller.answered(calls, pod)
         if not gated_by:
-            entry.passed.add(pod.uid)
-            entry.refused = None
-            if not entry.open:
-                self._seats.seat(group, entry.destination, label, now)
+            calls.passed.add(pod.uid)
+            calls.refused = None
+            if not calls.open:
+                self._group_transitions.enter(group, calls.destination, label, now)
         elif happened is None or any(self._hints.interests(gated_by, each.event) for each in happened):
-            self._seats.asker.ask_again(entry, pod, label)
+            self._group_transitions.caller.call_again(calls, pod, label)
         else:
-            self._seats.asker.begin_anew(entry, pod)
-            self._seats.hold_back(group, gated_by, label, now, reason)
-        return self._questions.take_instructions()
+            self._group_transitions.caller.begin_anew(calls, pod)
+            self._group_transitions.hold_back(group, gated_by, label, now, reason)
+        return self._calls.take_instructions()
 
     # --- what is where -----------------------------------------------------------------------------------------------
 
@@ -400,25 +396,12 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         return next((pod for group in self.groups for pod in group.members.values() if pod.record.key == key), None)
 
     def status_of(self, pod: QueuedPodInfo) -> QueueStatus:
-        """As the queue's; a member is where its group is."""
+        """As the queue's; a member has the state of its group."""
+        status = super().status_of(pod)
         group = self.groups.of_member(pod.record.uid)
         if group is None:
-            return super().status_of(pod)
-        entity = group.entity
-        gate = entity.gated_by if entity is not None else ""
-        return QueueStatus(
-            place=pod.place,
-            since=pod.timestamp,
-            attempts=pod.attempts,
-            gate=gate,
-            gate_reason=entity.gate_reason if entity is not None else "",
-            until=entity.expiry if entity is not None and pod.place is Place.BACKOFF else 0.0,
-            rejectors=tuple(sorted(pod.rejectors)),
-            events=tuple(self._hints.registered(pod.record.profile, (gate,))) if gate else (),
-            group=f"{group.namespace}/{group_of(pod)}",
-            root=group.entity_key,
-            lack="" if group.tree is not None else self.groups.missing(group),
-        )
+            return status
+        return dataclasses.replace(status, group=f"{group.namespace}/{group_of(pod)}", root=group.entity_key)
 
     def waiting_pods(self) -> list[QueuedPodInfo]:
         """As the queue's: pods, not groups."""
@@ -436,7 +419,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         """As the queue's: pods, not groups."""
         singles = [pod for pod in super().in_flight_pods() if pod.record.class_id >= 0]
         return singles + [
-            pod for group in self.groups for pod in group.members.values() if pod.place is Place.IN_FLIGHT
+            pod for group in self.groups for pod in group.members.values() if isinstance(pod.state, InFlight)
         ]
 
     def statistics(self) -> QueueStatistics:
@@ -454,12 +437,12 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         change()
         for name, old in zip(names, before, strict=True):
             new = groups.home(name)
-            came = new is not old and self._seats.rehome(name.partition("/")[2], old, new)
+            came = new is not old and self._group_transitions.rehome(name.partition("/")[2], old, new)
             changed[new] = changed.get(new, False) or came
         for group in dict.fromkeys((*changed, *self._tree_of(key))):
             rooted = groups.forest.root(group.group_key) == group.group_key
             group.tree = groups.forest.tree(group.group_key) if rooted else None
-            self._seats.regrouped(group, changed.get(group, False), now)
+            self._group_transitions.tree_changed(group, changed.get(group, False), now)
 
     def _tree_of(self, key: GroupKey) -> list[QueuedPodGroupInfo]:
         """The tree that the group is in, if it is in one."""
@@ -468,9 +451,9 @@ class PodGroupQueue(metrics_observed.TimedQueue):
 
     def _drop(self, group: QueuedPodGroupInfo, uid: str, now: float, cause: str = DELETED) -> None:
         """A member is deleted, or has a node."""
-        self._seats.forget(group, uid, now, cause)
-        self._seats.reseat(group, CHANGED, now)
+        self._group_transitions.forget(group, uid, now, cause)
+        self._group_transitions.reenter(group, CHANGED, now)
         self.groups.tidy(group)
 
     def _held(self) -> list[QueuedPodGroupInfo]:
-        return [group for group in self.groups if group.entity is not None and group.entity.gated]
+        return [group for group in self.groups if group.entity is not None and group.entity.gated_by]

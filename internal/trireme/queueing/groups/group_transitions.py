@@ -1,7 +1,7 @@
-"""Where a group waits: it is queued in place of its members, held back, or being asked about, and they go with it.
+"""The states of groups: a group is queued in place of its members, and they share its state.
 
-Whatever changes for a group (a member, its object, an answer) ends here, with the question where it belongs now. Why it
-is asked is the business of `group_queue`.
+Whatever changes for a group (a member, its object, an answer) ends here, with the state that it has now. What changed
+is the business of `group_queue`.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 """
@@ -15,14 +15,23 @@ from trireme.queueing.groups.member_calls import MemberCaller
 from trireme.queueing.groups.queued_group import GANG_SCHEDULING, PodGroups, QueuedPodGroupInfo, group_of
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.nominator import Nominator
-from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
-from trireme.queueing.queued_pod import Place, QueuedPodInfo
+from trireme.queueing.pre_enqueue import DEFAULT_PREEMPTION, PreEnqueue, PreEnqueueResult
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import RemoteCalls
+from trireme.queueing.states import (
+    GONE,
+    GROUP_IN_FLIGHT,
+    GROUP_PRE_ENQUEUE_PENDING,
+    Active,
+    Destination,
+    Gated,
+    PreEnqueuePending,
+    WaitingForGroup,
+)
 from trireme.queueing.transitions import Transitions
 
 ADDED: Final = cluster_event.UNSCHEDULED_POD_ADD.label
 CHANGED: Final = "PodGroupUpdate"
-_PREEMPTION: Final = "DefaultPreemption"
 
 
 class GroupTransitions:
@@ -31,22 +40,22 @@ class GroupTransitions:
     def __init__(
         self,
         groups: PodGroups,
-        places: Transitions,
+        transitions: Transitions,
         policy: BackoffPolicy,
         nominator: Nominator,
-        questions: RemoteCalls,
+        calls: RemoteCalls,
         events: InFlightEvents,
         pre_enqueue: PreEnqueue,
         gang_profiles: frozenset[str],
         preempting: Callable[[str], bool],
     ) -> None:
         """`pre_enqueue` is asked about members; the rest as the queue has it."""
-        self.asker = MemberCaller(questions, events)
+        self.caller = MemberCaller(calls, events)
         self._groups = groups
-        self._places = places
+        self._transitions = transitions
         self._policy = policy
         self._nominator = nominator
-        self._member_gate = pre_enqueue
+        self._pre_enqueue = pre_enqueue
         self._gang_profiles = gang_profiles
         self._preempting = preempting
 
@@ -54,38 +63,35 @@ class GroupTransitions:
         """A member without a node is gone, or has one."""
         self._nominator.delete(uid)
         pod = group.members[uid]
-        if pod.flight is None:
-            self._places.count_refusals(pod, -1)
-        else:
-            pod.flight.deleted = True
+        if not pod.popped:
+            self._transitions.count_rejectors(pod, -1)
         self._groups.drop_member(uid)
-        self.asker.forget(group.entry, uid)
+        self.caller.forget(group.calls, uid)
         if group.blocker is pod:
             group.blocker = None
-        pod.place = Place.GONE
-        self._places.story.tell(now, pod, Place.GONE, cause)
+        self._transitions.forget(pod, now, cause)
 
     def join(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, label: str, now: float) -> None:
         """A member that is nowhere waits with its group, wherever that is."""
         if group.tree is not None and group.attempt is not None:
             group.pending[pod.record.uid] = pod
-            self.move(pod, Place.PENDING, label, now)
+            self._transitions.move(pod, GROUP_IN_FLIGHT, label, now)
             return
         group.waiting[pod.record.uid] = pod
         entity = group.entity
         if group.tree is None:
             self.hold(group, now)
         elif entity is None:
-            self.seat(group, Place.ACTIVE, label, now)
-        elif entity.gated and group.entry.refused is not None:
+            self.enter(group, Destination.ACTIVE, label, now)
+        elif entity.gated_by and group.calls.refused is not None:
             # It is held back for another member.
-            self.move(pod, entity.place, label, now)
-        elif entity.gated or self._refused(group, pod):
-            self.reseat(group, label, now)
-        elif self._to_be_asked(group, pod):
-            self.seat(group, entity.place, label, now)
+            self._transitions.move(pod, entity.state, label, now)
+        elif entity.gated_by or self._refused(group, pod):
+            self.reenter(group, label, now)
+        elif self._needs_call(group, pod):
+            self.enter(group, self.destination(group), label, now)
         else:
-            self.move(pod, entity.place, label, now)
+            self._transitions.move(pod, entity.state, label, now)
 
     def rehome(self, name: str, old: QueuedPodGroupInfo, new: QueuedPodGroupInfo) -> bool:
         """The PodGroup of this name belongs to another tree now, or to none; answers whether any member waits there
@@ -96,7 +102,7 @@ class GroupTransitions:
             waits = uid in old.waiting or uid in old.pending
             self._groups.drop_member(uid)
             self._groups.add_member(new, pod)
-            self.asker.forget(old.entry, uid)
+            self.caller.forget(old.calls, uid)
             old.blocker = None if old.blocker is pod else old.blocker
             if waits:
                 new.waiting[uid] = pod
@@ -106,60 +112,75 @@ class GroupTransitions:
             self._groups.add_placed(new, uid, name)
         return came
 
-    def regrouped(self, group: QueuedPodGroupInfo, came: bool, now: float) -> None:
+    def tree_changed(self, group: QueuedPodGroupInfo, came: bool, now: float) -> None:
         """The group's tree is another, or there is none any more. `came`: members wait with it that were elsewhere."""
         entity = group.entity
         if group.tree is None:
             group.waiting |= group.pending
             group.pending = {}
             if group.attempt is None:
-                self.unseat(group)
+                self.dequeue(group)
             self.hold(group, now)
             self._groups.tidy(group)
         elif group.attempt is not None:
             for pod in group.waiting.values():
-                self.move(pod, Place.PENDING, ADDED, now)
+                self._transitions.move(pod, GROUP_IN_FLIGHT, ADDED, now)
             group.pending |= group.waiting
             group.waiting = {}
         elif entity is None and group.waiting:
-            self.seat(group, Place.ACTIVE, ADDED, now)
+            self.enter(group, Destination.ACTIVE, ADDED, now)
         elif entity is None or not came:
-            self.reseat(group, CHANGED, now)
-        elif entity.gated and group.entry.refused is not None:
+            self.reenter(group, CHANGED, now)
+        elif entity.gated_by and group.calls.refused is not None:
             # It is held back for another member.
             self.hold_back(group, entity.gated_by, ADDED, now, entity.gate_reason)
         else:
-            self.seat(group, Place.BACKOFF if entity.gated else entity.place, ADDED, now)
+            self.enter(group, self.destination(group), ADDED, now)
 
     def hold(self, group: QueuedPodGroupInfo, now: float) -> None:
         """The members of a group without a tree wait for it."""
         if group.tree is None:
+            state = WaitingForGroup(self._groups.missing(group))
             for pod in group.waiting.values():
-                if pod.place is not Place.INCOMPLETE:
-                    self.move(pod, Place.INCOMPLETE, CHANGED, now)
-        self.note_lack(group, now)
+                self._transitions.move(pod, state, CHANGED, now)
+        self.update_waiting_since(group, now)
 
-    def look_again(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
+    def recheck(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
         """Whether the group, which is held back, still has to be."""
         entity = group.entity
-        if entity is not None and entity.gated and group.attempt is None and not self._gated_by(group):
-            self.seat(group, Place.BACKOFF, label, now)
+        if entity is not None and entity.gated_by and group.attempt is None and not self._gated_by(group):
+            self.enter(group, Destination.BACKOFF, label, now)
 
-    def reseat(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
+    def reenter(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
         """The members of the group, or its object, changed: whether it waits where it did, or is held back now."""
         if group.entity is None or group.attempt is not None:
-            self.note_lack(group, now)
+            self.update_waiting_since(group, now)
         elif not group.waiting:
-            self.unseat(group)
-            self.note_lack(group, now)
-        elif group.entity.gated and group.entry.refused is not None:
-            self.note_lack(group, now)
-        elif group.entity.gated:
-            self.seat(group, Place.BACKOFF, label, now)
-        elif group.entity.place is Place.ASKED or self._gated_by(group) or group.entity.record.level != -group.priority:
-            self.seat(group, group.entity.place, label, now)
+            self.dequeue(group)
+            self.update_waiting_since(group, now)
+        elif group.entity.gated_by and group.calls.refused is not None:
+            self.update_waiting_since(group, now)
+        elif group.entity.gated_by:
+            self.enter(group, Destination.BACKOFF, label, now)
+        elif (
+            isinstance(group.entity.state, PreEnqueuePending)
+            or self._gated_by(group)
+            or group.entity.record.level != -group.priority
+        ):
+            self.enter(group, self.destination(group), label, now)
 
-    def seat(self, group: QueuedPodGroupInfo, place: Place, label: str, now: float) -> None:
+    def destination(self, group: QueuedPodGroupInfo) -> Destination:
+        """Where a group that waits goes if it enters again."""
+        assert group.entity is not None  # only called for groups that are queued
+        match group.entity.state:
+            case Active():
+                return Destination.ACTIVE
+            case PreEnqueuePending():
+                return group.calls.destination
+            case _:
+                return Destination.BACKOFF
+
+    def enter(self, group: QueuedPodGroupInfo, destination: Destination, label: str, now: float) -> None:
         """Queue the group, or hold it back. It enters the active queue once its back-off is over."""
         entity = group.entity
         if entity is None:
@@ -169,65 +190,53 @@ class GroupTransitions:
         else:
             self._leave_queue(entity)
             entity.record = group.record()
-        if place is Place.ASKED:
-            place = group.entry.destination
         gated_by = self._gated_by(group)
         if gated_by:
-            self.asker.begin_anew(group.entry)
+            self.caller.begin_anew(group.calls)
             self.hold_back(group, gated_by, label, now)
             return
-        entity.gated_by = entity.gate_reason = ""
-        asked = {uid: pod for uid, pod in group.waiting.items() if self._to_be_asked(group, pod)}
-        if self.asker.ask(group.entry, asked, place, label):
-            entity.place = Place.ASKED
+        members = {uid: pod for uid, pod in group.waiting.items() if self._needs_call(group, pod)}
+        if self.caller.call(group.calls, members, destination, label):
+            self._transitions.set_group_state(entity, GROUP_PRE_ENQUEUE_PENDING)
         else:
             # Before it is computed without regard to how many they are.
             self._policy.expiry(entity, len(group.waiting))
-            self._places.queued[entity.record.key] = entity
-            self._places.settle(entity, place, label, now)
-            self._places.incoming[entity.place.value, label] += len(group.waiting) - 1
+            self._transitions.queued[entity.record.key] = entity
+            self._transitions.admit(entity, destination, label, now)
+            self._transitions.incoming[entity.state.label, label] += len(group.waiting) - 1
         for pod in group.waiting.values():
-            if pod.place is not entity.place:
-                self.move(pod, entity.place, label, now)
-        self.note_lack(group, now)
+            self._transitions.move(pod, entity.state, label, now)
+        self.update_waiting_since(group, now)
 
     def hold_back(self, group: QueuedPodGroupInfo, plugin: str, label: str, now: float, reason: str = "") -> None:
         """The plugin holds back the group, which is in no structure, for this reason."""
         assert group.entity is not None  # who holds it back was asked about an entity
-        group.entity.gated_by, group.entity.gate_reason = plugin, reason
-        group.entity.place = Place.UNSCHEDULABLE
+        state = Gated(plugin, reason)
+        self._transitions.set_group_state(group.entity, state)
         for pod in group.waiting.values():
-            if pod.place is not Place.UNSCHEDULABLE:
-                self.move(pod, Place.UNSCHEDULABLE, event_phrases.gated(label, plugin, reason), now)
-        self.note_lack(group, now)
+            self._transitions.move(pod, state, event_phrases.gated(label, plugin, reason), now)
+        self.update_waiting_since(group, now)
 
-    def unseat(self, group: QueuedPodGroupInfo) -> None:
+    def dequeue(self, group: QueuedPodGroupInfo) -> None:
         """Nothing is queued for the group any more."""
         if group.entity is not None:
             self._leave_queue(group.entity)
-            group.entity.place = Place.GONE
+            self._transitions.set_group_state(group.entity, GONE)
             group.entity = None
-        self.asker.begin_anew(group.entry)
+        self.caller.begin_anew(group.calls)
         group.blocker = None
 
-    def move(self, pod: QueuedPodInfo, place: Place, label: str, now: float) -> None:
-        """The member is there now."""
-        pod.place = place
-        if place is Place.ACTIVE and not pod.initial_attempt_timestamp:
-            pod.initial_attempt_timestamp = now
-        self._places.story.tell(now, pod, place, label)
-
-    def note_lack(self, group: QueuedPodGroupInfo, now: float) -> None:
+    def update_waiting_since(self, group: QueuedPodGroupInfo, now: float) -> None:
         """Since when the group has waiting members and lacks what only others can give."""
         if not (group.waiting and (group.tree is None or group.lacks_pods)):
-            group.waiting_since, group.told = 0.0, False
+            group.waiting_since, group.notified = 0.0, False
         elif not group.waiting_since:
             group.waiting_since = now
 
     def _leave_queue(self, entity: QueuedPodInfo) -> None:
-        if self._places.queued.get(entity.record.key) is entity:
-            self._places.leave(entity)
-            del self._places.queued[entity.record.key]
+        if self._transitions.queued.get(entity.record.key) is entity:
+            self._transitions.detach(entity)
+            del self._transitions.queued[entity.record.key]
 
     def _gated_by(self, group: QueuedPodGroupInfo) -> str:
         """The plugin that holds the group back, or one of its members; empty: none does. Cheap while the reason is the
@@ -238,7 +247,7 @@ class GroupTransitions:
         if group.lacks_pods and profile in self._gang_profiles:
             return GANG_SCHEDULING
         if self._preempting(group.entity_key):
-            return _PREEMPTION
+            return DEFAULT_PREEMPTION
         if blocker is not None and blocker.record.uid in group.waiting:
             plugin = self._refused(group, blocker)
             if plugin:
@@ -247,12 +256,12 @@ class GroupTransitions:
 
     def _refused(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> str:
         """The plugin that holds the member back; empty: none does."""
-        verdict = self._member_gate(pod)
+        verdict = self._pre_enqueue(pod)
         if isinstance(verdict, PreEnqueueResult):
             return ""
         group.blocker = pod
         return verdict
 
-    def _to_be_asked(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> bool:
-        """Whether remote plugins have a say on the member and have not said it."""
-        return pod.uid not in group.entry.passed and self._member_gate(pod) is PreEnqueueResult.CALL_REMOTE
+    def _needs_call(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> bool:
+        """Whether remote plugins have to be called for the member before the group enters."""
+        return pod.uid not in group.calls.passed and self._pre_enqueue(pod) is PreEnqueueResult.CALL_REMOTE

@@ -1,17 +1,18 @@
-"""What remote PreEnqueue plugins were asked, and said, of the members of a group that wants to enter the queue.
+"""Calls of remote PreEnqueue plugins for the members of a group that wants to enter the queue.
 
-All members have to pass before their group enters, each time that it does; meanwhile the group is asked about as a
-whole (`Place.ASKED`). One member that is refused holds the group back. When something happens that may change the
-plugin's mind, that member is asked about first, alone, so that a large group that is held back costs one question.
+All members have to pass before their group enters, each time that it does; meanwhile the whole group is in
+`PreEnqueuePending`. One member that is refused holds the group back. When something happens that may change the
+plugin's mind, the plugin is called for that member first, alone: a large group that is held back costs one call.
 
-Pure, as the queue is: questions become instructions to its shell.
+Pure, as the queue is: calls become instructions to its shell.
 """
 
 from collections.abc import Mapping
 
 from trireme.queueing.in_flight_events import InFlightEvent, InFlightEvents
-from trireme.queueing.queued_pod import Asking, Place, QueuedPodInfo
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import RemoteCalls
+from trireme.queueing.states import Destination, PreEnqueueCall
 
 
 class MemberCalls:
@@ -20,9 +21,9 @@ class MemberCalls:
     __slots__ = ("destination", "open", "passed", "refused")
 
     def __init__(self) -> None:
-        self.destination = Place.ACTIVE
-        #: UID to the question that is open.
-        self.open: dict[str, Asking] = {}
+        self.destination = Destination.ACTIVE
+        #: UID to the call that is open.
+        self.open: dict[str, PreEnqueueCall] = {}
         #: UIDs of members that passed since the group entered last.
         self.passed: set[str] = set()
         #: The member for which a remote plugin holds the group back.
@@ -30,14 +31,16 @@ class MemberCalls:
 
 
 class MemberCaller:
-    """Asks about members, and takes the answers."""
+    """Has plugins called for members, and takes the answers."""
 
-    def __init__(self, questions: RemoteCalls, log: InFlightEvents) -> None:
-        self._questions = questions
-        self._log = log
+    def __init__(self, calls: RemoteCalls, events: InFlightEvents) -> None:
+        self._calls = calls
+        self._events = events
 
-    def ask(self, entry: MemberCalls, members: Mapping[str, QueuedPodInfo], destination: Place, label: str) -> bool:
-        """Has those of the members asked about who have not passed; answers whether there are any."""
+    def call(
+        self, entry: MemberCalls, members: Mapping[str, QueuedPodInfo], destination: Destination, label: str
+    ) -> bool:
+        """Has plugins called for those of the members who have not passed; answers whether there are any."""
         entry.destination = destination
         for uid in [uid for uid in entry.open if uid not in members]:
             self.forget(entry, uid)
@@ -50,38 +53,49 @@ class MemberCaller:
         return bool(entry.open)
 
     def answered(self, entry: MemberCalls, pod: QueuedPodInfo) -> list[InFlightEvent] | None:
-        """The question about the member is answered: what happened since it was asked; None: nobody knows."""
-        asking = entry.open.pop(pod.uid)
-        happened = self._log.since(asking.cell.start)
+        """The call for the member is answered: what happened since it was made; None: that is not known."""
+        call = entry.open.pop(pod.uid)
+        happened = self._events.since(call.cursor.start)
         happened = None if happened is None else list(happened)
-        self._close(asking)
+        self._close(call)
         return happened
 
-    def ask_again(self, entry: MemberCalls, pod: QueuedPodInfo, label: str) -> None:
+    def call_again(self, entry: MemberCalls, pod: QueuedPodInfo, label: str) -> None:
         """The answer was about what is not so any more."""
         self.forget(entry, pod.uid)
         self._open(entry, pod, label)
 
+    def repeat(self, entry: MemberCalls, uid: str) -> bool:
+        """The call failed and is made again now; False: its answer is not wanted any more."""
+        call = entry.open.get(uid)
+        if call is None:
+            return False
+        self._events.close(call.cursor)
+        entry.open[uid] = call._replace(cursor=self._events.open(1))
+        return True
+
     def forget(self, entry: MemberCalls, uid: str) -> None:
         """The member is gone, or another."""
-        asking = entry.open.pop(uid, None)
-        if asking is not None:
-            self._close(asking)
+        call = entry.open.pop(uid, None)
+        if call is not None:
+            self._close(call)
         entry.passed.discard(uid)
         if entry.refused is not None and entry.refused.uid == uid:
             entry.refused = None
 
     def begin_anew(self, entry: MemberCalls, refused: QueuedPodInfo | None = None) -> None:
-        """The group entered, or does not want to, or was refused for this member: the next time all are asked about."""
+        """The group entered, or does not want to, or was refused for this member: the next time plugins are called for
+        all.
+        """
         for uid in list(entry.open):
             self.forget(entry, uid)
         entry.passed.clear()
         entry.refused = refused
 
     def _open(self, entry: MemberCalls, pod: QueuedPodInfo, label: str) -> None:
-        call_id = self._questions.ask_pre_enqueue(pod)
-        entry.open[pod.uid] = Asking(call_id, self._log.open(1), entry.destination, label)
+        call_id = self._calls.call_pre_enqueue(pod)
+        entry.open[pod.uid] = PreEnqueueCall(call_id, self._events.open(1), entry.destination, label)
 
-    def _close(self, asking: Asking) -> None:
-        self._questions.close_pre_enqueue(asking.call_id)
-        self._log.close(asking.cell)
+    def _close(self, call: PreEnqueueCall) -> None:
+        self._calls.close_pre_enqueue(call.call_id)
+        self._events.close(call.cursor)

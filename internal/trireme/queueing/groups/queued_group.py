@@ -6,7 +6,7 @@ PodGroup that is in no tree have a state of their own, without one. When a group
 `group_queue`, how of `pod_group_cycle`.
 
 The invariant: a member without a node is in `members`, and in exactly one of `waiting`, `pending`, or its attempt or
-binding (then it has a flight); one that the watch shows on a node is in `placed` alone.
+binding (then it is in flight, or done); one that the watch shows on a node is in `placed` alone.
 
 Source: pkg/scheduler/backend/cache/podgroupstate.go, pkg/scheduler/backend/queue/workload_forest.go.
 """
@@ -28,15 +28,15 @@ class QueuedPodGroupInfo:
     __slots__ = (
         "attempt",
         "blocker",
+        "calls",
         "class_id",
         "entity",
-        "entry",
         "group_key",
         "known",
         "members",
+        "notified",
         "pending",
         "placed",
-        "told",
         "tree",
         "waiting",
         "waiting_since",
@@ -64,12 +64,12 @@ class QueuedPodGroupInfo:
         self.attempt: frozenset[str] | None = None
         #: The member for which PreEnqueue holds the group back, if it is one member.
         self.blocker: QueuedPodInfo | None = None
-        #: What remote plugins were asked, and said, of the members.
-        self.entry = MemberCalls()
+        #: Of remote PreEnqueue plugins, for the members.
+        self.calls = MemberCalls()
         #: Since when the group lacks what only others can give (an object, or members); 0: it lacks nothing.
         self.waiting_since = 0.0
-        #: Somebody was told that it does.
-        self.told = False
+        #: Its owner was notified that it does.
+        self.notified = False
 
     @property
     def key(self) -> str:

@@ -52,7 +52,7 @@ class PodGroupAssembly:
                 if queued_group.GANG_SCHEDULING in profile.names(ExtensionPoint.PRE_ENQUEUE)
             ),
             preempting=self._preempting_for,
-            tell=self._conditions.tell_lack,
+            notify=self._conditions.tell_lack,
             gone=self._conditions.gone,
             composite=self._completed.gates.enabled("CompositePodGroup"),
             **named,

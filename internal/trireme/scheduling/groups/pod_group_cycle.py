@@ -229,7 +229,7 @@ class PodGroupCycle:
         if pod.record.pod.parsed.flags & TERMINATING:
             self._results.skipped(pod)
             return False
-        if self._cache.pod(pod.uid) is not None or pod.flight is None or pod.flight.deleted:
+        if self._cache.pod(pod.uid) is not None or not pod.in_attempt:
             self._queue.done(pod.uid, self._now())
             return False
         return True
@@ -243,7 +243,7 @@ class PodGroupCycle:
             if trial.assumed is None or trial.cycle is None:
                 continue
             self._queue.nominator.delete(trial.pod.uid)
-            if trial.pod.flight is None or trial.pod.flight.deleted:
+            if not trial.pod.in_attempt:
                 self._trials.take_back(trial)
             else:
                 placed.append((trial.cycle, trial.assumed))

@@ -266,7 +266,7 @@ class PodGroupTrials:
             if node_name is None:
                 # The node went away meanwhile: from here on it is tried anew.
                 break
-            if pod.flight is None or pod.flight.deleted:
+            if not pod.in_attempt:
                 trials.append(Trial(pod, failure=outcomes.Failure("the pod is gone", unschedulable=True)))
                 continue
             pending = pod.record.pod

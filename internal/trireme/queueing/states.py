@@ -1,0 +1,145 @@
+"""The states of what the scheduling queue holds: frozen values, each with what is known only in that state.
+
+`Transitions` alone gives an entry another state. States are shared: all pods of a batch are in one `InFlight`, all pods
+that wait for the same events in one `Unschedulable`, so that a state costs a queued pod one reference.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.in_flight_events import EventCursor
+
+if TYPE_CHECKING:
+    from trireme.queueing.queued_pod import PodInfo
+
+
+class Destination(enum.Enum):
+    """Which queue an entry enters once PreEnqueue allows it."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+
+
+class PreEnqueueCall(NamedTuple):
+    """A call of remote PreEnqueue plugins that has no answer yet."""
+
+    call_id: int
+    #: Events since the call are kept for it.
+    cursor: EventCursor
+    destination: Destination
+    #: Why the entry wants to enter: the label of an event.
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """May be tried now, in QueueSort's order."""
+
+    label: ClassVar[str] = "active"
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Failed, and waits a time."""
+
+    label: ClassVar[str] = "backoff"
+    #: Unix seconds of the steady clock.
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """Refused by plugins, and waits for an event that may help."""
+
+    label: ClassVar[str] = "unschedulable"
+    rejectors: frozenset[str]
+    #: Those of them that said Pending: what they wait for ends the wait without back-off.
+    pending: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """Held back by a PreEnqueue plugin."""
+
+    label: ClassVar[str] = "unschedulable"
+    plugin: str
+    #: What the plugin says about it; empty: nothing.
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PreEnqueuePending:
+    """Remote PreEnqueue plugins are called. Of a group and its members each has the calls of `groups.member_calls`."""
+
+    label: ClassVar[str] = "pre-enqueue asked"
+    call: PreEnqueueCall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingForGroup:
+    """A member of a group that cannot be scheduled yet, because an object is missing."""
+
+    label: ClassVar[str] = "incomplete"
+    #: What it waits for, in words that go on from "waits".
+    missing: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInFlight:
+    """A member whose group is being tried without it: it joins the group when the attempt is over."""
+
+    label: ClassVar[str] = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """Popped and not done."""
+
+    label: ClassVar[str] = "in flight"
+    #: Since when events are kept for it; None: it is a member of a group, which has the cursor.
+    cursor: EventCursor | None
+    #: Its object as updated meanwhile; None: it was not.
+    latest: "PodInfo | None" = None
+    #: What those updates changed: (event, old object, new object).
+    own_events: tuple[tuple[ClusterEvent, Any, Any], ...] = ()
+    #: It is to be tried again whatever the events say.
+    activated: bool = False
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Being bound, or left to be deleted, until it is requeued, or `delete` says that it has a node or is gone."""
+
+    label: ClassVar[str] = "done"
+    #: Its object as updated since it was popped; None: it was not.
+    latest: "PodInfo | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Not in the queue: it never was, or not any more."""
+
+    label: ClassVar[str] = "gone"
+
+
+QueueState = (
+    Active
+    | BackOff
+    | Unschedulable
+    | Gated
+    | PreEnqueuePending
+    | WaitingForGroup
+    | GroupInFlight
+    | InFlight
+    | Done
+    | Gone
+)
+
+ACTIVE: Final = Active()
+GROUP_PRE_ENQUEUE_PENDING: Final = PreEnqueuePending()
+GROUP_IN_FLIGHT: Final = GroupInFlight()
+DONE: Final = Done()
+GONE: Final = Gone()

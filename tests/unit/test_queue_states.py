@@ -1,0 +1,39 @@
+"""The states of the queue's entries: frozen, and assigned in one module only."""
+
+import ast
+import dataclasses
+import typing
+from pathlib import Path
+
+import pytest
+
+from trireme.queueing import states
+
+ROOM = Path(states.__file__).parent
+STATES = typing.get_args(states.QueueState)
+
+
+def _assigned(path: Path) -> list[int]:
+    """The lines of the module that assign an attribute `state`, but for an entry's first."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if node.attr == "state" and ast.unparse(node.value) != "self"
+    ]
+
+
+def test_only_transitions_assigns_states() -> None:
+    """Else a pod changes its state without its counters, its log, or the structure that holds it."""
+    modules = list(ROOM.rglob("*.py"))
+    assert len(modules) > 20
+    found = {path.relative_to(ROOM).as_posix() for path in modules if _assigned(path)}
+    assert found == {"transitions.py"}
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_states_are_frozen_and_small(state: type) -> None:
+    """States are shared: one that could be changed would change for all pods that are in it."""
+    assert dataclasses.is_dataclass(state)
+    assert state.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert "__dict__" not in dir(state)
