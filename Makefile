@@ -123,10 +123,11 @@ protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go what 
 	@if command -v go >/dev/null; then examples/plugin-go/generate.sh; fi
 
 .PHONY: docs
-docs: $(STAMP) ## Write the documents that are made from the code: metrics, TriremeConfiguration, feature gates
+docs: $(STAMP) ## Write the documents that are made from the code: metrics, TriremeConfiguration, feature gates, queue
 	@$(BIN)/python tests/contract/metrics_document.py
 	@$(BIN)/python tests/unit/configuration_document.py
 	@$(BIN)/python tests/unit/gates_document.py
+	@$(BIN)/python tests/unit/queue_document.py
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from pod_group_builders import T0, grouping_queue, member, of_groups, pod_group
 
+from trireme.queueing import state_machine
 from trireme.queueing.groups.group_queue import Attempt
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
-from trireme.queueing.states import Gated, InFlight, PreEnqueuePending, WaitingForGroup
+from trireme.queueing.states import Gated, InFlight, PreEnqueuePending, QueueState, WaitingForGroup
 
 GROUPS = ("g", "h")
 # Of groups. Parents are chosen at random, so they may be missing, go round in a circle, or be their own.
@@ -235,6 +236,15 @@ class Machine:
             assert refused is not None, "nothing would have it asked about again"
             assert refused.uid in group.waiting
 
+    def check_transitions(self) -> None:
+        """Each member went from state to state as the documents draw it."""
+        histories: dict[str, list[type[QueueState]]] = {}
+        for number in range(8):
+            for each in self.queue.transitions_of(f"ns/p{number}"):
+                histories.setdefault(each.uid, []).append(each.to)
+        for history in histories.values():
+            assert not state_machine.impossible(history, state_machine.MEMBERS)
+
     def drain(self) -> None:
         """In the end everything that may be tried is tried."""
         self.finish()
@@ -268,3 +278,4 @@ def test_no_member_is_lost_or_in_two_places(seed: int) -> None:
         machine.step()
         machine.check()
     machine.drain()
+    machine.check_transitions()

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from queue_builders import GATES_GONE, NODE_ADD, NODE_TAINT, OWN_LABEL, POD_DELETE, T0, queue, record
 
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing import state_machine
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Decision, Hint, Registration, one_by_one
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -430,6 +431,16 @@ class QueueMachine(RuleBasedStateMachine):
         assert statistics.refused_by == refused
         if not count[InFlight] + count[PreEnqueuePending]:
             assert not statistics.in_flight_events
+
+    @invariant()
+    def transitions_are_those_of_the_machine(self) -> None:
+        """What is drawn in the documents is what pods do."""
+        histories: dict[str, list[type[QueueState]]] = {}
+        for name in NAMES:
+            for each in self.queue.transitions_of(f"ns/{name}"):
+                histories.setdefault(each.uid, []).append(each.to)
+        for history in histories.values():
+            assert not state_machine.impossible(history, state_machine.PODS)
 
     @invariant()
     def backoff_and_gates_hold(self) -> None:

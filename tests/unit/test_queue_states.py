@@ -1,4 +1,4 @@
-"""The states of the queue's entries: frozen, and assigned in one module only."""
+"""The states of the queue's entries: frozen, assigned in one module only, and drawn in the documents."""
 
 import ast
 import dataclasses
@@ -6,6 +6,7 @@ import typing
 from pathlib import Path
 
 import pytest
+import queue_document
 
 from trireme.queueing import states
 
@@ -37,3 +38,8 @@ def test_states_are_frozen_and_small(state: type) -> None:
     assert dataclasses.is_dataclass(state)
     assert state.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert "__dict__" not in dir(state)
+
+
+def test_the_document_is_that_of_the_states() -> None:
+    """docs/queue-states.md is where somebody looks who reads a pod's history."""
+    assert queue_document.write() == queue_document.DOCUMENT.read_text(), "run `make docs`"
