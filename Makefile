@@ -93,7 +93,7 @@ flaky: $(STAMP) ## Run the tests that start processes 20 times under load, and n
 	@$(BIN)/python tests/flaky.py --rounds $(or $(ROUNDS),20) $(or $(TESTS),tests)
 
 .PHONY: conformance
-conformance: $(STAMP) ## Agreement with kube-scheduler's decisions (CASES=file for another set, ANSWERS=1: print ours)
+conformance: $(STAMP) ## Agreement with kube-scheduler's decisions, of services and in process (CASES=file for another set, ANSWERS=1: print ours)
 	@$(BIN)/python tests/conformance/agreement.py $(if $(CASES),--cases $(CASES)) $(if $(ANSWERS),--print-answers)
 
 .PHONY: differential

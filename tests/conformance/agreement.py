@@ -3,6 +3,7 @@
     python tests/conformance/agreement.py [--cases PATH] [--category NAME] [--replicas N] [--print-answers]
 
 Without a path it reads the golden data beside it. A file may hold rows of several kinds; each goes to who knows it.
+Decisions are asked twice: of processes, over gRPC, and of an engine in this process.
 Ends with 0 where nothing differs, with 1 where something does, and with 2 where the question cannot be asked.
 """
 
@@ -10,6 +11,7 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +22,9 @@ import grpc
 import hint_agreement
 from decision_differences import Finding, Verdict, compare, refused_elsewhere
 from decision_phases import PhaseError, Phases
-from decisions import Decider
+from decisions import AnyPhases, Decider
 from golden_rows import Row, RowKind
+from local_phases import LocalPhases
 
 from trireme.config import loading
 
@@ -81,20 +84,20 @@ def _agreement_of(path: Path, options: argparse.Namespace) -> int:
         by_kind.setdefault(golden_rows.kind_of(row), []).append(row)
     if not by_kind:
         raise golden_rows.GoldenFileError(f"{path}: has no rows")
-    findings: list[Finding] = []
     decisions = by_kind.get(RowKind.DECISION, [])
     if options.category:
         decisions = [row for row in decisions if golden_rows.category_of(row) in options.category]
         if not decisions:
             raise golden_rows.GoldenFileError(f"{path}: has no decisions of {', '.join(options.category)}")
+    findings: list[Finding] = []
     if decisions:
-        findings += _decided(decisions, options)
+        setups = decision_profiles.Setups(decisions)
+        configuration = setups.default.configuration
+        findings += _asked("services", Phases(configuration, options.replicas), setups, decisions, options)
+        if not options.print_answers:
+            findings += _asked("in process", LocalPhases(configuration), setups, decisions, options)
     if RowKind.HINT in by_kind and not options.category:
-        findings += _hinted(by_kind[RowKind.HINT], options)
-    if findings and not options.print_answers:
-        _report(findings, options.differences)
-    elif findings:
-        print(*(f"{finding.case}: {finding.answered}" for finding in findings), sep="\n", file=sys.stderr)
+        findings += _reported("hints", _hinted(by_kind[RowKind.HINT], options), options)
     outcome = int(any(finding.verdict is Verdict.DIFFERS for finding in findings))
     if RowKind.CONFIGURATION in by_kind:
         arguments = ["--answers"] if options.print_answers else ["--differences", str(options.differences)]
@@ -103,10 +106,28 @@ def _agreement_of(path: Path, options: argparse.Namespace) -> int:
     return outcome
 
 
-def _decided(rows: list[Row], options: argparse.Namespace) -> list[Finding]:
-    setups = decision_profiles.Setups(rows)
+def _asked(
+    who: str, phases: AnyPhases, setups: decision_profiles.Setups, rows: list[Row], options: argparse.Namespace
+) -> list[Finding]:
+    started = time.monotonic()
+    findings = _decided(phases, setups, rows, options)
+    return _reported(f"decisions, {who}: {time.monotonic() - started:.0f} s", findings, options)
+
+
+def _reported(title: str, findings: list[Finding], options: argparse.Namespace) -> list[Finding]:
+    if findings and not options.print_answers:
+        print(title)
+        _report(findings, options.differences)
+    elif findings:
+        print(*(f"{finding.case}: {finding.answered}" for finding in findings), sep="\n", file=sys.stderr)
+    return findings
+
+
+def _decided(
+    asked: AnyPhases, setups: decision_profiles.Setups, rows: list[Row], options: argparse.Namespace
+) -> list[Finding]:
     findings: list[Finding] = []
-    with Phases(setups.default.configuration, options.replicas) as phases:
+    with asked as phases:
         decider = Decider(phases, setups)
         for row in rows:
             try:

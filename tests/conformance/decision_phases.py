@@ -13,14 +13,30 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 
 from trireme.cache import cluster_cache
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2_grpc, score_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
+from trireme.evaluation import score_engine
+from trireme.framework import status
+from trireme.snapshot import arrays
+from trireme.v1 import (
+    core_pb2,
+    cycle_pb2,
+    filter_pb2,
+    filter_pb2_grpc,
+    score_pb2,
+    score_pb2_grpc,
+    snapshot_pb2,
+    snapshot_pb2_grpc,
+)
+from trireme.wire import node_columns
+from trireme.wire import status as wire_status
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -30,6 +46,23 @@ DEADLINE = 30.0
 
 class PhaseError(RuntimeError):
     """A process did not start, or a stream broke."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """What filter says of a class: `refusal` where PreFilter refused it on all nodes, else `columns`. `narrowed` names
+    the nodes that PreFilter left; None: all.
+    """
+
+    refusal: status.Status | None
+    narrowed: frozenset[str] | None
+    columns: node_columns.NodeColumns | None
+    needs_reserve: bool
+
+    @property
+    def refused(self) -> node_columns.NodeColumns:
+        """Why each node refuses."""
+        return self.columns or node_columns.unpack(filter_pb2.NodeColumns())
 
 
 class SnapshotStream:
@@ -168,15 +201,39 @@ class Phases:
             self._configuration = configuration
             self.config_hash = hash_of(configuration)
 
-    def first(self) -> list[Replica]:
-        """The replicas that get a full sync of the case."""
-        return [self.filters[0], self.scores[0]]
+    @property
+    def follows_deltas(self) -> bool:
+        """Whether there are replicas that come to a case by deltas."""
+        return self._replicas > 1
 
-    def others(self) -> list[Replica]:
-        """The replicas that follow deltas."""
+    def sync_first(self, deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
+        """The first replica of each phase gets all of the case."""
+        self._sync([self.filters[0], self.scores[0]], deltas, generation)
+
+    def sync_others(self, deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
+        """The replicas that follow deltas get all of what was before the case."""
+        self._sync(self._others(), deltas, generation)
+
+    def sync_all(self, deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
+        """All replicas get all of the case."""
+        self._sync([*self._all()], deltas, generation)
+
+    def tell_others(self, delta: snapshot_pb2.Delta) -> None:
+        """The replicas that follow deltas get the next one."""
+        for replica in self._others():
+            replica.tell([delta])
+
+    def prepare_others(self, cycle: cycle_pb2.Cycle) -> None:
+        """The replicas that follow deltas evaluate the class."""
+        for replica in self.filters[1:]:
+            replica.filter.Filter(filter_pb2.FilterRequest(cycle=cycle, prepare=True), timeout=DEADLINE)
+        for replica in self.scores[1:]:
+            replica.score.Place(score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=DEADLINE)
+
+    def _others(self) -> list[Replica]:
         return [*self.filters[1:], *self.scores[1:]]
 
-    def sync(self, replicas: Iterable[Replica], deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
+    def _sync(self, replicas: Sequence[Replica], deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
         """Greet the replicas and bring them all of the cluster."""
         hello = snapshot_pb2.Hello(fence=self.fence, config_hash=self.config_hash, configuration=self._configuration)
         chunks = list(deltas)
@@ -213,6 +270,65 @@ class Phases:
         """ScoreService of the replica whose turn it is."""
         return self.scores[next(self._turn) % len(self.scores)].score
 
+    def ask_filter(self, cycle: cycle_pb2.Cycle) -> Filtered:
+        """What filter says of the class."""
+        response = self.filter().Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), timeout=DEADLINE)
+        said = wire_status.from_message(response.pre_filter.status) if response.HasField("pre_filter") else None
+        return Filtered(
+            said if said != status.SUCCESS else None,
+            frozenset(response.pre_filter.node_names) if response.pre_filter.narrowed else None,
+            node_columns.unpack(response.columns) if response.HasField("columns") else None,
+            response.needs_reserve,
+        )
+
+    def ask_scores(
+        self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
+    ) -> Sequence[score_engine.PluginScores] | status.Status:
+        """The normalised scores of these slots, or what failed."""
+        nodes = filter_pb2.NodeSelection(slots=slots.tolist())
+        service = self.score()
+        prepared = service.PreScore(score_pb2.PreScoreRequest(cycle=cycle, nodes=nodes), timeout=DEADLINE)
+        said = wire_status.from_message(prepared.status)
+        if said.code is status.Code.ERROR:
+            return said
+        raw = service.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=nodes), timeout=DEADLINE)
+        _succeeded(raw)
+        request = score_pb2.NormalizeScoreRequest(cycle=cycle, nodes=nodes, columns=raw.columns)
+        normal = self.score().NormalizeScore(request, timeout=DEADLINE)
+        _succeeded(normal)
+        return [
+            score_engine.PluginScores(each.plugin, each.weight, None if each.skipped else np.array(each.scores))
+            for each in normal.columns
+        ]
+
+    def ask_place(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> tuple[int, int]:
+        """The slot that the next pod goes to, and its total."""
+        assert filtered.columns is not None
+        request = score_pb2.PlaceRequest(cycle=cycle, count=1, capacities=node_columns.to_message(filtered.columns))
+        placed = self.score().Place(request, timeout=DEADLINE)
+        assert not placed.status.messages, placed.status
+        return placed.slots[0], placed.totals[0]
+
+    def ask_reserve(self, cycle: cycle_pb2.Cycle, placement: filter_pb2.Placement) -> filter_pb2.Reservation:
+        """What Reserve assumes beside the placement."""
+        request = filter_pb2.ReserveRequest(cycle=cycle, placements=[placement])
+        (reservation,) = self.filter().Reserve(request, timeout=DEADLINE).reservations
+        return reservation
+
+    def ask_post_filter(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> filter_pb2.PostFilterResponse:
+        """How room can be made for the cycle's pod."""
+        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=node_columns.to_message(filtered.refused))
+        if filtered.refusal is not None:
+            request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
+        response: filter_pb2.PostFilterResponse = self.filter().PostFilter(request, timeout=DEADLINE)
+        return response
+
+    def ask_pod_group(self, question: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+        """How room can be made for a group."""
+        response: filter_pb2.PodGroupPostFilterResponse
+        response = self.filter().PodGroupPostFilter(question, timeout=DEADLINE)
+        return response
+
     def _all(self) -> Iterator[Replica]:
         return iter([*self.filters, *self.scores])
 
@@ -226,6 +342,11 @@ class Phases:
         self._directory.cleanup()
         if problems:
             raise PhaseError("\n".join(problems))
+
+
+def _succeeded(response: Any) -> None:
+    said = wire_status.from_message(response.status)
+    assert said.code is status.Code.SUCCESS, said
 
 
 def hash_of(configuration: snapshot_pb2.Configuration) -> int:

@@ -1,8 +1,8 @@
 """Deciding golden cases: the questions that a frontend asks filter and score, and their answers in the golden format.
 
 `Decider.decide` is one scheduling cycle: PreFilter and Filter, then PreScore, Score and NormalizeScore of what passed,
-or PostFilter where nothing did; and each filter plugin alone. All over gRPC, of the replica whose turn it is. The
-answer has the form of a row's `expect`; fields that are empty are left out, as there.
+or PostFilter where nothing did; and each filter plugin alone. All over gRPC, of the replica whose turn it is, or of an
+engine in this process. The answer has the form of a row's `expect`; fields that are empty are left out, as there.
 """
 
 import random
@@ -11,24 +11,29 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import decision_profiles
+import numpy as np
 from decision_cluster import DecisionCluster, Json
-from decision_phases import DEADLINE, Phases
+from decision_phases import Filtered, Phases
 from golden_rows import Row
+from local_phases import LocalPhases
 
+from trireme.evaluation.scoring import placement
 from trireme.framework import status
 from trireme.scheduling import fit_error
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, score_pb2
-from trireme.wire import node_columns
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import encode
 
 LEFT_OUT = "NotInPreFilterNodes"
 
+# Who is asked: processes behind gRPC, or an engine in this one.
+AnyPhases = Phases | LocalPhases
+
 
 class Decider:
     """Asks one set of phases about cases, one after the other. `setups` has the configuration of each case."""
 
-    def __init__(self, phases: Phases, setups: decision_profiles.Setups) -> None:
+    def __init__(self, phases: AnyPhases, setups: decision_profiles.Setups) -> None:
         self._phases = phases
         self._setups = setups
 
@@ -46,11 +51,11 @@ class Decider:
         case = row["case"]
         self._phases.next_leader(setup.configuration)
         cluster = DecisionCluster(case)
-        if self._phases.others():
+        if self._phases.follows_deltas:
             self._by_deltas(row, cluster, setup)
         cluster.fill()
         self._tell_others(cluster)
-        self._phases.sync(self._phases.first(), cluster.cache.full_sync(), cluster.cache.generation)
+        self._phases.sync_first(cluster.cache.full_sync(), cluster.cache.generation)
         return cluster
 
     def _by_deltas(self, row: Row, cluster: DecisionCluster, setup: decision_profiles.Setup) -> None:
@@ -61,7 +66,7 @@ class Decider:
             arguments = decision_profiles.arguments_of(row["case"])
             if step == 0:
                 cluster.cache.take_delta()
-                self._phases.sync(self._phases.others(), cluster.cache.full_sync(), cluster.cache.generation)
+                self._phases.sync_others(cluster.cache.full_sync(), cluster.cache.generation)
             else:
                 self._tell_others(cluster)
             names = [decision_profiles.default_profile(arguments)]
@@ -72,22 +77,17 @@ class Decider:
     def _tell_others(self, cluster: DecisionCluster) -> None:
         delta = cluster.cache.take_delta()
         if delta is not None:
-            for replica in self._phases.others():
-                replica.tell([delta])
+            self._phases.tell_others(delta)
 
     def _prepare(self, cluster: DecisionCluster, class_id: int, profiles: Iterable[str]) -> None:
         for name in profiles:
-            cycle = _cycle_of(self._phases, name, cluster, class_id)
-            for replica in self._phases.filters[1:]:
-                replica.filter.Filter(filter_pb2.FilterRequest(cycle=cycle, prepare=True), timeout=DEADLINE)
-            for replica in self._phases.scores[1:]:
-                replica.score.Place(score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=DEADLINE)
+            self._phases.prepare_others(_cycle_of(self._phases, name, cluster, class_id))
 
 
 class _Cycle:
     """One pod's scheduling cycle."""
 
-    def __init__(self, phases: Phases, setup: decision_profiles.Setup, case: Json, cluster: DecisionCluster) -> None:
+    def __init__(self, phases: AnyPhases, setup: decision_profiles.Setup, case: Json, cluster: DecisionCluster) -> None:
         self._phases = phases
         self._setup = setup
         self._case = case
@@ -100,8 +100,8 @@ class _Cycle:
 
     def decide(self, refused_elsewhere: frozenset[str]) -> Json:
         """All fields of the answer."""
-        response = self._filter(self._profile)
-        answer = self._filtered(response)
+        filtered = self._phases.ask_filter(self._cycle(self._profile))
+        answer = self._described(filtered)
         feasible = [name for name in answer["feasible"] if name not in refused_elsewhere]
         errors = [entry for entry in answer.get("filter", {}).values() if entry["code"] == "Error"]
         if errors or answer.get("preFilter", {}).get("code") == "Error":
@@ -109,43 +109,37 @@ class _Cycle:
             answer |= {"message": texts.pop()} if len(texts) == 1 else {}
         elif feasible:
             answer |= self._score(feasible)
-            answer |= self._reserve(feasible, response) if "scores" in answer else {}
+            answer |= self._reserve(feasible, filtered) if "scores" in answer else {}
+            if "total" in answer and feasible == answer["feasible"]:
+                self._place(answer["total"], filtered)
         elif not answer["feasible"]:
-            answer |= self._post_filter(response)
+            answer |= self._post_filter(filtered)
         alone = {name: self._alone(name) for name in self._setup.filters}
         return answer | _some("byPlugin", {name: said for name, said in alone.items() if said})
 
     def _cycle(self, profile: str) -> cycle_pb2.Cycle:
         return _cycle_of(self._phases, profile, self._cluster, self._class)
 
-    def _filter(self, profile: str) -> filter_pb2.FilterResponse:
-        request = filter_pb2.FilterRequest(cycle=self._cycle(profile), count=1)
-        response: filter_pb2.FilterResponse = self._phases.filter().Filter(request, timeout=DEADLINE)
-        return response
-
-    def _filtered(self, response: filter_pb2.FilterResponse) -> Json:
-        refusal = wire_status.from_message(response.pre_filter.status) if _refused(response) else None
-        if refusal is not None:
-            return {"preFilter": _status(refusal), "feasible": []}
-        narrowed = response.pre_filter.narrowed
-        left_in = set(response.pre_filter.node_names) if narrowed else set(self._names)
-        statuses = self._statuses(response)
+    def _described(self, filtered: Filtered) -> Json:
+        if filtered.refusal is not None:
+            return {"preFilter": _status(filtered.refusal), "feasible": []}
+        left_in = set(self._names) if filtered.narrowed is None else filtered.narrowed
+        statuses = self._statuses(filtered)
         said = {name: _status(statuses[name]) for name in self._names if name in statuses and name in left_in}
         feasible = [name for name in self._names if name not in statuses]
-        nodes = _some("preFilterNodes", sorted(left_in) if narrowed else None)
+        nodes = _some("preFilterNodes", None if filtered.narrowed is None else sorted(left_in))
         return {**nodes, **_some("filter", said), "feasible": feasible}
 
     def _alone(self, plugin: str) -> Json:
-        response = self._filter(decision_profiles.only(plugin, self._arguments))
-        answer = self._filtered(response)
+        answer = self._described(self._phases.ask_filter(self._cycle(decision_profiles.only(plugin, self._arguments))))
         left_in = set(answer.get("preFilterNodes", self._names))
         outside = {name: {"code": LEFT_OUT, "plugin": plugin} for name in self._names if name not in left_in}
         said = {} if "preFilter" in answer else {**answer.get("filter", {}), **outside}
         return {**_some("preFilter", answer.get("preFilter")), **_some("filter", said)}
 
-    def _statuses(self, response: filter_pb2.FilterResponse) -> dict[str, status.Status]:
+    def _statuses(self, filtered: Filtered) -> dict[str, status.Status]:
         """Why each node refuses; nodes that pass are left out."""
-        columns = node_columns.unpack(response.columns)
+        columns = filtered.refused
         indexes = {name: int(columns.index[slot]) for name, slot in self._slots.items()}
         for name, slot in self._slots.items():
             # A capacity and a refusal exclude each other: that is what Place goes by.
@@ -153,29 +147,30 @@ class _Cycle:
         return {name: columns.statuses[index - 1] for name, index in indexes.items() if index}
 
     def _score(self, feasible: list[str]) -> Json:
-        nodes = filter_pb2.NodeSelection(slots=[self._slots[name] for name in feasible])
-        cycle = self._cycle(self._profile)
-        service = self._phases.score()
-        prepared = service.PreScore(score_pb2.PreScoreRequest(cycle=cycle, nodes=nodes), timeout=DEADLINE)
-        said = wire_status.from_message(prepared.status)
-        if said.code is status.Code.ERROR:
+        slots = np.array([self._slots[name] for name in feasible], dtype=np.intp)
+        said = self._phases.ask_scores(self._cycle(self._profile), slots)
+        if isinstance(said, status.Status):
             # The pod is given up with that.
             return {"message": ", ".join(said.messages)}
-        raw = service.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=nodes), timeout=DEADLINE)
-        _succeeded(raw)
-        request = score_pb2.NormalizeScoreRequest(cycle=cycle, nodes=nodes, columns=raw.columns)
-        normal = self._phases.score().NormalizeScore(request, timeout=DEADLINE)
-        _succeeded(normal)
         scores: dict[str, dict[str, int]] = {name: {} for name in feasible}
-        for column in normal.columns:
-            if not column.skipped:
-                for name, score in zip(feasible, column.scores, strict=True):
-                    scores[name][column.plugin] = score * column.weight
+        for each in said:
+            if each.scores is not None:
+                weighted = placement.weighted(each.scores, each.weight).tolist()
+                for name, score in zip(feasible, weighted, strict=True):
+                    scores[name][each.plugin] = score
         return {"scores": scores, "total": {name: sum(scores[name].values()) for name in feasible}}
 
-    def _reserve(self, feasible: list[str], response: filter_pb2.FilterResponse) -> Json:
+    def _place(self, totals: Mapping[str, int], filtered: Filtered) -> None:
+        """Place goes by the same scores: the pod gets one of the best nodes."""
+        slot, total = self._phases.ask_place(self._cycle(self._profile), filtered)
+        best = max(totals.values())
+        assert slot in [self._slots[name] for name, each in totals.items() if each == best], (slot, totals)
+        # Where there is no choice nothing is scored.
+        assert total == (best if len(totals) > 1 else 0), (total, totals)
+
+    def _reserve(self, feasible: list[str], filtered: Filtered) -> Json:
         """What Reserve keeps for the claims that have no allocation yet, node by node."""
-        if not response.needs_reserve:
+        if not filtered.needs_reserve:
             return {}
         metadata = self._case["pod"]["metadata"]
         pod = cycle_pb2.PodIdentity(namespace=metadata["namespace"], name=metadata["name"], uid=metadata.get("uid", ""))
@@ -187,9 +182,8 @@ class _Cycle:
         out: dict[str, Json] = {}
         statuses: dict[str, list[Json]] = {}
         for name in feasible:
-            placement = filter_pb2.Placement(pod=pod, node_name=name, slot=self._slots[name])
-            request = filter_pb2.ReserveRequest(cycle=self._cycle(self._profile), placements=[placement])
-            reservation = self._phases.filter().Reserve(request, timeout=DEADLINE).reservations[0]
+            placed = filter_pb2.Placement(pod=pod, node_name=name, slot=self._slots[name])
+            reservation = self._phases.ask_reserve(self._cycle(self._profile), placed)
             claims = [entry.resource_claim for entry in reservation.assumed if entry.HasField("resource_claim")]
             allocations = {
                 claim.metadata.name: _without_share_ids(encode.encode(claim.status.allocation))
@@ -200,18 +194,10 @@ class _Cycle:
             statuses |= _some(name, [encode.encode(each) for each in reservation.claim_statuses])
         return _some("allocations", out) | _some("claimStatuses", statuses)
 
-    def _post_filter(self, response: filter_pb2.FilterResponse) -> Json:
-        refusal = wire_status.from_message(response.pre_filter.status) if _refused(response) else None
-        request = filter_pb2.PostFilterRequest(cycle=self._cycle(self._profile))
-        refusals: list[tuple[status.Status, int]] = []
-        if refusal is not None:
-            request.pre_filter.CopyFrom(response.pre_filter.status)
-        else:
-            request.columns.CopyFrom(response.columns)
-            columns = node_columns.unpack(response.columns)
-            refusals = fit_error.counted(columns.statuses, columns.index)
-        answer = self._phases.filter().PostFilter(request, timeout=DEADLINE)
-        message = fit_error.message(len(self._names), refusal, refusals, ", ".join(answer.status.messages))
+    def _post_filter(self, filtered: Filtered) -> Json:
+        refusals = fit_error.counted(filtered.refused.statuses, filtered.refused.index)
+        answer = self._phases.ask_post_filter(self._cycle(self._profile), filtered)
+        message = fit_error.message(len(self._names), filtered.refusal, refusals, ", ".join(answer.status.messages))
         return {"preemption": way_out(answer), "message": message}
 
 
@@ -226,17 +212,13 @@ def way_out(answer: filter_pb2.PostFilterResponse) -> Json:
     }
 
 
-def _cycle_of(phases: Phases, profile: str, cluster: DecisionCluster, class_id: int) -> cycle_pb2.Cycle:
+def _cycle_of(phases: AnyPhases, profile: str, cluster: DecisionCluster, class_id: int) -> cycle_pb2.Cycle:
     metadata = cluster.pod["metadata"]
     pod = core_pb2.Pod()
     pod.metadata.namespace, pod.metadata.name = metadata["namespace"], metadata["name"]
     pod.metadata.uid = metadata.get("uid", "")
     pod.status.nominated_node_name = (cluster.pod.get("status") or {}).get("nominatedNodeName", "")
     return phases.cycle(profile, class_id, cluster.cache.generation, pod)
-
-
-def _refused(response: filter_pb2.FilterResponse) -> bool:
-    return response.HasField("pre_filter") and wire_status.from_message(response.pre_filter.status) != status.SUCCESS
 
 
 def _status(value: status.Status) -> Json:
@@ -247,11 +229,6 @@ def _status(value: status.Status) -> Json:
 def _some(name: str, value: Any) -> Json:
     """The field where it is not empty."""
     return {name: value} if value else {}
-
-
-def _succeeded(response: Any) -> None:
-    said = wire_status.from_message(response.status)
-    assert said.code is status.Code.SUCCESS, said
 
 
 def _deallocated(actions: Iterable[bind_pb2.Action]) -> Iterable[str]:

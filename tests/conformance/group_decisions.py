@@ -10,7 +10,7 @@ from typing import Any
 
 import decision_profiles
 from decision_cluster import DecisionCluster
-from decision_phases import DEADLINE, Phases
+from decisions import AnyPhases
 from situation_groups import GATES, GROUP
 
 from trireme.cache import pod_projection
@@ -38,7 +38,7 @@ def configuration() -> snapshot_pb2.Configuration:
 class GroupDecision:
     """One group."""
 
-    def __init__(self, phases: Phases, case: Mapping[str, Any]) -> None:
+    def __init__(self, phases: AnyPhases, case: Mapping[str, Any]) -> None:
         self._phases = phases
         self._members: list[Json] = case["members"]
         self._nodes = sorted(node["metadata"]["name"] for node in case["nodes"])
@@ -53,7 +53,7 @@ class GroupDecision:
         self._cluster.fill()
         self._cluster.cache.take_delta()
         cache = self._cluster.cache
-        phases.sync([*phases.filters, *phases.scores], cache.full_sync(), cache.generation)
+        phases.sync_all(cache.full_sync(), cache.generation)
 
     def decide(self) -> Json:
         """The answer."""
@@ -73,7 +73,7 @@ class GroupDecision:
         question.members[0].state = state
         question.cycle.CopyFrom(self._cycle(question.members[0].pod_class))
         question.devices.SetInParent()
-        return self._phases.filter().PodGroupPostFilter(question, timeout=DEADLINE)
+        return self._phases.ask_pod_group(question)
 
     def _member(self, pod: Json, member: filter_pb2.PodGroupMember) -> Json:
         parsed = pod_projection.parse(pod)
@@ -81,12 +81,11 @@ class GroupDecision:
         member.pod.CopyFrom(cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid))
         member.pod_class = class_id
         cycle = self._cycle(class_id)
-        response = self._phases.filter().Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), timeout=DEADLINE)
-        refusal = wire_status.from_message(response.pre_filter.status)
-        if response.HasField("pre_filter") and refusal != status.SUCCESS:
-            return {"preFilter": _said(refusal)}
-        member.columns.CopyFrom(response.columns)
-        columns = node_columns.unpack(response.columns)
+        filtered = self._phases.ask_filter(cycle)
+        if filtered.refusal is not None:
+            return {"preFilter": _said(filtered.refusal)}
+        columns = filtered.refused
+        member.columns.CopyFrom(node_columns.to_message(columns))
         refused, feasible = {}, []
         for name in self._nodes:
             number = int(columns.index[self._cluster.cache.slot_of(name)])
@@ -105,8 +104,7 @@ class GroupDecision:
         cache = self._cluster.cache
         cache.assume(pod.key, pod.uid, node, self._cluster.registry.base_of(pod.base), pod.labels, member.pod_class)
         placement = filter_pb2.Placement(pod=member.pod, node_name=node, slot=cache.slot_of(node))
-        request = filter_pb2.ReserveRequest(cycle=cycle, placements=[placement])
-        (reservation,) = self._phases.filter().Reserve(request, timeout=DEADLINE).reservations
+        reservation = self._phases.ask_reserve(cycle, placement)
         said = wire_status.from_message(reservation.status)
         if said != status.SUCCESS:
             return {"reserve": _said(said)}
@@ -129,7 +127,7 @@ class GroupDecision:
         question.cycle.CopyFrom(self._cycle(question.members[0].pod_class))
         question.pod_group.CopyFrom(cycle_pb2.PodIdentity(namespace="default", name=GROUP, uid="group"))
         question.devices.scheduled = self._placed
-        response = self._phases.filter().PodGroupPostFilter(question, timeout=DEADLINE)
+        response = self._phases.ask_pod_group(question)
         said = wire_status.from_message(response.status)
         answer: Json = {"status": _said(said)}
         if said.code is status.Code.ERROR:

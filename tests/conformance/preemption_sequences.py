@@ -2,30 +2,33 @@
 
 Nodes, pods, budgets and nominations come, change and go at random, as `situation_preemption` draws them. In between
 pods are asked about: several of a class in one call, one by one, or where they are nominated. Each is asked about once
-more, alone, of a filter that is made for this one question; whoever was asked must say the same. What is said comes
-true, so that the next one meets victims that go and pods that wait.
+more, alone, of a filter that is made for this one question; whoever was asked must say the same. A filter is a service
+or an engine. What is said comes true, so that the next one meets victims that go and pods that wait.
 """
 
 import asyncio
 import copy
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import decision_profiles
 import decisions
 import grpc
+import local_phases
 import situation_preemption
 from decision_cluster import DecisionCluster, Json
 from decision_phases import hash_of
 from golden_rows import Row
 
 from trireme.filter import service as filter_service
+from trireme.framework import status
 from trireme.frontend.phase_clients import class_answers
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, snapshot_pb2
 from trireme.wire import node_columns
+from trireme.wire import status as wire_status
 
 # Few candidates are looked for, so that it matters where the search begins.
 _FEW = [{"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 1, "minCandidateNodesAbsolute": 2}}]
@@ -61,39 +64,124 @@ class _Context:
         return 60.0
 
 
-class _Filter:
+@dataclass(frozen=True, slots=True)
+class _Filtered:
+    """What a filter says: why it refuses the pod on all nodes, or the columns; ways out for the first pods."""
+
+    refusal: status.Status | None
+    columns: node_columns.NodeColumns | None
+    ways_out: Iterable[filter_pb2.WayOut] = ()
+
+    @property
+    def refused(self) -> node_columns.NodeColumns:
+        """Why each node refuses."""
+        return self.columns or node_columns.unpack(filter_pb2.NodeColumns())
+
+
+class Filter(Protocol):
     """One filter, in this process."""
+
+    snap: snapshot.Snapshot
+
+    async def begin(self, cluster: DecisionCluster) -> None:
+        """Take the cluster as it is."""
+        ...
+
+    async def filter(
+        self, cycle: cycle_pb2.Cycle, known_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
+    ) -> _Filtered:
+        """Filter's answer, for so many preemptors at once."""
+        ...
+
+    async def nominated(self, cycle: cycle_pb2.Cycle, others: Iterable[cycle_pb2.PodIdentity]) -> list[int]:
+        """Where the cycle's pod and the first of the others may run, each where it is nominated to."""
+        ...
+
+    async def way_out(
+        self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns
+    ) -> filter_pb2.PostFilterResponse:
+        """PostFilter's answer to what Filter said."""
+        ...
+
+
+class ServiceFilter:
+    """The filter's service, called without a channel."""
 
     def __init__(self) -> None:
         self.snap = snapshot.Snapshot()
         self.service = filter_service.FilterService(self.snap, _no_remote)
 
     async def begin(self, cluster: DecisionCluster) -> None:
-        """Take the cluster as it is."""
+        """As Filter says."""
         hello = snapshot_pb2.Hello(fence=_FENCE, config_hash=_HASH, configuration=_SETUP.configuration)
         requests = [snapshot_pb2.SyncRequest(hello=hello)]
         requests += [snapshot_pb2.SyncRequest(delta=delta) for delta in cluster.cache.full_sync()]
         await self.service.follow.Sync(_stream(requests), _context())
 
-    async def filter(self, request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
-        """Filter's answer."""
-        return await self.service.Filter(request, _context())
+    async def filter(
+        self, cycle: cycle_pb2.Cycle, known_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
+    ) -> _Filtered:
+        """As Filter says."""
+        request = filter_pb2.FilterRequest(cycle=cycle, known_generation=known_generation, preemptors=preemptors)
+        request.count = max(len(request.preemptors), 1)
+        response = await self.service.Filter(request, _context())
+        said = wire_status.from_message(response.pre_filter.status)
+        columns = node_columns.unpack(response.columns) if response.HasField("columns") else None
+        return _Filtered(said if response.pre_filter.status.messages else None, columns, response.ways_out)
+
+    async def nominated(self, cycle: cycle_pb2.Cycle, others: Iterable[cycle_pb2.PodIdentity]) -> list[int]:
+        """As Filter says."""
+        request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True, nominated=others)
+        said = await self.service.Filter(request, _context())
+        return [said.nominated_slot, *said.nominated_slots] if said.HasField("nominated_slot") else []
 
     async def way_out(
-        self, cycle: cycle_pb2.Cycle, said: filter_pb2.FilterResponse, columns: filter_pb2.NodeColumns
+        self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns
     ) -> filter_pb2.PostFilterResponse:
-        """PostFilter's answer to what Filter said."""
-        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=columns)
-        if said.pre_filter.status.messages:
-            request.pre_filter.CopyFrom(said.pre_filter.status)
+        """As Filter says."""
+        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=node_columns.to_message(columns))
+        if said.refusal is not None:
+            request.pre_filter.CopyFrom(wire_status.to_message(said.refusal))
         return await self.service.PostFilter(request, _context())
+
+
+class EngineFilter:
+    """An engine, asked as LocalEvaluators asks it."""
+
+    def __init__(self) -> None:
+        self.snap = snapshot.Snapshot()
+        self._engine = local_phases.engine_of(self.snap, _SETUP.configuration).filter
+
+    async def begin(self, cluster: DecisionCluster) -> None:
+        """As Filter says."""
+        for delta in cluster.cache.full_sync():
+            self.snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
+
+    async def filter(
+        self, cycle: cycle_pb2.Cycle, known_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
+    ) -> _Filtered:
+        """As Filter says."""
+        pods = list(preemptors)
+        answer = await self._engine.filter(cycle, max(len(pods), 1), known_generation, pods)
+        return _Filtered(answer.refusal, answer.columns, answer.ways_out)
+
+    async def nominated(self, cycle: cycle_pb2.Cycle, others: Iterable[cycle_pb2.PodIdentity]) -> list[int]:
+        """As Filter says."""
+        answer = await self._engine.filter_nominated(cycle, list(others))
+        return [] if answer is None else list(answer.admitted)
+
+    async def way_out(
+        self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns
+    ) -> filter_pb2.PostFilterResponse:
+        """As Filter says."""
+        return await self._engine.post_filter(cycle, columns, said.refusal)
 
 
 class Sequence:
     """One cluster and what happens in it; by the seed alone."""
 
-    def __init__(self, seed: int, *, few: bool) -> None:
-        """`few`: few candidates are enough for preemption."""
+    def __init__(self, seed: int, make: Callable[[], Filter], *, few: bool) -> None:
+        """`make` makes the filters that are asked; `few`: few candidates are enough for preemption."""
         self._draw = random.Random(seed)
         reasons = frozenset(self._draw.sample(_REASONS, self._draw.choice((0, 0, 0, 1, 1, 2))))
         self._drawn = situation_preemption.Preempting(self._draw, reasons)
@@ -122,7 +210,8 @@ class Sequence:
         for pod in self._classes[:2]:
             pod["spec"].pop("preemptionPolicy", None)
         self._count = 0
-        self._filter = _Filter()
+        self._make = make
+        self._filter = make()
         self._answers: dict[int, class_answers.ClassAnswer] = {}
 
     async def run(self, questions: int) -> AsyncIterator[Decision]:
@@ -256,28 +345,26 @@ class Sequence:
         own = pod["metadata"]["uid"] in self._waiting
         if own:
             known = class_answers.ClassAnswer()
-        request = filter_pb2.FilterRequest(cycle=cycle, count=1, known_generation=known.generation)
-        said = await self._filter.filter(request)
-        if said.HasField("columns"):
-            known.take(node_columns.unpack(said.columns))
+        said = await self._filter.filter(cycle, known.generation)
+        if said.columns is not None:
+            known.take(said.columns)
         way = None
-        if not known.admissible or said.pre_filter.status.messages:
-            way = await self._filter.way_out(cycle, said, known.message())
-        told = {} if said.pre_filter.status.messages else self._by_node(known.statuses, known.index.tolist())
+        if not known.admissible or said.refusal is not None:
+            way = await self._filter.way_out(cycle, said, node_columns.unpack(known.message()))
+        told = {} if said.refusal is not None else self._by_node(known.statuses, known.index.tolist())
         return await self._decided(pod, class_id, told, way)
 
     async def _together(self, pods: list[Json]) -> AsyncIterator[Decision]:
         """Several pods of a class, by one call."""
         class_id = self._follow(*pods)
         cycle = self._cycle(class_id, pods[0])
-        request = filter_pb2.FilterRequest(cycle=cycle, count=len(pods), preemptors=[_message(pod) for pod in pods])
-        said = await self._filter.filter(request)
-        columns = node_columns.unpack(said.columns)
+        said = await self._filter.filter(cycle, preemptors=[_message(pod) for pod in pods])
+        columns = said.refused
         index = columns.index.tolist()
         for pod, way in zip(pods, said.ways_out, strict=False):
             if way.HasField("slot"):
                 index[way.slot] = way.status_index
-            told = {} if said.pre_filter.status.messages else self._by_node(columns.statuses, index)
+            told = {} if said.refusal is not None else self._by_node(columns.statuses, index)
             yield await self._decided(pod, class_id, told, way.post_filter)
         if not said.ways_out:
             yield await self._alone(pods[0])
@@ -290,10 +377,7 @@ class Sequence:
         others = draw.sample(alike, draw.choice((len(alike), draw.randint(0, len(alike)))))
         class_id = self._follow(first, *others)
         alike = [pod for pod in others if self._cluster.class_of(pod) == class_id]
-        request = filter_pb2.FilterRequest(cycle=self._cycle(class_id, first), count=1, nominated_first=True)
-        request.nominated.extend(_identity(pod) for pod in alike)
-        said = await self._filter.filter(request)
-        admitted = [said.nominated_slot, *said.nominated_slots] if said.HasField("nominated_slot") else []
+        admitted = await self._filter.nominated(self._cycle(class_id, first), [_identity(pod) for pod in alike])
         for pod, slot in zip((first, *alike), admitted, strict=False):
             node = pod["status"]["nominatedNodeName"]
             assert slot == self._cluster.cache.slot_of(node)
@@ -321,15 +405,14 @@ class Sequence:
     async def _anew(self, pod: Json, class_id: int) -> tuple[Said, bytes, bool]:
         """What a filter says of the pod that knows nothing but the cluster as it is."""
         self._tell()
-        new = _Filter()
+        new = self._make()
         await new.begin(self._cluster)
         cycle = self._cycle(class_id, pod)
-        said = await new.filter(filter_pb2.FilterRequest(cycle=cycle, count=1))
-        columns = node_columns.unpack(said.columns)
-        refused = bool(said.pre_filter.status.messages)
+        said = await new.filter(cycle)
+        columns, refused = said.refused, said.refusal is not None
         told = {} if refused else self._by_node(columns.statuses, columns.index.tolist())
         fits = not refused and bool(((columns.index == 0) & (columns.capacity > 0)).any())
-        way = None if fits else await new.way_out(cycle, said, said.columns)
+        way = None if fits else await new.way_out(cycle, said, columns)
         return told, b"" if way is None else way.SerializeToString(deterministic=True), fits
 
     # --- what comes of it
@@ -430,10 +513,12 @@ def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
     raise AssertionError(f"no remote plugin is configured: {config.name}")
 
 
-def decisions_of(seed: int, questions: int, *, few: bool = False) -> Iterator[Decision]:
+def decisions_of(
+    seed: int, questions: int, make: Callable[[], Filter] = ServiceFilter, *, few: bool = False
+) -> Iterator[Decision]:
     """All that a sequence decides. `few`: few candidates are enough for preemption, so that chance has a say in it."""
 
     async def collect() -> list[Decision]:
-        return [decision async for decision in Sequence(seed, few=few).run(questions)]
+        return [decision async for decision in Sequence(seed, make, few=few).run(questions)]
 
     return iter(asyncio.run(collect()))

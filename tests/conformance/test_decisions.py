@@ -1,9 +1,10 @@
-"""Decisions about golden clusters are kube-scheduler's, through real processes, for one replica of each phase and two.
+"""Decisions about golden clusters are kube-scheduler's: of processes, for one replica of each phase and two, and of an
+engine in this process, which gets a case at once or by deltas.
 
 What a plugin that is not there would have said is left out of it; agreement.py shows how much that is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import decision_differences
 import decision_profiles
@@ -11,10 +12,11 @@ import golden_rows
 import pytest
 from decision_differences import Finding, Verdict
 from decision_phases import Phases
-from decisions import Decider
+from decisions import AnyPhases, Decider
 from golden_rows import Row
+from local_phases import LocalPhases
 
-# Asked of two replicas in full; of the other categories every fifth case, for time's sake.
+# Asked by deltas in full; of the other categories every fifth case, for time's sake.
 IN_FULL = frozenset({"resources", "mostallocated", "taints", "nodeaffinity", "ports", "images"})
 
 ROWS = list(golden_rows.read(golden_rows.DECISIONS))
@@ -25,19 +27,27 @@ SCENARIOS = tuple(dict.fromkeys(golden_rows.category_of(row) for row in GATES))
 SETUPS = decision_profiles.Setups([*ROWS, *FOUND, *GATES])
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one-replica", "two-replicas"])
-def phases(request: pytest.FixtureRequest) -> Iterator[Phases]:
+ASKED: dict[str, Callable[[], AnyPhases]] = {
+    "one-replica": lambda: Phases(SETUPS.default.configuration, 1),
+    "two-replicas": lambda: Phases(SETUPS.default.configuration, 2),
+    "in-process": lambda: LocalPhases(SETUPS.default.configuration),
+    "in-process-by-deltas": lambda: LocalPhases(SETUPS.default.configuration, by_deltas=True),
+}
+
+
+@pytest.fixture(scope="module", params=ASKED)
+def phases(request: pytest.FixtureRequest) -> Iterator[AnyPhases]:
     """Someone to ask."""
-    with Phases(SETUPS.default.configuration, request.param) as running:
-        yield running
+    with ASKED[request.param]() as asked:
+        yield asked
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("category", CATEGORIES)
-def test_every_decision_of_the_category_is_kube_schedulers(phases: Phases, category: str) -> None:
+def test_every_decision_of_the_category_is_kube_schedulers(phases: AnyPhases, category: str) -> None:
     """Else a pod lands elsewhere than with kube-scheduler, or is refused in other words."""
     rows = [row for row in ROWS if golden_rows.category_of(row) == category]
-    if phases.others() and category not in IN_FULL:
+    if phases.follows_deltas and category not in IN_FULL:
         rows = rows[::5]
     findings = _findings(phases, rows)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
@@ -45,7 +55,7 @@ def test_every_decision_of_the_category_is_kube_schedulers(phases: Phases, categ
     assert len(compared) > 8 * len(rows)
 
 
-def _findings(phases: Phases, rows: Sequence[Row]) -> list[Finding]:
+def _findings(phases: AnyPhases, rows: Sequence[Row]) -> list[Finding]:
     decider = Decider(phases, SETUPS)
     findings: list[Finding] = []
     for row in rows:
@@ -57,7 +67,7 @@ def _findings(phases: Phases, rows: Sequence[Row]) -> list[Finding]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: Phases, scenario: str) -> None:
+def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: AnyPhases, scenario: str) -> None:
     """Else a feature gate is accepted, and pods are placed as if it were not."""
     rows = [row for row in GATES if golden_rows.category_of(row) == scenario]
     findings = _findings(phases, rows)
@@ -65,7 +75,7 @@ def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: Phas
     assert len(findings) > len(rows)
 
 
-def test_what_random_situations_found_stays_found(phases: Phases) -> None:
+def test_what_random_situations_found_stays_found(phases: AnyPhases) -> None:
     """Else a mistake that was mended comes back."""
     findings = _findings(phases, FOUND)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []

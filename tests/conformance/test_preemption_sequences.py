@@ -29,12 +29,24 @@ def _ordered(preemption: golden_rows.Row) -> golden_rows.Row:
     return {**preemption, "status": {**status, "reasons": sorted(status.get("reasons", ()))}}
 
 
+MAKES = {"service": preemption_sequences.ServiceFilter, "in-process": preemption_sequences.EngineFilter}
+
+
 @pytest.mark.timeout(60 + 10 * EXAMPLES)
+@pytest.mark.parametrize("who", MAKES)
 @pytest.mark.parametrize("seed", range(EXAMPLES))
-def test_who_is_asked_about_later_gets_what_a_filter_says_that_keeps_nothing(seed: int) -> None:
+def test_who_is_asked_about_later_gets_what_a_filter_says_that_keeps_nothing(seed: int, who: str) -> None:
     """Else who is preempted depends on who was asked about before, in which call, and of which replica."""
-    for number, decision in enumerate(preemption_sequences.decisions_of(seed, QUESTIONS, few=seed % 3 == 2)):
+    for number, decision in enumerate(
+        preemption_sequences.decisions_of(seed, QUESTIONS, MAKES[who], few=seed % 3 == 2)
+    ):
         assert decision.kept == decision.anew, number
+
+
+def test_a_service_and_an_engine_decide_alike() -> None:
+    """Else what a service hands on is another thing than what is decided."""
+    both = [[*preemption_sequences.decisions_of(EXAMPLES, QUESTIONS, make)] for make in MAKES.values()]
+    assert both[0] == both[1]
 
 
 @pytest.mark.timeout(60 + 20 * EXAMPLES)

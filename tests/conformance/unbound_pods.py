@@ -24,7 +24,7 @@ class Sequence:
         self.cluster.fill()
         self.cluster.cache.take_delta()
         cache = self.cluster.cache
-        phases.sync([*phases.filters, *phases.scores], cache.full_sync(), cache.generation)
+        phases.sync_all(cache.full_sync(), cache.generation)
         #: By UID what Reserve gave each pod for PreBind.
         self._states: dict[str, bytes] = {}
 

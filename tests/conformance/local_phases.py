@@ -1,0 +1,137 @@
+"""Filter and score in this process, without gRPC: an engine on one snapshot, asked as the processes are.
+
+Each case is a full sync of the same snapshot, so that what was kept of the case before must not show. With
+`by_deltas` the snapshot gets something else first, is asked about it, and comes to the case by deltas.
+"""
+
+import asyncio
+import types
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+from decision_phases import Filtered
+
+from trireme.cache import cluster_cache
+from trireme.evaluation import engine, score_engine
+from trireme.filter import assembly as filter_assembly
+from trireme.framework import amounts, status
+from trireme.score import assembly as score_assembly
+from trireme.snapshot import arrays, snapshot
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, snapshot_pb2
+
+Answer = TypeVar("Answer")
+
+
+class LocalPhases:
+    """One engine, of one configuration at a time; a context manager."""
+
+    def __init__(self, configuration: snapshot_pb2.Configuration, *, by_deltas: bool = False) -> None:
+        self.follows_deltas = by_deltas
+        self._configuration = configuration
+        self._snap = snapshot.Snapshot()
+        self._engine = engine_of(self._snap, configuration)
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> "LocalPhases":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        self._runner.close()
+
+    def next_leader(self, configuration: snapshot_pb2.Configuration | None = None) -> None:
+        """From now on another configuration holds, if one is given."""
+        if configuration is not None and configuration is not self._configuration:
+            self._configuration = configuration
+            self._engine = engine_of(self._snap, configuration)
+
+    def sync_others(self, deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
+        """The cluster before the case, where that comes by deltas."""
+        self._apply(deltas)
+        assert self._snap.generation == generation
+
+    def tell_others(self, delta: snapshot_pb2.Delta) -> None:
+        """Come nearer to the case, where that comes by deltas."""
+        if self.follows_deltas:
+            self._apply([delta])
+
+    def sync_first(self, deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
+        """The cluster of the case, where that does not come by deltas."""
+        if not self.follows_deltas:
+            self._apply(deltas)
+        assert self._snap.generation == generation
+
+    def sync_all(self, deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
+        """The cluster of the case."""
+        self._apply(deltas)
+        assert self._snap.generation == generation
+
+    def tell_changes(self, cache: cluster_cache.ClusterCache) -> None:
+        """What has changed since this was told last."""
+        delta = cache.take_delta()
+        if delta is not None:
+            self._apply([delta])
+
+    def prepare_others(self, cycle: cycle_pb2.Cycle) -> None:
+        """Evaluate the class on the way to the case."""
+        self._run(self._engine.filter.prepare(cycle))
+        self._run(self._engine.score.prepare(cycle))
+
+    def cycle(self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod | None = None) -> cycle_pb2.Cycle:
+        """What each question begins with; `pod` is the one that is asked about, where it matters."""
+        return cycle_pb2.Cycle(generation=generation, profile=profile, attempt=1, pod=pod, pod_class=class_id)
+
+    def ask_filter(self, cycle: cycle_pb2.Cycle) -> Filtered:
+        """What filter says of the class."""
+        answer = self._run(self._engine.filter.filter(cycle))
+        return Filtered(answer.refusal, answer.narrowed, answer.columns, answer.needs_reserve)
+
+    def ask_scores(
+        self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
+    ) -> Sequence[score_engine.PluginScores] | status.Status:
+        """The normalised scores of these slots, or what failed."""
+        raw = self._run(self._engine.score.raw_scores(cycle, slots))
+        return raw if isinstance(raw, status.Status) else self._run(self._engine.score.normalized(cycle, slots, raw))
+
+    def ask_place(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> tuple[int, int]:
+        """The slot that the next pod goes to, and its total."""
+        assert filtered.columns is not None
+        placed = self._run(self._engine.score.place(cycle, 1, filtered.columns))
+        assert placed.failure is None, placed.failure
+        return placed.slots[0], placed.totals[0]
+
+    def ask_reserve(self, cycle: cycle_pb2.Cycle, placement: filter_pb2.Placement) -> filter_pb2.Reservation:
+        """What Reserve assumes beside the placement."""
+        (reservation,) = self._run(self._engine.filter.reserve(cycle, [placement]))
+        return reservation
+
+    def ask_post_filter(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> filter_pb2.PostFilterResponse:
+        """How room can be made for the cycle's pod."""
+        return self._run(self._engine.filter.post_filter(cycle, filtered.refused, filtered.refusal))
+
+    def ask_pod_group(self, question: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+        """How room can be made for a group."""
+        return self._run(self._engine.filter.pod_group_post_filter(question))
+
+    def _apply(self, deltas: Iterable[snapshot_pb2.Delta]) -> None:
+        for delta in deltas:
+            # Its own copy, as if it came by a stream: the cache goes on with its messages.
+            self._snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
+
+    def _run(self, asked: Coroutine[Any, Any, Answer]) -> Answer:
+        return self._runner.run(asked)
+
+
+def engine_of(snap: snapshot.Snapshot, configuration: snapshot_pb2.Configuration) -> engine.Engine:
+    """An engine of the configuration's profiles, which have no remote plugins."""
+    snap.amount_rules = amounts.rules_of(configuration.feature_gates)
+    return engine.Engine(
+        snap,
+        filter_assembly.filter_profiles(configuration, _no_remote),
+        score_assembly.score_profiles(configuration, _no_remote),
+    )
+
+
+def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
+    raise AssertionError(f"no remote plugin is configured: {config.name}")
