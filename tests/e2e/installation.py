@@ -59,11 +59,16 @@ class Process:
         return self._process.pid
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Start it; without an environment it has ours."""
+        """Start it; without an environment it has ours. It does not outlive this process."""
         with self.log.open("ab") as output:
             self._began = output.tell()
             self._process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                preexec_fn=launcher.die_with_parent,  # noqa: PLW1509 - it calls prctl and getppid alone, no Python locks
             )
 
     async def listening(self) -> None:
