@@ -89,7 +89,7 @@ test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real con
 	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest tests --ignore tests/unit || status=1; exit $$status
 
 .PHONY: flaky
-flaky: $(STAMP) ## Run the tests that start processes 20 times under load, and name those that failed (ROUNDS=20 TESTS=tests/contract)
+flaky: $(STAMP) ## Run the tests that start processes 20 times, several at a time, and name those that failed (ROUNDS=20 TESTS=tests/contract)
 	@$(BIN)/python tests/flaky.py --rounds $(or $(ROUNDS),20) $(or $(TESTS),tests)
 
 .PHONY: conformance
