@@ -1,4 +1,4 @@
-"""Array types of the snapshot, and growing them.
+"""Array types of the snapshot, and functions to grow and index arrays.
 
 Axes: `slot` is a node's number, `resource` a resource's number, `row` a placed pod's number.
 """
@@ -18,17 +18,17 @@ SlotArray: TypeAlias = npt.NDArray[np.intp]
 
 MIN_CAPACITY = 64
 
-# So many entries are quicker gone through one after the other: arrays cost more than they save.
+# Up to this many entries a Python loop is faster than array operations.
 FEW = 16
 
 
 def grown_capacity(needed: int, current: int) -> int:
-    """The capacity to grow to: an eighth more than needed, so that growing is rare and little is wasted."""
+    """The capacity to grow to: an eighth more than needed, so that growing is rare and wastes little."""
     return max(MIN_CAPACITY, needed, current + current // 8)
 
 
 def grow_last_axis(array: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
-    """A copy of `array` whose last axis has `capacity` entries, the new ones zero."""
+    """Copy `array` with a last axis of `capacity` entries, the new ones zero."""
     shape = (*array.shape[:-1], capacity)
     out = np.zeros(shape, dtype=array.dtype)
     out[..., : array.shape[-1]] = array
@@ -38,16 +38,16 @@ def grow_last_axis(array: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
 def region(slots: SlotArray) -> SlotArray | slice:
     """An index of the same entries: a slice if `slots` are the first ones without a gap, else `slots` themselves.
 
-    The slots are ascending, or were and have been rolled.
+    The slots are ascending, or a rotation of ascending slots.
 
-    In a large cluster most classes can run almost everywhere, and copies are what is left to pay.
+    In a large cluster most classes fit almost everywhere, and the slice avoids the copy, the largest remaining cost.
     """
     size = slots.shape[0]
     return slice(0, size) if size and not slots[0] and slots[-1] == size - 1 else slots
 
 
 def at(column: npt.NDArray[Any], slots: SlotArray) -> npt.NDArray[Any]:
-    """The entries of slots as `region` takes them; not to be written to, as it may be the column itself.
+    """The entries at the slots, indexed by `region`; read-only, since it may be a view of the column.
 
     Shape: as `slots`.
     """

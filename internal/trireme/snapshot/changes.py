@@ -1,7 +1,7 @@
-"""Which slots changed after a generation, without looking at all of them.
+"""Finds the slots that changed after a generation, without scanning all of them.
 
-A column says of each slot when it changed last, and a short log says which slots the last changes were about: who asks
-often is answered from the log, in the time that the changes take and not the cluster; who asks rarely, from the column.
+A column has each slot's last change, and a short log has the slots of the latest changes. Frequent queries use the log,
+at a cost proportional to the changes and not the cluster; rare ones scan the column.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ import numpy as np
 
 from trireme.snapshot import arrays
 
-# Changes that are remembered; and where they are about more than so large a part of all slots, the column is quicker.
+# The size of the log, and the part of all slots beyond which scanning the column is faster.
 LOG_ENTRIES = 256
 LOG_PART = 8
 
@@ -18,14 +18,14 @@ NO_SLOTS: arrays.SlotArray = np.zeros(0, dtype=np.intp)
 
 
 class SlotChanges:
-    """When slots changed. `latest` is when any did; `at` when each did last (slot,), of which it has room for some."""
+    """Last changes of slots: `latest` of any, `at` of each (slot,), with spare capacity."""
 
     __slots__ = ("_floor", "_log", "at", "latest")
 
     def __init__(self) -> None:
         self.latest = 0
         self.at = np.zeros(0, dtype=np.int64)
-        # The generation from which on all changes are in the log.
+        # The log is complete for changes after this generation.
         self._floor = -1
         self._log: deque[tuple[int, arrays.SlotArray]] = deque()
 
@@ -35,12 +35,12 @@ class SlotChanges:
         return self.at.nbytes
 
     def reserve(self, size: int) -> None:
-        """Make room for so many slots."""
+        """Grow the column to `size` slots."""
         if self.at.shape[0] < size:
             self.at = arrays.grow_last_axis(self.at, size)
 
     def touch(self, slots: arrays.SlotArray, generation: int) -> None:
-        """These slots change, at a generation no lower than any before. Shape: slots (n,), in any order."""
+        """Record changes of slots, at a generation no lower than any before. Shape: slots (n,), in any order."""
         if not slots.shape[0]:
             return
         self.at[slots] = generation
@@ -50,7 +50,7 @@ class SlotChanges:
         self._log.append((generation, slots))
 
     def since(self, generation: int, size: int) -> arrays.SlotArray:
-        """Those of the first `size` slots that changed after the generation, ascending."""
+        """The slots below `size` that changed after the generation, ascending."""
         if self.latest <= generation:
             return NO_SLOTS
         if generation >= self._floor:
@@ -67,7 +67,7 @@ class SlotChanges:
 
 
 def union(parts: list[arrays.SlotArray], size: int) -> arrays.SlotArray:
-    """The slots, of the first `size`, that are in any of the parts, ascending."""
+    """The union of the parts, as ascending slots below `size`."""
     if sum(part.shape[0] for part in parts) * LOG_PART <= size:
         return _joined([part for part in parts if part.shape[0]])
     within = np.zeros(size, dtype=np.bool_)
@@ -77,7 +77,7 @@ def union(parts: list[arrays.SlotArray], size: int) -> arrays.SlotArray:
 
 
 def _joined(parts: list[arrays.SlotArray]) -> arrays.SlotArray:
-    """Ascending, each once."""
+    """Concatenate the parts, sorted and without duplicates."""
     if not parts:
         return NO_SLOTS
     return np.unique(parts[0] if len(parts) == 1 else np.concatenate(parts))

@@ -1,7 +1,7 @@
-"""Pod classes: pods that are equal in everything the enabled plugins can see, kept once.
+"""Pod classes: one entry for all pods that are equal in every field the enabled plugins read.
 
-Plugins ask the class, never a pod. What is derived from the class alone (amounts, ports, compiled selectors) is derived
-once and kept on it; `memo` is where plugins keep what they derive.
+Plugins evaluate classes, never pods. Values derived from the class alone (amounts, ports, compiled selectors) are
+computed once and stored on it; plugins store theirs with `memo`.
 """
 
 from collections.abc import Callable
@@ -68,32 +68,32 @@ class PodClass:
         self._vectors: dict[str, arrays.Int64Array] = {}
 
     def memo(self, key: str, derive: Callable[["PodClass"], Derived]) -> Derived:
-        """What `derive` makes of the class, made once; `key` is the name of who asks."""
+        """Return `derive(self)`, computed once; `key` identifies the caller."""
         if key not in self._memo:
             self._memo[key] = derive(self)
         value: Derived = self._memo[key]
         return value
 
     def filtering(self, names: resources.ResourceNames) -> arrays.Int64Array:
-        """What Filter asks for. Shape: (resource,), perhaps shorter than `names` by resources that came later."""
+        """The requests that Filter checks. Shape: (resource,), perhaps shorter than `names`, which may have grown."""
         return self._vector("filtering", names)
 
     def placed(self, names: resources.ResourceNames) -> arrays.Int64Array:
-        """What one pod of the class adds to its node. Shape: (resource,), perhaps shorter than `names`."""
+        """The resources that one pod of the class uses. Shape: (resource,), perhaps shorter than `names`."""
         return self._vector("placed", names)
 
     def scoring(self, names: resources.ResourceNames) -> arrays.Int64Array:
-        """What the scorers add for the pod itself. Shape: (resource,), perhaps shorter than `names`."""
+        """The resources that scorers count for the pod. Shape: (resource,), perhaps shorter than `names`."""
         return self._vector("scoring", names)
 
     @property
     def placed_nonzero(self) -> arrays.Int64Array:
-        """As placed, with defaults for what is not requested; not to be written to. Shape: (cpu | memory,)."""
+        """As `placed`, with defaults for absent requests; read-only. Shape: (cpu | memory,)."""
         return self._placed_nonzero
 
     @property
     def host_ports(self) -> tuple[Port, ...]:
-        """The host ports that a pod of the class takes: of containers and sidecars."""
+        """The host ports of the class's containers and sidecars."""
         return self.memo("host_ports", _host_ports)
 
     def _vector(self, kind: str, names: resources.ResourceNames) -> arrays.Int64Array:

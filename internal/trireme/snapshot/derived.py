@@ -1,7 +1,7 @@
-"""What is derived from a snapshot and shared by all who ask the same: kept for a while, brought up to date when asked.
+"""A bounded cache of values derived from a snapshot, shared between callers and refreshed on access.
 
-What a plugin needs of one class alone it keeps on the class. What many classes have in common, and what is as large as
-the cluster, is kept here, where memory has a bound.
+Plugins store values about a single class on the class. Values shared by many classes, or as large as the cluster, are
+cached here, within a memory limit.
 """
 
 from collections import OrderedDict
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 if TYPE_CHECKING:
     from trireme.snapshot import snapshot
 
-# Kept at most, in bytes; beyond it what was used longest ago is forgotten, but for a few.
+# The memory limit in bytes; beyond it the least recently used entries are dropped, except a few.
 MAX_BYTES = 32 * 1024 * 1024
 MAX_BYTES_PER_NODE = 512
 MIN_ENTRIES = 32
 
 
 class Derived(Protocol):
-    """Something that follows a snapshot."""
+    """A value that follows a snapshot."""
 
     @property
     def nbytes(self) -> int:
@@ -26,7 +26,7 @@ class Derived(Protocol):
         ...
 
     def bring_up(self, snap: "snapshot.Snapshot") -> None:
-        """Follow the snapshot to where it is now."""
+        """Update to the snapshot's current state."""
         ...
 
 
@@ -34,7 +34,7 @@ Entry = TypeVar("Entry", bound=Derived)
 
 
 class DerivedTable:
-    """Entries by key. Keys are equal only where what they stand for is."""
+    """Cached entries by key."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, Any] = OrderedDict()
@@ -48,7 +48,7 @@ class DerivedTable:
         return sum(entry.nbytes for entry in self._entries.values())
 
     def get(self, key: Hashable, make: Callable[[], Entry], snap: "snapshot.Snapshot") -> Entry:
-        """The entry of this key, made if there is none, up to date."""
+        """Return the entry, made if missing, and updated to the snapshot."""
         entry = self._entries.get(key)
         if entry is None:
             self._forget_oldest(snap.nodes.capacity)

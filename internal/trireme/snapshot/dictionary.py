@@ -1,6 +1,6 @@
 """Dictionary encoding: each distinct value gets a small number, so that predicates run once per distinct value.
 
-Numbers are never given to another value: caches index by them. 0 always means *absent*.
+Numbers are never reused, since caches index by them. 0 always means *absent*.
 """
 
 from collections.abc import Hashable
@@ -21,11 +21,11 @@ class Dictionary(Generic[Value]):
         self._values: list[Value] = []
 
     def __len__(self) -> int:
-        """How many numbers are in use, ABSENT included: the length that a table over all of them needs."""
+        """The length of a table over all numbers, ABSENT included."""
         return len(self._values) + 1
 
     def intern(self, value: Value) -> int:
-        """The value's number, a new one if it has none."""
+        """Return the value's number, a new one if it has none."""
         number = self._ids.get(value)
         if number is None:
             self._values.append(value)
@@ -41,5 +41,5 @@ class Dictionary(Generic[Value]):
         return self._values[number - 1]
 
     def values_from(self, number: int) -> list[Value]:
-        """The values numbered `number` and above, in order: what a cached table has not seen yet."""
+        """The values from `number` on, in order, to extend a cached table."""
         return self._values[number - 1 :]

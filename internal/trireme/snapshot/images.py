@@ -1,11 +1,11 @@
-"""Which node has which container image: an inverted index, image name to slots.
+"""An inverted index of container images: image name to slots.
 
-A node lists up to fifty images, so the index keeps a set of slots for an image that few nodes have, and a bit per slot
-for one that many have.
+A node lists up to fifty images, so the index has a set of slots for an image on few nodes, and a bitmap for one on many
+nodes.
 
-Nodes may disagree about the size of an image. kube-scheduler takes that of the node which it saw first; replicas must
-not depend on what each happened to see first, so here the size is the one that most nodes report, of equally frequent
-ones the smallest. Source: pkg/scheduler/backend/cache (image states).
+Nodes may report different sizes for an image. kube-scheduler uses the first that it saw; replicas must not depend on
+their order of events, so here it is the size that most nodes report, and the smallest of equally frequent ones.
+Source: pkg/scheduler/backend/cache (image states).
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ import numpy as np
 from trireme.snapshot import arrays
 from trireme.v1 import core_pb2
 
-# Above so many slots a set of ints takes more than a bitmap over a few thousand nodes.
+# Above this many slots a set of ints takes more memory than a bitmap over a few thousand nodes.
 _SET_LIMIT = 32
 
 _Listed = tuple[str, int]  # name, size
@@ -23,7 +23,7 @@ _List = tuple[_Listed, ...]  # sorted
 
 
 class _Shared:
-    """A list, and how many nodes have exactly that."""
+    """A list of images, and the number of nodes with exactly that list."""
 
     __slots__ = ("listed", "nodes")
 
@@ -41,7 +41,7 @@ class _Image:
         self.count = 0
         self._sizes: dict[int, int] = {}  # size to how many nodes report it
         self._few: set[int] | None = set()
-        self._bits = np.zeros(0, dtype=np.uint8)  # eight slots a byte
+        self._bits = np.zeros(0, dtype=np.uint8)  # eight slots per byte
 
     @property
     def size(self) -> int:
@@ -91,20 +91,20 @@ class _Image:
 
 
 class ImageIndex:
-    """Image name to the slots that have it. `generation` is when any node's images last changed."""
+    """Maps image names to slots. `generation` is the last change of any node's images."""
 
     __slots__ = ("_by_name", "_by_slot", "_images", "_lists", "generation")
 
     def __init__(self) -> None:
         self._by_name: dict[str, _Image] = {}
         self._by_slot: dict[int, _List] = {}
-        # Nodes that list the same share one tuple, and lists share what they have in common.
+        # Nodes with equal lists share one tuple, and lists share their entries.
         self._lists: dict[_List, _Shared] = {}
         self._images: dict[_Listed, _Listed] = {}
         self.generation = 0
 
     def replace(self, slot: int, images: Iterable[core_pb2.ContainerImage], generation: int) -> None:
-        """The slot has these images and no others."""
+        """Set the images of a slot."""
         sizes: dict[str, int] = {}
         for image in images:
             for name in image.names:
@@ -125,7 +125,7 @@ class ImageIndex:
         self._hold(slot, listed)
 
     def find(self, name: str) -> _Image | None:
-        """The image by its exact name, None where no node has it."""
+        """The image of that exact name; None if no node has it."""
         return self._by_name.get(name)
 
     def _hold(self, slot: int, listed: _List) -> None:

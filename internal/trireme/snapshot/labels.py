@@ -1,7 +1,7 @@
 """Node labels as dictionary-encoded columns, one per label key.
 
-A key that many nodes carry is a dense int32 column; a key that few carry (a label with the node's own name in it, say)
-stays a small dict, so that odd labels cost no memory per node.
+A key on many nodes is a dense int32 column; a key on few nodes (for example one that contains the node's name)
+is a small dict, so that rare labels cost no memory per node.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from trireme.framework import selectors
 from trireme.snapshot import arrays
 from trireme.snapshot.dictionary import ABSENT, Dictionary
 
-# A key becomes a dense column when one slot in so many carries it: a dict entry takes about as much as 25 int32.
+# A key becomes dense once one slot in this many has it: a dict entry takes about as much as 25 int32.
 _SPARSENESS = 25
 
 _NOT_A_NUMBER = np.iinfo(np.int64).min
@@ -27,12 +27,12 @@ class LabelColumn:
         self.dictionary: Dictionary[str] = Dictionary()
         self._dense: arrays.Int32Array | None = None
         self._sparse: dict[int, int] = {}
-        # The sparse values as a column, while nobody changes them.
+        # The sparse values as a column, cached until the next change.
         self._spread: arrays.Int32Array | None = None
         self._numbers = np.full(1, _NOT_A_NUMBER, dtype=np.int64)
 
     def set(self, slot: int, value: str | None, capacity: int) -> None:
-        """Give the slot a value, or take it away; `capacity` is how many slots there may be."""
+        """Set or remove the slot's value; `capacity` is the number of slots."""
         number = ABSENT if value is None else self.dictionary.intern(value)
         self._spread = None
         if self._dense is not None:
@@ -50,7 +50,7 @@ class LabelColumn:
             self._sparse = {}
 
     def values(self, size: int) -> arrays.Int32Array:
-        """Value numbers of the first `size` slots; not to be written to. Shape: (size,)."""
+        """Value numbers of the first `size` slots; read-only. Shape: (size,)."""
         column = self._dense
         if column is None:
             column = self._spread
@@ -74,12 +74,12 @@ class LabelColumn:
         return np.fromiter((get(slot, ABSENT) for slot in slots.tolist()), dtype=np.int32, count=slots.shape[0])
 
     def numbers_of(self, values: Iterable[str]) -> list[int]:
-        """The numbers of those of the values that any slot ever had, in no order."""
+        """The numbers of the values that some slot has had."""
         numbers = (self.dictionary.find(value) for value in values)
         return [number for number in numbers if number != ABSENT]
 
     def one(self, slot: int) -> str | None:
-        """The value of one slot, None where it lacks the key."""
+        """The value of one slot; None if it lacks the key."""
         if self._dense is None:
             number = self._sparse.get(slot, ABSENT)
         else:
@@ -87,7 +87,7 @@ class LabelColumn:
         return None if number == ABSENT else self.dictionary.value(number)
 
     def integers(self) -> tuple[arrays.Int64Array, arrays.BoolArray]:
-        """Per value number its integer, and whether it is one (strconv.ParseInt, base 10). Shape: (value,)."""
+        """The integer of each value number, and whether it parses (strconv.ParseInt, base 10). Shape: (value,)."""
         parsed_count = self._numbers.shape[0]
         if parsed_count < len(self.dictionary):
             new = [_parse_integer(value) for value in self.dictionary.values_from(parsed_count)]
@@ -109,14 +109,14 @@ class LabelColumns:
         self._columns: dict[str, LabelColumn] = {}
 
     def column(self, key: str) -> LabelColumn:
-        """The key's column; an empty one where no node ever had the key."""
+        """The key's column; an empty one if no node has had the key."""
         column = self._columns.get(key)
         if column is None:
             column = self._columns[key] = LabelColumn()
         return column
 
     def replace(self, slot: int, old: dict[str, str], new: dict[str, str], capacity: int) -> None:
-        """The slot's labels change from `old` to `new`."""
+        """Change the slot's labels from `old` to `new`."""
         for key in old.keys() - new.keys():
             self.column(key).set(slot, None, capacity)
         for key, value in new.items():
@@ -124,6 +124,6 @@ class LabelColumns:
                 self.column(key).set(slot, value, capacity)
 
     def labels_of(self, slot: int) -> dict[str, str]:
-        """All labels of one slot: for messages and for `explain`, not for the hot path."""
+        """All labels of one slot, for messages and `explain`; too slow for the hot path."""
         pairs = ((key, column.one(slot)) for key, column in self._columns.items())
         return {key: value for key, value in pairs if value is not None}

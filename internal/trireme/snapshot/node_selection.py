@@ -1,6 +1,6 @@
-"""Which nodes match a node selector, decided on label columns.
+"""Evaluates node selectors on label columns.
 
-NodeAffinity, topology spread's inclusion policy, volumes and devices all ask this of the same columns.
+Used by NodeAffinity, topology spread's inclusion policy, volumes and devices.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def matches_labels(table: nodes.NodeTable, labels: Mapping[str, str], slots: arr
 def matches_any(
     table: nodes.NodeTable, terms: Sequence[selectors.NodeTerm], slots: arrays.SlotArray
 ) -> arrays.BoolArray:
-    """Whether each slot matches any of the terms; none match where there are none. Shape: as `slots`."""
+    """Whether each slot matches any of the terms; without terms none does. Shape: as `slots`."""
     out = np.zeros(slots.shape[0], dtype=np.bool_)
     for term in terms:
         out |= matches_term(table, term, slots)

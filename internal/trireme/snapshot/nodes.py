@@ -1,8 +1,8 @@
 """The node table: everything about nodes as columns over slots.
 
-A slot is a small number that stays a node's as long as the node lives. Amounts in use are kept here too, because a
-placed pod changes its node's row and nothing else. Two generations say when a slot last changed: by its node object,
-and by its pods; whoever caches an answer recomputes the slots whose generation is newer.
+A slot is a small number that a node keeps while it exists. Used resources are stored here too, because a placed pod
+changes only its node's entries. Two generations per slot are the last change of its node object and of its pods; caches
+recompute the slots with a newer generation.
 """
 
 import functools
@@ -17,13 +17,13 @@ from trireme.v1 import core_pb2, meta_pb2, snapshot_pb2
 
 Taint = tuple[str, str, str]  # key, value, effect
 
-# Nodes are of few sizes: so many are remembered.
+# The number of cached sizes; a cluster has few different ones.
 _SIZES = 1024
 
 
 @functools.lru_cache(maxsize=_SIZES)
 def _amounts(texts: tuple[tuple[str, str], ...]) -> tuple[int, Mapping[str, int]]:
-    """How many pods, and how much of all else, a node has to give that states it so."""
+    """Parse allocatable resources: the number of pods, and all other amounts."""
     has = amounts.node_allocatable({name: meta_pb2.Quantity(string=text) for name, text in texts})
     return has.pop(amounts.PODS, 0), has
 
@@ -31,14 +31,14 @@ def _amounts(texts: tuple[tuple[str, str], ...]) -> tuple[int, Mapping[str, int]
 class NodeTable:
     """Columns over slots. Shapes: (slot,) unless said otherwise; `capacity` entries, `size` of them in use.
 
-    The objects themselves are kept, as bytes, only where a plugin wants to see them.
+    The objects themselves are stored, as bytes, only if a plugin needs them.
     """
 
     def __init__(self, keep_messages: bool = False, keep_json: bool = False) -> None:
         self._keep_messages = keep_messages
         self._keep_json = keep_json
-        self.messages: dict[int, bytes] = {}  # serialised Node by slot, if kept
-        self.jsons: dict[int, bytes] = {}  # the API server's JSON by slot, if kept
+        self.messages: dict[int, bytes] = {}  # serialised Node by slot, if a plugin needs it
+        self.jsons: dict[int, bytes] = {}  # the API server's JSON by slot, if a plugin needs it
         self.capacity = 0
         self.size = 0  # one past the highest slot that ever held a node
         self.count = 0  # nodes that exist
@@ -59,7 +59,7 @@ class NodeTable:
         # When the node object, and when the pods, changed.
         self.object_changes = changes.SlotChanges()
         self.pod_changes = changes.SlotChanges()
-        # When a pod there got another start time, which tells who is more important and nothing else.
+        # Last change of a pod's start time, which matters only for the importance of victims.
         self.start_changes = changes.SlotChanges()
         self.taint_sets: Dictionary[tuple[Taint, ...]] = Dictionary()
         self.feature_sets: Dictionary[frozenset[str]] = Dictionary()
@@ -67,7 +67,7 @@ class NodeTable:
         self.images = images.ImageIndex()
 
     def upsert(self, entries: Sequence[snapshot_pb2.NodeEntry], generation: int) -> None:
-        """The slots of the entries hold these nodes from now on."""
+        """Add or update the nodes at their slots."""
         for entry in entries:
             self._upsert(entry.slot, entry.node, generation)
             if self._keep_json:
@@ -97,7 +97,7 @@ class NodeTable:
             self.messages[slot] = node.SerializeToString()
 
     def remove(self, slot: int, generation: int) -> None:
-        """The slot holds no node any more."""
+        """Remove the node at the slot."""
         del self.slots[self.names[slot]]
         self.names[slot] = ""
         self.alive[slot] = False
@@ -131,7 +131,7 @@ class NodeTable:
         self.pod_changes.touch(slots, generation)
 
     def count_pods(self, slot: int, count: int, requests: arrays.Int64Array, nonzero: arrays.Int64Array) -> None:
-        """As add_pods on one slot, without a word of it to those who ask what changed."""
+        """Add pods on one slot without recording a change."""
         self.reserve_resources()
         self.requested[: requests.shape[0], slot] += requests * count
         self.nonzero[:, slot] += nonzero * count
@@ -142,7 +142,7 @@ class NodeTable:
         return np.flatnonzero(self.alive[: self.size])
 
     def changed_since(self, generation: int, pods: bool) -> arrays.SlotArray:
-        """The slots whose node, or whose pods where `pods`, changed after `generation`; removed nodes among them."""
+        """The slots whose node (with `pods`: or pods) changed after `generation`, removed nodes included."""
         objects = self.object_changes.since(generation, self.size)
         if not pods:
             return objects
@@ -150,7 +150,7 @@ class NodeTable:
         return changes.union([objects, changed], self.size) if objects.shape[0] else changed
 
     def differing_since(self, generation: int) -> arrays.SlotArray:
-        """As changed_since with pods, and the slots where a pod got another start time."""
+        """As changed_since with pods, plus the slots where a pod's start time changed."""
         started = self.start_changes.since(generation, self.size)
         return changes.union([self.changed_since(generation, pods=True), started], self.size)
 
@@ -162,7 +162,7 @@ class NodeTable:
         self.allocatable[: vector.shape[0], slot] = vector
 
     def reserve_resources(self) -> None:
-        """Make a row for every resource that has a number; to be called before rows are indexed by new numbers."""
+        """Add rows for new resource numbers; call it before indexing rows by them."""
         missing = len(self.resource_names) - self.allocatable.shape[0]
         if missing > 0:
             more = np.zeros((missing, self.capacity), dtype=np.int64)

@@ -1,7 +1,7 @@
 """The nominated pods, by UID and as columns.
 
-Each pod that is promised a node counts on it for others, and in a crowd of preemptors there are as many of them as
-preemptors: who asks which ones count for a class asks the columns, and not one after the other.
+Each nominated pod counts on its node for pods of lower or equal priority. With many preemptors there are as many
+nominated pods, so plugins select the ones that count for a class by columns and not one by one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,11 +22,11 @@ class Nominee:
 
 
 class Nominations(Mapping[str, Nominee]):
-    """The nominated pods, in the order in which they were first named. Shapes: the columns (entry,)."""
+    """The nominated pods, in the order of their first nomination. Shapes: the columns (entry,)."""
 
     def __init__(self) -> None:
         self._nominees: dict[str, Nominee] = {}
-        self._entries: dict[str, int] = {}  # by UID: where it is in the columns
+        self._entries: dict[str, int] = {}  # column index by UID
         self._size = 0
         self._slots = np.zeros(0, dtype=np.int32)
         self._class_ids = np.zeros(0, dtype=np.int32)
@@ -41,7 +41,7 @@ class Nominations(Mapping[str, Nominee]):
         return len(self._nominees)
 
     def put(self, nominee: Nominee) -> None:
-        """The pod waits for this node from now on."""
+        """Add or update a nomination."""
         entry = self._entries.get(nominee.uid)
         if entry is None:
             if self._size == self._slots.shape[0]:
@@ -53,14 +53,14 @@ class Nominations(Mapping[str, Nominee]):
         self._class_ids[entry] = nominee.pod_class
 
     def remove(self, uid: str) -> Nominee | None:
-        """The pod waits for no node any more; answers what was known of it."""
+        """Remove the pod's nomination; return it."""
         nominee = self._nominees.pop(uid, None)
         if nominee is not None:
             self._slots[self._entries.pop(uid)] = pods.NO_SLOT
         return nominee
 
     def entry_of(self, uid: str) -> int | None:
-        """Where the pod is in the columns, if it is nominated."""
+        """The pod's column index, or None."""
         return self._entries.get(uid)
 
     @property
@@ -74,7 +74,7 @@ class Nominations(Mapping[str, Nominee]):
         return self._class_ids[: self._size]
 
     def _make_room(self) -> None:
-        """Close the gaps, and grow where that does not help enough."""
+        """Compact the columns, and grow them if that frees too little."""
         nominees = list(self._nominees.values())
         capacity = arrays.grown_capacity(2 * len(nominees), 0)
         self._slots = np.full(capacity, pods.NO_SLOT, dtype=np.int32)

@@ -1,10 +1,10 @@
-"""The objects beside nodes and pods that plugins look at: claims, volumes, services, budgets and others.
+"""The objects other than nodes and pods that plugins read: claims, volumes, services, budgets and others.
 
-They are kept as the frontend assumes them to be. Each kind has a generation of its own, so that a plugin's cached
-answer is thrown away only when a kind that it reads has changed. Objects of a kind are always met in the order of their
-keys: what a plugin chooses among them must not depend on how a replica came to have them.
+They include the frontend's assumptions. Each kind has its own generation, so that a plugin's cached result is dropped
+only when a kind that it reads has changed. Objects of a kind are iterated in the order of their keys: a plugin's choice
+among them must not depend on the replica's order of events.
 
-Whoever keeps something derived from many objects asks which of them changed (`changed_since`) and looks at those alone.
+Caches derived from many objects update only those that changed (`changed_since`).
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from trireme.v1 import snapshot_pb2
 
 Key = tuple[str, str]  # namespace, name
 
-# The log of changes also names objects that are gone; beyond twice the living and so many it is begun anew.
+# The log of changes includes deleted objects; it restarts when longer than this plus twice the existing objects.
 _LOG_SLACK = 1024
 
 
@@ -28,11 +28,11 @@ class ObjectTable:
         # By kind, the generation of each key's last change, oldest first; complete for changes after `_logged_from`.
         self._log: dict[str, dict[Key, int]] = {}
         self._logged_from: dict[str, int] = {}
-        # By kind, what is assumed, and which group of pods may count on it: empty for none.
+        # By kind, the assumed objects, and the pod group that may share each assumption; empty for none.
         self._assumed: dict[str, dict[Key, str]] = {}
 
     def upsert(self, entry: snapshot_pb2.ClusterObject, generation: int) -> None:
-        """The object is this from now on."""
+        """Add or update an object."""
         kind = entry.WhichOneof("object")
         if kind is None:
             return
@@ -46,7 +46,7 @@ class ObjectTable:
         self._changed(kind, key, generation)
 
     def remove(self, key: snapshot_pb2.ObjectKey, generation: int) -> None:
-        """The object is gone."""
+        """Remove an object."""
         self._kinds.get(key.kind, {}).pop((key.namespace, key.name), None)
         self._assumed.get(key.kind, {}).pop((key.namespace, key.name), None)
         self._changed(key.kind, (key.namespace, key.name), generation)
@@ -56,11 +56,11 @@ class ObjectTable:
         return self._kinds.get(kind, {}).get((namespace, name))
 
     def assumed(self, kind: str, namespace: str, name: str) -> bool:
-        """Whether the object is as it is assumed to be, and not yet as the API server shows it."""
+        """Whether the object is an assumption that the informer has not confirmed."""
         return (namespace, name) in self._assumed.get(kind, ())
 
     def open_to(self, kind: str, namespace: str, name: str) -> str:
-        """The PodGroup, of the namespace, whose pods may count on what is assumed of the object; empty for none."""
+        """The PodGroup whose pods may share the assumption about the object; empty for none."""
         return self._assumed.get(kind, {}).get((namespace, name), "")
 
     def all(self, kind: str) -> Iterator[Any]:
@@ -72,13 +72,13 @@ class ObjectTable:
         return iter(ordered)
 
     def generation(self, kind: str) -> int:
-        """When an object of the kind last changed."""
+        """The generation of the kind's last change."""
         return self._generations.get(kind, 0)
 
     def changed_since(self, kind: str, generation: int) -> list[Key] | None:
         """Keys of the objects of a kind that were changed or removed after `generation`.
 
-        None: no longer known, look at all of them.
+        None: the log does not reach back that far; check all objects.
         """
         if generation < self._logged_from.get(kind, 0):
             return None

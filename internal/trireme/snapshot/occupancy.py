@@ -1,12 +1,12 @@
-"""How many pods of chosen classes each node has, kept between evaluations and brought up to date by what changed.
+"""Counts the pods of some classes per node, cached between evaluations and updated incrementally.
 
-A `Tally` weighs classes, per topology key, and holds the sum of the weights of the pods on each slot: with weight 1 for
-the classes that a selector matches it is a count, with the weights of affinity terms a score. A class is weighed once.
-When pods come and go only their slots are touched, from the log of placements; where the log does not reach back far
-enough, the pod table is counted anew. So what it costs follows the changes, not the pods.
+A `Tally` assigns each class a weight per topology key, and holds the sum of the weights of the pods on each slot: a
+count if the classes that a selector matches have weight 1, a score with the weights of affinity terms. A class is
+weighed once. Changes of pods update only their slots, from the log of placements; if the log does not reach back far
+enough, the pod table is counted again. So the cost is proportional to the changes, not to the pods.
 
-Sums over topology domains (`DomainSums`) are made from the sums per slot when a node has changed, for it may have other
-labels, and follow the tally otherwise.
+Sums over topology domains (`DomainSums`) are rebuilt from the sums per slot when a node has changed, since its labels
+may have changed, and otherwise updated with the tally.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 # The weights of a class, per topology key; a tally that needs no key uses the empty one.
 Weigh = Callable[[classes.PodClass], Mapping[str, int]]
 
-# Changes of the pod table that are remembered.
+# The size of the log of placements.
 LOG_ENTRIES = 8192
 
 
 class PlacementLog:
-    """The last changes of the pod table, as columns: pods that came to a slot (+1) or left it (−1).
+    """The latest changes of the pod table, as columns: pods added to a slot (+1) or removed from it (−1).
 
-    `floor` is the generation from which on all changes are there.
+    The log is complete for changes after the generation `floor`.
     """
 
     def __init__(self, entries: int = LOG_ENTRIES) -> None:
@@ -50,7 +50,7 @@ class PlacementLog:
         flags: arrays.UInt8Array,
         sign: int,
     ) -> None:
-        """Pods of these classes came to these slots, or left them. Shapes: all (n,)."""
+        """Record pods of these classes added to, or removed from, these slots. Shapes: all (n,)."""
         count = class_ids.shape[0]
         if count > self._keep:
             self._size = 0
@@ -69,7 +69,7 @@ class PlacementLog:
     def since(
         self, generation: int, live_only: bool
     ) -> tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array] | None:
-        """Classes, slots and signs of the changes after the generation; None where not all are remembered.
+        """Classes, slots and signs of the changes after the generation; None if the log does not reach back that far.
 
         `live_only` leaves out pods that are being deleted. Shapes: (n,).
         """
@@ -84,7 +84,7 @@ class PlacementLog:
         return class_ids, slots, signs
 
     def _drop(self, count: int) -> None:
-        """Forget the oldest changes."""
+        """Drop the oldest changes."""
         self.floor = max(self.floor, int(self._generation[count - 1]))
         remaining = self._size - count
         for column in (self._generation, self._class, self._slot, self._sign, self._terminating):
@@ -92,12 +92,12 @@ class PlacementLog:
         self._size = remaining
 
 
-# Ways of adding one tally up that are kept.
+# The number of cached domain sums per tally.
 MAX_DOMAIN_SUMS = 8
 
 
 class DomainSums:
-    """Sums of a tally by domain, which follow it. Shapes: numbers (slot,), sums (domain,).
+    """Sums of a tally by domain, updated with it. Shapes: numbers (slot,), sums (domain,).
 
     `numbers` says in which domain each slot is (−1: in none); `counted` how many domains but the first have a sum other
     than 0, `flips` when that became so or ceased to be for each. Not to be written to.
@@ -106,7 +106,7 @@ class DomainSums:
     __slots__ = ("counted", "flips", "nodes_at", "numbers", "sums")
 
     def __init__(self, numbers: arrays.Int32Array, domains: int, per_slot: arrays.Int64Array, nodes_at: int) -> None:
-        """`nodes_at` is when a node last changed."""
+        """`nodes_at` is the generation of the last change of a node."""
         self.numbers = numbers
         self.nodes_at = nodes_at
         used = np.flatnonzero(per_slot)
@@ -123,7 +123,7 @@ class DomainSums:
         return self.sums.nbytes + self.flips.nbytes
 
     def add(self, slots: arrays.Int32Array, added: arrays.Int64Array, generation: int) -> None:
-        """So much more on these slots, which may occur several times. Shapes: both (n,)."""
+        """Add to the sums of these slots, which may repeat. Shapes: both (n,)."""
         domains = self.numbers[slots]
         inside = domains >= 0
         domains, added = domains[inside], added[inside]
@@ -159,18 +159,18 @@ class Tally:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The topology keys under which any class weighs something, sorted."""
+        """The topology keys under which some class has a weight, sorted."""
         return tuple(sorted(self._sums))
 
     def at_slots(self, key: str, size: int) -> arrays.Int64Array:
-        """The sums of the first `size` slots under a key; not to be written to. Shape: (size,)."""
+        """The sums of the first `size` slots under a key; read-only. Shape: (size,)."""
         sums = self.real_at_slots(key, size)
         if self._rehearsal is not None and key in self._weights:
             return self._rehearsal.adjusted(sums, self._weights[key])
         return sums
 
     def real_at_slots(self, key: str, size: int) -> arrays.Int64Array:
-        """As at_slots, without what is rehearsed."""
+        """As at_slots, without the rehearsal's changes."""
         sums = self._sums.get(key)
         if sums is None:
             return np.zeros(size, dtype=np.int64)
@@ -186,7 +186,7 @@ class Tally:
         key: str,
         snap: "snapshot.Snapshot",
     ) -> DomainSums:
-        """The sums under a key by domain, with what is rehearsed, if anything is.
+        """The sums under a key by domain, with the rehearsal's changes if one is active.
 
         `domains` stands for how slots are numbered, until a node changes; there are `count` of them.
         """
@@ -202,7 +202,7 @@ class Tally:
         return sums
 
     def bring_up(self, snap: "snapshot.Snapshot") -> None:
-        """Count what the snapshot has now."""
+        """Update to the snapshot's current state."""
         self._rehearsal = snap.rehearsal
         if self._generation == snap.generation:
             return
@@ -217,9 +217,9 @@ class Tally:
         self._generation = snap.generation
 
     def _weigh_new_classes(self, snap: "snapshot.Snapshot") -> tuple[str, ...]:
-        """Weigh the classes that came since; the keys that have weights for the first time.
+        """Weigh new classes; return the keys that get weights for the first time.
 
-        Classes are in the order in which they came, and a pod of a class never comes before its class.
+        Classes are in order of arrival, and a class arrives before its pods.
         """
         before = set(self._weights)
         newest = self._arrival

@@ -1,8 +1,7 @@
 """The pod table: one row for each placed pod, as columns.
 
-The frontend gives the rows out; a row stays a pod's as long as the pod is placed. Counting pods of some classes per
-slot is a pass over two int32 columns (a tenth of a millisecond for 100,000 pods), so nothing is kept per (class, slot)
-pair.
+The frontend assigns rows; a pod keeps its row while it is placed. Counting pods of some classes per slot is a pass over
+two int32 columns (a tenth of a millisecond for 100,000 pods), so there is no table per (class, slot) pair.
 """
 
 import numpy as np
@@ -30,7 +29,7 @@ class PodTable:
         self.names: list[str] = []
 
     def reserve(self, row: int) -> None:
-        """Make the row exist."""
+        """Grow the table to include the row."""
         if row < self.size:
             return
         missing = row + 1 - self.size
@@ -45,16 +44,16 @@ class PodTable:
         self.size = row + 1
 
     def forget_last(self, count: int) -> None:
-        """The last rows, which hold no pods, do not exist any more."""
+        """Shrink the table by its last rows, which must be empty."""
         self.size -= count
         del self.uids[self.size :]
         del self.names[self.size :]
 
     def rows_of(self, classes: arrays.BoolArray) -> arrays.SlotArray:
-        """Rows of pods whose class is chosen. Shape: classes (class,), indexed by class number."""
+        """Rows of pods whose class is marked. Shape: classes (class,), indexed by class number."""
         placed = self.slot[: self.size] >= 0
         return np.flatnonzero(placed & classes[self.pod_class[: self.size]])
 
     def count_by_slot(self, classes: arrays.BoolArray, size: int) -> arrays.Int64Array:
-        """How many pods of the chosen classes each slot has. Shapes: classes (class,); answer (size,)."""
+        """The number of pods of the marked classes per slot. Shapes: classes (class,); result (size,)."""
         return np.bincount(self.slot[self.rows_of(classes)], minlength=size)

@@ -1,10 +1,9 @@
-"""Rehearsal: the snapshot as if some pods were gone and others there, for as long as somebody looks.
+"""Rehearsal: temporarily changes the snapshot as if some pods were removed and others added.
 
-Preemption asks whether a pod would fit if victims were gone, and filters ask whether it fits beside pods that are only
-promised a node. Both change the pod table and what the nodes have in use for a moment, ask the plugins as always, and
-change it back. While something is awaited the rehearsal pauses, and no generation moves: who keeps answers by
-generation must not keep one given during a rehearsal. What is counted ahead (tallies) keeps to the real cluster and is
-adjusted where it is read.
+Preemption checks whether a pod would fit without the victims, and filters check whether it fits with the nominated
+pods. Both change the pod table and the nodes' used resources for a moment, call the plugins as usual, and undo the
+change. The rehearsal pauses at an await, and does not advance the generation: caches keyed by generation must not store
+results computed during a rehearsal. Tallies count the real cluster and are adjusted when read.
 """
 
 import types
@@ -20,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Rehearsal:
-    """A context manager; one at a time. Whatever was removed, restored and added in it is undone at its end.
+    """A context manager, one at a time, that undoes its changes at the end.
 
-    `version` differs after each change from all before it, also from those of other rehearsals of the snapshot.
+    `version` is different after each change, across all rehearsals of the snapshot.
     """
 
     def __init__(self, snap: "snapshot.Snapshot") -> None:
         self._snap = snap
-        # Rows that are taken to be gone, and their slots.
+        # Removed rows, and their slots.
         self._removed: dict[int, int] = {}
-        # Those that are or were, and their slots.
+        # Rows that are or were removed, and their slots.
         self._left: dict[int, int] = {}
-        # Pods that are taken to be there, in rows at the end of the pod table.
+        # Added pods, in rows at the end of the pod table.
         self._first_added = 0
-        # While others may look at the snapshot: the rows that were taken to be gone.
+        # While paused: the removed rows.
         self._paused: arrays.SlotArray | None = None
         self._deltas: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray] | None = None
 
@@ -54,13 +53,13 @@ class Rehearsal:
         self._snap.rehearsal = None
 
     def pause(self) -> None:
-        """Show the truth, for as long as something is awaited. Nothing is added at such a moment."""
+        """Undo the changes before an await. Requires that no pods are added."""
         self._paused = np.array(list(self._removed), dtype=np.intp)
         self.restore(self._paused)
         self._snap.rehearsal = None
 
     def resume(self) -> None:
-        """Go on as before the pause; the snapshot is the same as then."""
+        """Redo the changes; the snapshot must be unchanged since the pause."""
         assert self._paused is not None
         rows, self._paused = self._paused, None
         self.__enter__()
@@ -68,12 +67,12 @@ class Rehearsal:
 
     @property
     def removed(self) -> arrays.SlotArray:
-        """The rows that are taken to be gone. Shape: (n,)."""
+        """The removed rows. Shape: (n,)."""
         return np.array(list(self._removed), dtype=np.intp)
 
     @property
     def slots(self) -> arrays.SlotArray:
-        """The slots on which something is other than in truth. Shape: (n,)."""
+        """The slots with changes. Shape: (n,)."""
         table = self._snap.pods
         return np.unique([*self._removed.values(), *table.slot[self._first_added : table.size].tolist()]).astype(
             np.intp
@@ -81,21 +80,21 @@ class Rehearsal:
 
     @property
     def classes(self) -> list[int]:
-        """The classes of which pods are gone or came."""
+        """The classes of removed and added pods."""
         return sorted(set(self._delta_columns()[0].tolist()))
 
     def left(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
-        """The slots that a pod of the chosen classes was removed from, even if it is back. Shape: chosen (class,)."""
+        """The slots from which a pod of the marked classes was removed, even if restored. Shape: chosen (class,)."""
         table = self._snap.pods
         return np.array([slot for row, slot in self._left.items() if chosen[table.pod_class[row]]], dtype=np.intp)
 
     def came(self, rows: arrays.SlotArray) -> arrays.BoolArray:
-        """Which of these rows, all there, came in the rehearsal: added, or removed and restored. Shape: as `rows`."""
+        """Which of these present rows were added, or removed and restored, in the rehearsal. Shape: as `rows`."""
         back = np.fromiter(self._left, dtype=np.intp, count=len(self._left))
         return (rows >= self._first_added) | np.isin(rows, back)
 
     def remove(self, rows: arrays.SlotArray) -> None:
-        """Take the pods of these rows, which are all there, to be gone. Shape: (n,)."""
+        """Remove the pods of these present rows. Shape: (n,)."""
         if not rows.size:
             return
         table = self._snap.pods
@@ -106,7 +105,7 @@ class Rehearsal:
         table.slot[rows] = pods.NO_SLOT
 
     def restore(self, rows: arrays.SlotArray) -> None:
-        """Take the pods of these rows, which were removed, to be there again. Shape: (n,)."""
+        """Restore the pods of these removed rows. Shape: (n,)."""
         if not rows.size:
             return
         table = self._snap.pods
@@ -115,7 +114,7 @@ class Rehearsal:
         self._shift(table.pod_class[rows], slots, 1)
 
     def add(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> None:
-        """Take pods of these classes to be on these slots beside all others. Shapes: both (n,)."""
+        """Add pods of these classes on these slots. Shapes: both (n,)."""
         if not class_ids.size:
             return
         table = self._snap.pods
@@ -130,11 +129,11 @@ class Rehearsal:
 
     @property
     def mark(self) -> int:
-        """What `clear_added` needs to keep the pods that were added so far."""
+        """A mark for `clear_added` that keeps the pods added so far."""
         return self._snap.pods.size
 
     def clear_added(self, mark: int = 0) -> None:
-        """Take none of the added pods to be there any more, or none of those that were added after the mark."""
+        """Drop the added pods, or those added after the mark."""
         table = self._snap.pods
         rows = slice(max(mark, self._first_added), table.size)
         if rows.start >= rows.stop:
@@ -144,15 +143,15 @@ class Rehearsal:
         table.forget_last(rows.stop - rows.start)
 
     def adjusted(self, sums: arrays.Int64Array, weights: arrays.Int64Array) -> arrays.Int64Array:
-        """Sums of weights over the real pods, as they would be.
+        """Adjust sums of weights over the real pods for the rehearsal's changes.
 
-        Pods that are being deleted count like any other that goes, as in kube-scheduler. Shapes: sums (slot,), weights
+        Removed pods that are terminating count like others, as in kube-scheduler. Shapes: sums (slot,), weights
         (class,).
         """
         return self._changed(sums, weights, 1, live_only=False)
 
     def real(self, sums: arrays.Int64Array, weights: arrays.Int64Array, *, live_only: bool) -> arrays.Int64Array:
-        """Sums of weights over the pod table as it is now, without what is rehearsed. Shapes: as adjusted."""
+        """Take the rehearsal's changes out of sums over the current pod table. Shapes: as adjusted."""
         return self._changed(sums, weights, -1, live_only=live_only)
 
     def _changed(
@@ -170,7 +169,7 @@ class Rehearsal:
         return out
 
     def _delta_columns(self) -> tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray]:
-        """What differs from the truth: classes, slots, signs, and which of the pods are not being deleted."""
+        """The changes: classes, slots, signs, and which of the pods are not terminating."""
         if self._deltas is None:
             table = self._snap.pods
             removed = np.array(list(self._removed), dtype=np.intp)
@@ -184,7 +183,7 @@ class Rehearsal:
         return self._deltas
 
     def _shift(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, sign: int) -> None:
-        """Count pods in or out of their nodes."""
+        """Add pods to their nodes' used resources, or subtract them."""
         self._deltas = None
         self._snap.rehearsal_version += 1
         nodes = self._snap.nodes

@@ -18,7 +18,7 @@ _FIXED = ("cpu", "memory", "ephemeral-storage")
 
 
 class ResourceNames:
-    """Numbers of the resources that any node or class names: three fixed ones, then scalars as they appear."""
+    """Numbers of the resources of nodes and classes: three fixed ones, then scalars in order of appearance."""
 
     __slots__ = ("_numbers", "names")
 
@@ -30,7 +30,7 @@ class ResourceNames:
         return len(self.names)
 
     def intern(self, name: str) -> int:
-        """The resource's number, a new one if it has none."""
+        """Return the resource's number, a new one if it has none."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.names)
@@ -38,11 +38,11 @@ class ResourceNames:
         return number
 
     def find(self, name: str) -> int | None:
-        """The resource's number, None where nobody ever named it."""
+        """The resource's number; None for an unknown resource."""
         return self._numbers.get(name)
 
     def vector(self, amounts: Mapping[str, int]) -> arrays.Int64Array:
-        """Amounts as a vector over all numbers so far, interning new names. Shape: (resource,)."""
+        """Convert amounts to a vector over all resources, interning new names. Shape: (resource,)."""
         pairs = [(self.intern(name), amount) for name, amount in amounts.items()]
         out = np.zeros(len(self.names), dtype=np.int64)
         for number, amount in pairs:

@@ -1,7 +1,7 @@
-"""The snapshot: one replica's state of the cluster at one generation, changed by deltas alone.
+"""The snapshot: a replica's state of the cluster at one generation, changed only by deltas.
 
-Filter and score hold one each. Nothing reads it while a delta is applied, and nothing is awaited meanwhile: whoever
-evaluates sees one generation. Nodes and pods are columns (nodes.py, pods.py), everything else objects (objects.py).
+Filter and score have one each. Applying a delta does not await, so an evaluation without an await sees one generation.
+Nodes and pods are columns (nodes.py, pods.py), everything else objects (objects.py).
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ from trireme.v1 import snapshot_pb2
 
 
 class OutOfStepError(Exception):
-    """What was asked for cannot be had from this state of the snapshot: a full sync is needed."""
+    """The state of the snapshot does not match the request: a full sync is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatistics:
-    """How large the snapshot is."""
+    """The size of the snapshot."""
 
     generation: int
     nodes: int
@@ -32,28 +32,28 @@ class SnapshotStatistics:
 class Snapshot:
     """The state of the cluster at `generation`; 0 before the first full sync is complete.
 
-    A reset begins another `incarnation`: slots, classes and all dictionary numbers are given out anew, and generations
-    may begin anew too. What was derived from an earlier incarnation means nothing in a later one.
+    A reset starts a new `incarnation`: slots, classes and dictionary numbers are assigned again, and generations may
+    restart. Values derived from an earlier incarnation are invalid in a later one.
     """
 
     def __init__(self) -> None:
         self._keep_messages = False
         self._keep_json = False
-        # How pods are counted: from the next full sync on.
+        # The rules for counting pods' resources, from the next full sync on.
         self.amount_rules = amounts.DEFAULT_RULES
         self.incarnation = 0
-        # While somebody looks at the snapshot as if it were another one; and how many changes were ever rehearsed.
+        # The active rehearsal, and the number of all rehearsed changes so far.
         self.rehearsal: rehearsal.Rehearsal | None = None
         self.rehearsal_version = 0
         self._clear()
 
     def must_still_be(self, incarnation: int) -> None:
-        """To be asked by who gave way to others. Raises: OutOfStepError where the snapshot was replaced meanwhile."""
+        """Check after an await that the snapshot was not reset meanwhile. Raises: OutOfStepError."""
         if self.incarnation != incarnation:
             raise OutOfStepError("the snapshot was replaced meanwhile")
 
     def keep_nodes(self, *, messages: bool = False, json: bool = False) -> None:
-        """From the next full sync on also keep the node objects themselves, for plugins that want to see them."""
+        """Also store node objects, from the next full sync on, for plugins that need them."""
         self._keep_messages |= messages
         self._keep_json |= json
 
@@ -66,7 +66,7 @@ class Snapshot:
         self.objects = objects.ObjectTable()
         self.classes: dict[int, classes.PodClass] = {}
         self.class_capacity = 1
-        # When the set of classes that placed pods can belong to last changed.
+        # The last change of the set of classes.
         self.classes_generation = 0
         self._class_arrivals = 0
         self.placements = occupancy.PlacementLog()
@@ -74,16 +74,16 @@ class Snapshot:
         self.nominations = nominations.Nominations()
 
     def statistics(self) -> SnapshotStatistics:
-        """How large it is now."""
+        """A snapshot of the sizes."""
         return SnapshotStatistics(
             self.generation, self.nodes.count, self.pods.count, len(self.classes), len(self.nominations)
         )
 
     def apply(self, delta: snapshot_pb2.Delta) -> None:
-        """Go to the delta's generation.
+        """Advance to the delta's generation.
 
-        Raises: OutOfStepError where it does not begin at this generation, with nothing changed, or where it names what
-        is not there, with nothing left.
+        Raises: OutOfStepError if it does not start at this generation, with nothing changed, or if it refers to missing
+        entries, with the snapshot cleared.
         """
         if delta.reset:
             self._clear()
@@ -119,7 +119,7 @@ class Snapshot:
         self.synced = not delta.partial
 
     def changed(self, kinds: tuple[str, ...]) -> int:
-        """When any of the kinds last changed: kinds of objects, and `images`, `node_count`, `classes`."""
+        """The last change of any of the kinds: kinds of objects, `images`, `node_count` and `classes`."""
         return max((self._changed(kind) for kind in kinds), default=0)
 
     def _changed(self, kind: str) -> int:
@@ -132,7 +132,7 @@ class Snapshot:
         return self.objects.generation(kind)
 
     def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
-        """A table that marks the classes, for PodTable. Shape: (class,)."""
+        """Make a mask over class numbers, for PodTable. Shape: (class,)."""
         table = np.zeros(self.class_capacity, dtype=np.bool_)
         table[class_ids] = True
         return table
@@ -140,7 +140,7 @@ class Snapshot:
     def _add_class(self, pod_class: classes.PodClass, generation: int) -> None:
         self._class_arrivals += 1
         pod_class.arrival = self._class_arrivals
-        # One that comes again takes its place at the end: the table is in the order of arrival.
+        # A class that is sent again moves to the end: the table is in order of arrival.
         self.classes.pop(pod_class.id, None)
         self.classes[pod_class.id] = pod_class
         self.class_capacity = max(self.class_capacity, pod_class.id + 1)
@@ -198,7 +198,7 @@ class Snapshot:
             self.pods.uids[row] = self.pods.names[row] = ""
 
     def _count(self, rows: arrays.SlotArray, sign: int, generation: int) -> None:
-        """Count the pods of these rows in (or out of) their nodes, one vector operation per class where it is many."""
+        """Add the pods of these rows to their nodes (or subtract them), vectorised per class if they are many."""
         if not rows.size:
             return
         names = self.nodes.resource_names

@@ -1,7 +1,7 @@
-"""What DynamicResources' Reserve leaves for its PreBind: the claims that are to be allocated and reserved for the pod.
+"""The state that DynamicResources' Reserve passes to its PreBind: the claims to allocate and reserve for the pod.
 
-Filter makes it, the frontend carries it unread, and bind reads it; between two calls of PreBind it also remembers what
-was written, so that a call on another replica goes on where the one before stopped.
+Filter makes it, the frontend forwards it unread, and bind reads it. Between two calls of PreBind it also records what
+was written, so that a call on another replica continues where the one before stopped.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class ToReserve:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClaims:
-    """All that PreBind has to do for one pod.
+    """The work of PreBind for one pod.
 
     `told`: an event already says what the pod waits for. `node_allocatable` is what the claims come to in resources of
     the node, for the pod's status.
@@ -50,12 +50,12 @@ class DeviceClaims:
     node_allocatable: tuple[Json, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """As it travels."""
+        """Encode it for the wire."""
         return orjson.dumps(asdict(self))
 
     @staticmethod
     def from_bytes(data: bytes) -> "DeviceClaims":
-        """Raises: ValueError where it is something else."""
+        """Decode it. Raises: ValueError for anything else."""
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
             claims = tuple(_claim(entry) for entry in fields["claims"])

@@ -1,4 +1,4 @@
-"""Domain constraints on the wire: from Filter's answer to Place, through the frontend, which looks at none of them."""
+"""Domain constraints on the wire: from Filter's answer to Place; the frontend forwards them unread."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ def to_message(constraint: domain_rules.DomainConstraint) -> filter_pb2.DomainCo
 
 
 def from_messages(messages: Sequence[filter_pb2.DomainConstraint]) -> tuple[domain_rules.DomainConstraint, ...]:
-    """The constraints. Raises: ValueError where one does not fit together; the text names the field."""
+    """Decode the constraints. Raises: ValueError naming the inconsistent field."""
     return tuple(_from_message(message, f"constraints[{index}]") for index, message in enumerate(messages))
 
 

@@ -1,4 +1,4 @@
-"""NodeColumns: answers about nodes on the wire, complete or as a patch to an answer that the other side has."""
+"""NodeColumns: answers about nodes on the wire, complete or as a patch to an answer that the receiver has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _CAPACITY = _FIELDS["capacity"].number
 
 @dataclass(slots=True)
 class NodeColumns:
-    """One answer about nodes. Shapes: all (entry,); `slots` None: one entry a node asked about, or by slot.
+    """One answer about nodes. Shapes: all (entry,); `slots` None: one entry per requested node, or by slot.
 
     `base_generation` above 0: a patch to the answer of that generation, of `size` entries, at `slots`.
     """
@@ -66,8 +66,8 @@ def to_message(columns: NodeColumns) -> filter_pb2.NodeColumns:
 
 
 def unpack(columns: filter_pb2.NodeColumns) -> NodeColumns:
-    """The answer. Raises: ValueError where the columns do not fit together; the text names the field."""
-    # Wide enough for anything that can stand in the field, until it is known to fit.
+    """Decode the answer. Raises: ValueError naming the inconsistent field."""
+    # Wide enough for any value of the field, before its range is checked.
     index = packing.array(columns.status_index, np.int64)
     capacity = packing.array(columns.capacity, np.int32)
     slots = packing.array(columns.slots, np.intp) if columns.base_generation else None

@@ -1,4 +1,4 @@
-"""Fields as the wire has them, packed from bytes and NumPy arrays without a message and without a Python loop.
+"""Encodes protobuf fields from bytes and NumPy arrays without building messages or Python loops.
 
 A packed repeated field of a fixed-width type is, on the wire, the bytes of the array in little-endian order; one of
 varints is one byte an entry where all entries are below 128. So the field is made by merging those bytes into the
@@ -16,7 +16,7 @@ _LENGTH_DELIMITED = 2
 
 
 def varint(value: int) -> bytes:
-    """A number above or equal 0 as the wire has it."""
+    """Encode a non-negative number as a varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -1,8 +1,8 @@
-"""Statuses on the wire and in the program.
+"""Converts statuses between domain values and messages.
 
-A status arrives from services that we did not write, so reading one never fails: a code that is unset or unknown is a
-fault of the service that answered, and becomes the error status that sends the pod to the back-off of errors. What
-kube-scheduler would have printed travels in `messages` alone; `reasons` only ever add to what `explain` can say.
+A status may come from a third-party service, so decoding never fails: an unset or unknown code is that service's
+mistake, and becomes an error status, which sends the pod to back-off. `messages` alone has the text that kube-scheduler
+prints; `reasons` only add detail for `explain`.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from trireme.v1 import status_pb2
 
 
 def to_message(value: status.Status) -> status_pb2.Status:
-    """The message of a status. Never the same object twice: the caller may put it anywhere."""
+    """Make the message of a status; always a new object, which the caller may modify."""
     message = status_pb2.Status(code=value.code.value, plugin=value.plugin, messages=value.messages)  # type: ignore[arg-type]
     for reason in value.reasons:
         message.reasons.add(code=reason.code, parameters=dict(reason.parameters))
@@ -20,7 +20,7 @@ def to_message(value: status.Status) -> status_pb2.Status:
 
 
 def from_message(message: status_pb2.Status, answered_by: str = "") -> status.Status:
-    """The status that a message states; `answered_by` is the plugin that was asked, for an answer that names none."""
+    """Decode a status; `answered_by` is the called plugin, for a message that names none."""
     code = _CODES.get(message.code)
     plugin = message.plugin or answered_by
     if code is None:

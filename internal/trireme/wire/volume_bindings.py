@@ -1,7 +1,7 @@
-"""What VolumeBinding's Reserve leaves for its PreBind: which objects are to be written, and what is written already.
+"""The state that VolumeBinding's Reserve passes to its PreBind: the objects to write, and those written already.
 
-Filter makes it, the frontend carries it unread, and bind reads it; between two calls of PreBind it also remembers the
-versions that bind wrote, so that a call on another replica goes on where the one before stopped.
+Filter makes it, the frontend forwards it unread, and bind reads it. Between two calls of PreBind it also records the
+versions that bind wrote, so that a call on another replica continues where the one before stopped.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class ToBind:
-    """A volume that is to name a claim. Versions are resourceVersions; `written`: the API server has it."""
+    """A volume to bind to a claim. Versions are resourceVersions; `written`: the API server has it."""
 
     volume: str
     volume_version: str
