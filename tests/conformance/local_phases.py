@@ -30,7 +30,8 @@ class LocalPhases:
         self._configuration = configuration
         self._snap = snapshot.Snapshot()
         self._engine = engine_of(self._snap, configuration)
-        self._runner = asyncio.Runner()
+        # A Runner would make a handler of signals for each question, which takes longer than most answers.
+        self._loop = asyncio.new_event_loop()
 
     def __enter__(self) -> "LocalPhases":
         return self
@@ -38,7 +39,7 @@ class LocalPhases:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
     ) -> None:
-        self._runner.close()
+        self._loop.close()
 
     def next_leader(self, configuration: snapshot_pb2.Configuration | None = None) -> None:
         """From now on another configuration holds, if one is given."""
@@ -120,7 +121,7 @@ class LocalPhases:
             self._snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
 
     def _run(self, asked: Coroutine[Any, Any, Answer]) -> Answer:
-        return self._runner.run(asked)
+        return self._loop.run_until_complete(asked)
 
 
 def engine_of(snap: snapshot.Snapshot, configuration: snapshot_pb2.Configuration) -> engine.Engine:
