@@ -48,7 +48,7 @@ class ClassPods:
         self.turn: Turn = _NEVER
 
     def __lt__(self, other: "ClassPods") -> bool:
-        """Of one turn are the line that a class had and the one that it has now; which is met first is all the same."""
+        """Heaps compare them at equal turns: the pods that a class had and those that it has now, in either order."""
         return False
 
     def head(self) -> QueuedPodInfo:
@@ -76,8 +76,8 @@ class ClassPods:
             heapq.heapify(self.heap)
 
     def take(self, limit: int) -> list[QueuedPodInfo]:
-        """Takes out the first pod, and those after it up to `limit`, none that must be alone among them, and not both
-        who is promised a node and who is not.
+        """Takes out the first pod, and those after it up to `limit`, none that is exclusive among them, and not
+        nominated ones together with others.
         """
         batch = [self.head()]
         heap = self.heap
@@ -107,14 +107,14 @@ class ClassPods:
 class PriorityBand:
     """All classes of one level."""
 
-    __slots__ = ("level", "lines", "owner", "served", "served_limit", "size", "turns")
+    __slots__ = ("classes", "level", "owner", "served", "served_limit", "size", "turns")
 
     def __init__(self, owner: "ActiveQueue", level: Level) -> None:
         self.owner = owner
         self.level = level
-        self.lines: dict[int, ClassPods] = {}
+        self.classes: dict[int, ClassPods] = {}
         self.turns: list[tuple[float, int, ClassPods]] = []
-        # Last batches of classes that have no pod here now. Forgotten once nobody waits who saw it.
+        # When classes without a pod here had their last batch. Forgotten once no pod waits that came before.
         self.served: dict[int, Turn] = {}
         self.served_limit = _SERVED_SLACK
         self.size = 0
@@ -122,55 +122,55 @@ class PriorityBand:
     def add(self, pod: QueuedPodInfo) -> None:
         """Takes the pod in, among those of its class."""
         record = pod.record
-        line = self.lines.get(record.class_id)
-        if line is None:
+        class_pods = self.classes.get(record.class_id)
+        if class_pods is None:
             served = self.served.pop(record.class_id, _NEVER)
-            line = self.lines[record.class_id] = ClassPods(self, record.class_id, served)
-        heap = line.heap
+            class_pods = self.classes[record.class_id] = ClassPods(self, record.class_id, served)
+        heap = class_pods.heap
         heapq.heappush(heap, (record.rest, pod.timestamp, pod.stamp, pod))
-        line.alive += 1
-        pod.container = line
+        class_pods.alive += 1
+        pod.container = class_pods
         self.size += 1
         if heap[0][3] is pod:
-            turn = max((pod.timestamp, pod.stamp), line.served)
-            if turn != line.turn:
-                self._schedule(line, turn)
+            turn = max((pod.timestamp, pod.stamp), class_pods.served)
+            if turn != class_pods.turn:
+                self._schedule(class_pods, turn)
 
-    def left(self, line: ClassPods) -> None:
-        """A pod was taken out of `line`."""
+    def left(self, class_pods: ClassPods) -> None:
+        """A pod was taken out of `class_pods`."""
         self.size -= 1
         self.owner.size -= 1
-        if not line.alive:
-            self._retire(line)
+        if not class_pods.alive:
+            self._retire(class_pods)
         if not self.size:
             self.owner.drop(self)
 
-    def next_line(self) -> ClassPods:
-        """The line whose turn it is; the band must not be empty."""
+    def next_class(self) -> ClassPods:
+        """The class whose turn it is; the band must not be empty."""
         turns = self.turns
         while True:
-            time, stamp, line = turns[0]
-            if not line.alive or line.turn != (time, stamp):
+            time, stamp, class_pods = turns[0]
+            if not class_pods.alive or class_pods.turn != (time, stamp):
                 heapq.heappop(turns)
                 continue
-            due = line.due()
-            if due == line.turn:
-                return line
-            line.turn = due
-            heapq.heapreplace(turns, (*due, line))
+            due = class_pods.due()
+            if due == class_pods.turn:
+                return class_pods
+            class_pods.turn = due
+            heapq.heapreplace(turns, (*due, class_pods))
 
     def take(self, limit: int, served: Turn) -> list[QueuedPodInfo]:
         """Takes out the next batch; `served` is the turn that its class has then."""
-        line = self.next_line()
-        batch = line.take(limit)
+        class_pods = self.next_class()
+        batch = class_pods.take(limit)
         self.size -= len(batch)
-        line.served = served
-        if line.alive:
-            line.turn = line.due()
-            heapq.heapreplace(self.turns, (*line.turn, line))
+        class_pods.served = served
+        if class_pods.alive:
+            class_pods.turn = class_pods.due()
+            heapq.heapreplace(self.turns, (*class_pods.turn, class_pods))
         else:
             heapq.heappop(self.turns)
-            self._retire(line)
+            self._retire(class_pods)
         return batch
 
     def ahead(self, count: int) -> Iterator[ClassAhead]:
@@ -180,27 +180,27 @@ class PriorityBand:
         seen: set[int] = set()
         while front and len(seen) < count:
             time, stamp, index = heapq.heappop(front)
-            line = turns[index][2]
-            if line.alive and line.turn == (time, stamp) and line.class_id not in seen:
-                seen.add(line.class_id)
-                yield ClassAhead(line.class_id, line.head(), line.alive)
+            class_pods = turns[index][2]
+            if class_pods.alive and class_pods.turn == (time, stamp) and class_pods.class_id not in seen:
+                seen.add(class_pods.class_id)
+                yield ClassAhead(class_pods.class_id, class_pods.head(), class_pods.alive)
             for child in (2 * index + 1, 2 * index + 2):
                 if child < len(turns):
                     heapq.heappush(front, (*turns[child][:2], child))
 
-    def _schedule(self, line: ClassPods, turn: Turn) -> None:
-        line.turn = turn
-        heapq.heappush(self.turns, (*turn, line))
-        if len(self.turns) > 2 * len(self.lines) + _SLACK:
-            self.turns = [(*line.turn, line) for line in self.lines.values()]
+    def _schedule(self, class_pods: ClassPods, turn: Turn) -> None:
+        class_pods.turn = turn
+        heapq.heappush(self.turns, (*turn, class_pods))
+        if len(self.turns) > 2 * len(self.classes) + _SLACK:
+            self.turns = [(*class_pods.turn, class_pods) for class_pods in self.classes.values()]
             heapq.heapify(self.turns)
 
-    def _retire(self, line: ClassPods) -> None:
-        del self.lines[line.class_id]
-        if line.served is not _NEVER:
-            self.served[line.class_id] = line.served
-            if len(self.served) > self.served_limit and self.lines:
-                oldest = self.next_line().turn
+    def _retire(self, class_pods: ClassPods) -> None:
+        del self.classes[class_pods.class_id]
+        if class_pods.served is not _NEVER:
+            self.served[class_pods.class_id] = class_pods.served
+            if len(self.served) > self.served_limit and self.classes:
+                oldest = self.next_class().turn
                 self.served = {class_id: turn for class_id, turn in self.served.items() if turn > oldest}
                 self.served_limit = 2 * len(self.served) + _SERVED_SLACK
 
@@ -221,7 +221,7 @@ class ActiveQueue:
         return self.size
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return (pod for band in self._bands.values() for line in band.lines.values() for pod in line)
+        return (pod for band in self._bands.values() for class_pods in band.classes.values() for pod in class_pods)
 
     def add(self, pod: QueuedPodInfo) -> None:
         """Takes the pod in, at the place that its record, timestamp and stamp give it."""

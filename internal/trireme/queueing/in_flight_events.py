@@ -1,9 +1,9 @@
 """InFlightEvents: what happened while pods were being scheduled.
 
 An attempt takes time, and the event that would have helped the pod may arrive during it. So from pop until done every
-event of interest is kept in one list, and a pod that comes back refused is evaluated by those since its own pop. Pods
-that were popped together share an `EventCursor`; when the oldest cursor has no holder left, the events before the next
-one go.
+event of interest is recorded in one list, and a pod that comes back refused is evaluated by those since its own pop.
+Pods that were popped together share an `EventCursor`; when the oldest cursor has no holder left, the events before the
+next one go.
 
 The list is bounded. A pod whose events had to be dropped is queued again as if one of them had helped it: waking for
 nothing is better than sleeping for ever.
@@ -59,7 +59,7 @@ class InFlightEvents:
 
     @property
     def wanted(self) -> bool:
-        """Whether an attempt is under way, so that what happens is kept."""
+        """Whether an attempt is under way, so that events are recorded."""
         return bool(self._cursors)
 
     @property
@@ -107,7 +107,7 @@ class InFlightEvents:
         return self._events[position - self._base :]
 
     def by_label(self) -> Counter[str]:
-        """How many events of each kind are kept."""
+        """How many events of each kind are recorded."""
         return Counter(happened.event.label for happened in self._events[self._needed() - self._base :])
 
     def _needed(self) -> int:

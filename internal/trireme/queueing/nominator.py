@@ -1,11 +1,11 @@
-"""Nominator: which pods wait for which node, promised to them by preemption or by the API.
+"""Nominator: which pods are nominated to which node, by preemption or by the API.
 
-A nominated pod counts on its node, for pods of no higher priority, before it is there. The promise is kept in memory
-first, since the status patch that tells the API server of it takes time and the next cycle does not wait; so an update
-that names no node, of a pod whose object never named one, leaves the promise alone.
+A nominated pod counts on its node, for pods of no higher priority, before it is there. The nomination is recorded in
+memory first, since the status patch to the API server takes time and the next cycle does not wait; so an update that
+names no node, of a pod whose object never named one, leaves the nomination as it is.
 
 Every change goes through `on_change`, so that whoever mirrors nominations (the snapshot of filter and score) follows.
-While a group is tried the promises to its own pods are withheld from them: they do not count against each other, as in
+While a group is tried the nominations of its own pods are withheld: they do not count against each other, as in
 kube-scheduler, where such pods are in no queue.
 """
 
@@ -55,28 +55,28 @@ class Nominator:
         return len(self._node_of)
 
     def nominate(self, record: PodInfo, node: str | None = None) -> None:
-        """Promises `node` to the pod; empty takes the promise back; None: what its object says.
+        """Nominates the pod to `node`; empty: to none; None: to the node that its object names.
 
-        A pod that is gone, or has a node by now, loses its promise.
+        A pod that is gone, or has a node by now, loses its nomination.
         """
-        wanted = record.nominated_node if node is None else node
-        if wanted and not self._still_pending(record.key, record.uid):
-            wanted = ""
+        new_node = record.nominated_node if node is None else node
+        if new_node and not self._still_pending(record.key, record.uid):
+            new_node = ""
         before = self._node_of.get(record.uid, "")
-        if not wanted and not before:
+        if not new_node and not before:
             return
         pod = Nominated(record.uid, record.key, record.class_id, record.priority)
         if before:
-            if before == wanted and self._by_node[before][record.uid] == pod:
+            if before == new_node and self._by_node[before][record.uid] == pod:
                 return
             self._forget(record.uid, before)
-        if wanted:
-            self._node_of[record.uid] = wanted
-            self._by_node.setdefault(wanted, {})[record.uid] = pod
-        self._tell(pod, before, wanted)
+        if new_node:
+            self._node_of[record.uid] = new_node
+            self._by_node.setdefault(new_node, {})[record.uid] = pod
+        self._notify(pod, before, new_node)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
-        """Follows an update of the object. A promise that neither object mentions stays."""
+        """Follows an update of the object. A nomination that neither object mentions stays."""
         if old.uid != new.uid:
             self.delete(old.uid)
             self.nominate(new)
@@ -88,19 +88,19 @@ class Nominator:
             self.nominate(new)
 
     def delete(self, uid: str) -> None:
-        """Takes back the promise to a pod that was assumed, or is gone; without effect if there is none."""
+        """Drops the nomination of a pod that was assumed, or is gone; without effect if there is none."""
         node = self._node_of.get(uid)
         if node is not None:
             pod = self._by_node[node][uid]
             self._forget(uid, node)
-            self._tell(pod, node, "")
+            self._notify(pod, node, "")
 
     def withhold(self, uids: Iterable[str]) -> None:
-        """Until `show` nobody who mirrors nominations sees those of these pods."""
+        """Until `show`, the nominations of these pods are removed from whatever mirrors them."""
         uids = frozenset(uids)
         for uid in uids & self._node_of.keys():
             node = self._node_of[uid]
-            self._tell(self._by_node[node][uid], node, "")
+            self._notify(self._by_node[node][uid], node, "")
         self._withheld = uids
 
     def show(self) -> None:
@@ -108,17 +108,17 @@ class Nominator:
         uids, self._withheld = self._withheld, frozenset()
         for uid in uids & self._node_of.keys():
             node = self._node_of[uid]
-            self._tell(self._by_node[node][uid], "", node)
+            self._notify(self._by_node[node][uid], "", node)
 
     def node_of(self, uid: str) -> str:
-        """The node promised to the pod; empty: none."""
+        """The node that the pod is nominated to; empty: none."""
         return self._node_of.get(uid, "")
 
     def pods_for(self, node: str) -> list[Nominated]:
         """The pods that wait for the node, in the order of nomination."""
         return list(self._by_node.get(node, {}).values())
 
-    def _tell(self, pod: Nominated, before: str, after: str) -> None:
+    def _notify(self, pod: Nominated, before: str, after: str) -> None:
         if pod.uid not in self._withheld:
             self._on_change(pod, before, after)
 

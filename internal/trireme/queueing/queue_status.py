@@ -1,4 +1,4 @@
-"""What the scheduling queue says about itself: numbers for metrics, and the status of one pod."""
+"""The queue in numbers for metrics, and the status of one pod."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class QueueStatistics:
     done: int
     #: Events kept for those in flight, by label.
     in_flight_events: Mapping[str, int]
-    #: Events given up because too many were kept.
+    #: Events dropped because too many were recorded.
     dropped_events: int
     #: Groups of waiting pods that no event can tell apart.
     refusal_groups: int

@@ -1,7 +1,7 @@
 """What the scheduling queue holds: one QueuedPodInfo for each pending pod, small, because there may be very many.
 
 It is split in two. `PodInfo` is what the queue knows of the API object: immutable, replaced as a whole by each
-update. `QueuedPodInfo` is what the queue itself keeps about it: counters, times, who refused it and where it is.
+update. `QueuedPodInfo` is what the queue itself keeps about it: counters, times, rejectors and its state.
 
 The structures of the queue only look at `class_id`, `level`, `rest`, `exclusive`, `nominated`, `timestamp` and
 `stamp`. So an entity of another kind (a group of pods that is scheduled as one) joins by giving itself a class of its
@@ -21,8 +21,8 @@ NO_PLUGINS: frozenset[str] = frozenset()
 class PodInfo(NamedTuple):
     """What the queue knows of a pod from its object.
 
-    Pods with the same `class_id` are equal for every plugin, their profile and priority included; so what is asked
-    about one of them is answered for all, and they may go in one batch.
+    Pods with the same `class_id` are equal for every plugin, their profile and priority included; so what is evaluated
+    for one of them holds for all, and they may go in one batch.
     """
 
     #: namespace/name
@@ -39,7 +39,7 @@ class PodInfo(NamedTuple):
     nominated_node: str = ""
     #: Must be tried alone: there is something that its class does not say.
     exclusive: bool = False
-    #: A node is promised to it, so it is not tried together with pods of which that is not so.
+    #: It is nominated to a node, so it is not tried together with pods that are not.
     nominated: bool = False
     #: What the caller wants back; the queue never looks at it.
     pod: Any = None
@@ -110,12 +110,12 @@ class QueuedPodInfo:
 
     def __init__(self, record: PodInfo, now: float) -> None:
         self.record = record
-        #: When it was enqueued, or put back after a failed attempt.
+        #: When it was enqueued, or requeued after a failed attempt.
         self.timestamp = now
         #: Assigned by `Transitions` alone.
         self.state: QueueState = GONE
         self.container: Container | None = None
-        #: Of its last move; grows over all pods of a queue, so it breaks ties and tells an old answer from a new one.
+        #: Of its last transition; grows over all pods of a queue: it breaks ties and shows that an answer is too late.
         self.stamp = 0
         self.attempts = 0
         self.unschedulable_count = 0

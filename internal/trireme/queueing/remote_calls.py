@@ -58,7 +58,7 @@ Target = RefusalGroupTarget | PodTarget
 
 
 class QueueingHintCall:
-    """A call of a queueing hint. `targets[i]` is whom the i-th answer concerns; `answers` come once."""
+    """A call of a queueing hint. `targets[i]` are the pods that the i-th answer concerns; `answers` come once."""
 
     __slots__ = ("answers", "event", "plugin", "targets")
 

@@ -140,7 +140,7 @@ class SchedulingQueue:
         return self._calls.take_instructions()
 
     def reclassify(self, key: str, uid: str, class_id: int) -> None:
-        """The pod belongs to another class now, though its object is the same: more is looked at than before."""
+        """The pod belongs to another class now, though its object is the same: plugins distinguish more than before."""
         popped = self._popped(uid)
         pod = self._transitions.queued.get(key)
         if popped is not None:
@@ -232,11 +232,11 @@ class SchedulingQueue:
     ) -> Instructions:
         """The attempt failed: refused by these plugins, or by error if there are none.
 
-        `pending_plugins` are those that said Pending. `record` is the newest the caller knows, if newer than what this
-        queue was told. `nominated_node`: promise it this node; empty: take the promise back; None: leave the promise as
-        it is, unless its object was given another one during the attempt.
-        A pod that was deleted, or made again, meanwhile is let go. It may also come back after `done` (binding failed):
-        what happened since is not known then, so it is tried again after its back-off.
+        `pending_plugins` are those that said Pending. `record` is the latest the caller knows, if later than what this
+        queue knows. `nominated_node`: nominate it to this node; empty: to none; None: leave the nomination as it is,
+        unless its object was given another one during the attempt.
+        A pod that was deleted, or made again, meanwhile is dropped. It may also come back after `done` (binding
+        failed): what happened since is not known then, so it is tried again after its back-off.
 
         Raises: ImpossibleTransition if the pod waits already.
         """
@@ -262,7 +262,7 @@ class SchedulingQueue:
     # --- what happens in the cluster, and time -----------------------------------------------------------------------
 
     def listens(self) -> bool:
-        """Whether anybody waits for an event, or is tried and may wait then. If not, `skip_event` says all of it."""
+        """Whether any pod waits for an event, or is tried and may wait then. If not, `skip_event` is enough."""
         return self._in_flight_events.wanted or bool(self._transitions.unschedulable.group_count)
 
     def skip_event(self, event: ClusterEvent) -> None:
@@ -314,7 +314,7 @@ class SchedulingQueue:
         return self._calls.take_instructions()
 
     def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
-        """PreEnqueue may refuse now pods of the profile that it let in, or that it was asked about."""
+        """PreEnqueue may refuse now pods of the profile that it allowed, or for which it is called."""
         transitions = self._transitions
         for pod in [
             pod for pod in transitions.queued.values() if pod.record.profile == profile and self._by_itself(pod)
@@ -366,7 +366,7 @@ class SchedulingQueue:
         return self._calls.take_instructions()
 
     def hint_answered(self, call_id: int, hints: Sequence[Hint] | None, now: float) -> Instructions:
-        """The remote plugin answered, one hint for each pod asked about; None: it could not be asked."""
+        """The remote plugin answered, one hint for each pod of the call; None: the call failed."""
         call = self._calls.close_hint(call_id, hints)
         if call is None or call.answers is None:
             return ()
@@ -496,7 +496,7 @@ class SchedulingQueue:
         nominated_node: str | None,
     ) -> None:
         if nominated_node is None and latest.nominated_node == pod.record.nominated_node:
-            # Its object may not show yet what was promised to it in an earlier attempt.
+            # Its object may not show yet the nomination of an earlier attempt.
             nominated_node = self.nominator.node_of(pod.uid)
         pod.record = latest
         self._transitions.set_rejectors(pod, rejectors, pending_plugins)
@@ -512,7 +512,7 @@ class SchedulingQueue:
         pod.record = self._with_nomination(pod.record)
 
     def _with_nomination(self, record: PodInfo) -> PodInfo:
-        """The record of a pod that may have been promised a node, though its object does not say so yet."""
+        """The record of a pod that may be nominated to a node, though its object does not say so yet."""
         known = record.nominated or not self.nominator.node_of(record.uid)
         return record if known else record._replace(nominated=True)
 

@@ -134,7 +134,7 @@ class Transitions:
         self.add_rejector(pod, plugin)
         self.stamp += 1
         pod.stamp = self.stamp
-        # It was flushed in vain; its next attempt will not be owed to that.
+        # The flush did not lead to an attempt; the next attempt does not count as its result.
         pod.flushed = False
         state = self.unschedulable.add(pod, plugin)
         pod.state = Gated(plugin, reason) if reason else state
@@ -209,7 +209,7 @@ class Transitions:
     def movable(self, group: RefusalGroup) -> list[QueuedPodInfo]:
         """The pods of the group, in their order, but for those that are held back for sure.
 
-        With many preemptors every deletion of a victim would otherwise look at each of them.
+        With many preemptors every deletion of a victim would otherwise evaluate each of them.
         """
         if group.key.gated_by != DEFAULT_PREEMPTION:
             return list(group.pods.values())
@@ -306,7 +306,7 @@ class Transitions:
         pod.state = GONE
         self.log.append(now, pod, cause)
 
-    # --- who refused whom --------------------------------------------------------------------------------------------
+    # --- rejectors ---------------------------------------------------------------------------------------------------
 
     def set_rejectors(self, pod: QueuedPodInfo, rejectors: frozenset[str], pending_plugins: frozenset[str]) -> None:
         """Records who refused a pod that is about to wait again."""

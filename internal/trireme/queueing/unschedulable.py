@@ -45,7 +45,7 @@ class RefusalGroup:
         self._owner.left(self)
 
     def example(self) -> QueuedPodInfo:
-        """Any of them, to be asked about in the name of all."""
+        """Any of them, which stands for all."""
         return next(iter(self.pods.values()))
 
 

@@ -1,19 +1,14 @@
 """PodGroupQueue: the scheduling queue of a cluster with pod groups. Members of a group are queued as one.
 
-A pod that names a group is no entity of its own: it is kept with its group (`queued_group`), and while members wait,
-the group is queued in their place, as an entity with a class of its own. Where the group is, its members are:
-
-    incomplete     there is no such PodGroup, or somebody above it is missing: held, without back-off
-    unschedulable  PreEnqueue holds back the group, or one of its members and so all of them
-    asked          remote PreEnqueue plugins are asked about members (`member_calls`)
-    active, back-off, in flight: as the entity
-    pending        it came, or came back, while the group was being tried: it joins the group when that is over
-    done           in the hands of who binds it
+A pod that names a group is not queued by itself: it is kept with its group (`queued_group`), and while members wait,
+the group is queued in their place, as an entry with a class of its own. Members have the state of their group while
+they wait, and two states of their own (`states`): an object of the group is missing, or the group is being tried
+without them. Remote PreEnqueue plugins are called for each member (`member_calls`).
 
 Where groups are in groups, the group that is queued is the whole tree, named after its root.
 
-Queueing hints are not asked about a group whose attempt failed: it is tried again after its back-off. A group that is
-held back is looked at again when something happens that the gate registered, or that changes what it looked at here.
+Queueing hints are not evaluated for a group whose attempt failed: it is tried again after its back-off. A group that is
+held back is checked again when an event happens that its PreEnqueue plugin registered, or when its members change.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 """
@@ -38,7 +33,7 @@ from trireme.queueing.scheduling_queue import Batch
 from trireme.queueing.states import Active, BackOff, Destination, Gone, InFlight, PreEnqueuePending
 from trireme.queueing.transition_log import DELETED, ImpossibleTransition
 
-# A group that lacks its object or members for so long is told of: nobody but its owner can help it. Seconds.
+# A group of which an object or members are missing for so long is reported: its owner has to act. Seconds.
 NOTIFY_AFTER: Final = 30.0
 
 _ACTIVATED = cluster_event.FORCE_ACTIVATE.label
@@ -81,7 +76,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         self._gone = gone
 
         def gate(pod: QueuedPodInfo) -> str | PreEnqueueResult:
-            # A group's members were asked about before it came this far.
+            # PreEnqueue has answered for the group's members before it comes this far.
             return PreEnqueueResult.ALLOWED if pod.record.class_id < 0 else pre_enqueue(pod)
 
         super().__init__(observed, hints, gate, **named)
@@ -120,7 +115,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         return self._calls.take_instructions()
 
     def update(self, record: PodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
-        """As the queue's; a group that is held back for what the member was is looked at again."""
+        """As the queue's; a group that is held back for what the member was is checked again."""
         group = self.groups.of_member(record.uid)
         if group is None:
             return super().update(record, events, old, new, now)
@@ -226,7 +221,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         return batch
 
     def finish_attempt(self, group: QueuedPodGroupInfo, how: Attempt, now: float) -> Instructions:
-        """The attempt at the group is over, and its pods were put back or are being bound. Those that were put back,
+        """The attempt at the group is over, and its pods were requeued or are being bound. Those that were requeued,
         and those that came meanwhile, are the group from now on.
         """
         entity, tried = group.entity, group.attempt
@@ -317,7 +312,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         max_priority: int | None = None,
         exclude_uid: str = "",
     ) -> Instructions:
-        """As the queue's; groups that are held back by who registered the event are looked at again."""
+        """As the queue's; groups held back by a plugin that registered the event are checked again."""
         instructions = super().on_event(event, old, new, now, max_priority=max_priority, exclude_uid=exclude_uid)
         for group in self._held():
             assert group.entity is not None  # what is held back is an entity
@@ -336,7 +331,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         return instructions
 
     def flush_unschedulable(self, now: float) -> Instructions:
-        """As the queue's; groups that lack something for long are told of, once."""
+        """As the queue's; groups of which something is missing for long are reported, once."""
         for group in self._held():
             self._group_transitions.recheck(group, _TIMED_OUT, now)
         for group in list(self.groups):

@@ -49,7 +49,7 @@ class GroupTransitions:
         gang_profiles: frozenset[str],
         preempting: Callable[[str], bool],
     ) -> None:
-        """`pre_enqueue` is asked about members; the rest as the queue has it."""
+        """`pre_enqueue` is for members; the rest as the queue has it."""
         self.caller = MemberCaller(calls, events)
         self._groups = groups
         self._transitions = transitions
@@ -95,7 +95,7 @@ class GroupTransitions:
 
     def rehome(self, name: str, old: QueuedPodGroupInfo, new: QueuedPodGroupInfo) -> bool:
         """The PodGroup of this name belongs to another tree now, or to none; answers whether any member waits there
-        now. Both trees are to be looked at again.
+        now. Both trees are to be checked again.
         """
         came = False
         for uid, pod in [(uid, pod) for uid, pod in old.members.items() if group_of(pod) == name]:
@@ -210,7 +210,7 @@ class GroupTransitions:
 
     def hold_back(self, group: QueuedPodGroupInfo, plugin: str, label: str, now: float, reason: str = "") -> None:
         """The plugin holds back the group, which is in no structure, for this reason."""
-        assert group.entity is not None  # who holds it back was asked about an entity
+        assert group.entity is not None  # only a queued group is held back
         state = Gated(plugin, reason)
         self._transitions.set_group_state(group.entity, state)
         for pod in group.waiting.values():
@@ -227,7 +227,7 @@ class GroupTransitions:
         group.blocker = None
 
     def update_waiting_since(self, group: QueuedPodGroupInfo, now: float) -> None:
-        """Since when the group has waiting members and lacks what only others can give."""
+        """Notes since when members wait and something is missing that only others can create."""
         if not (group.waiting and (group.tree is None or group.lacks_pods)):
             group.waiting_since, group.notified = 0.0, False
         elif not group.waiting_since:

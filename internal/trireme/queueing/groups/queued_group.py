@@ -1,6 +1,6 @@
 """Pod groups: which pods are scheduled together, and what is known of them.
 
-Pure: it is told of members and of groups' objects, and keeps a `QueuedPodGroupInfo` for each tree of groups
+Pure: it gets members and of groups' objects, and keeps a `QueuedPodGroupInfo` for each tree of groups
 (`forest`) of which the root's object or any member is known; mostly the tree is one PodGroup. Members of a
 PodGroup that is in no tree have a state of their own, without one. When a group is tried is the business of
 `group_queue`, how of `pod_group_cycle`.
@@ -66,7 +66,7 @@ class QueuedPodGroupInfo:
         self.blocker: QueuedPodInfo | None = None
         #: Of remote PreEnqueue plugins, for the members.
         self.calls = MemberCalls()
-        #: Since when the group lacks what only others can give (an object, or members); 0: it lacks nothing.
+        #: Since when something is missing that only others can create (an object, or members); 0: nothing is.
         self.waiting_since = 0.0
         #: Its owner was notified that it does.
         self.notified = False
