@@ -253,7 +253,7 @@ def selected_keys(pod: core_pb2.Pod) -> set[str]:
 
 def _amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
     try:
-        normalization.settle(pod)
+        normalization.normalize(pod)
         return amounts.pod_amounts(pod, rules)
     except ValueError as error:
         raise InvalidPod(str(error)) from error

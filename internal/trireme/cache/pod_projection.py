@@ -230,7 +230,7 @@ def _shared(text: bytes) -> _Shared:
 def _normalize(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
     # Ignore invalid quantities: the class registry reports them.
     with contextlib.suppress(FieldError):
-        normalization.settle(pod)
+        normalization.normalize(pod)
 
 
 def _narrow_container(container: projection_pb2.ProjectedContainer) -> None:

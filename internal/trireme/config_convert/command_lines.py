@@ -1,4 +1,4 @@
-"""Old command lines: what has its place in the configuration goes there, what is still a flag stays one.
+"""Converts old command lines: flags with a field in the configuration move there, current flags stay.
 
 The flags are today's and those that are gone, so that a whole command line can be given as it stands in a manifest.
 """
@@ -191,7 +191,7 @@ def _algorithm(parsed: Parsed, sources: Sources, draft: Draft) -> None:
 
 
 def _rest(parsed: Parsed, draft: Draft) -> None:
-    """Flags that have no place in the configuration."""
+    """Keep flags without a field in the configuration."""
     if set(_INSECURE_PORT) & parsed.given and parsed["port"]:
         address = f"{parsed['address'] or '0.0.0.0'}:{parsed['port']}"
         configurations.note_insecure_port("--address, --port", address, draft)
@@ -206,7 +206,7 @@ def _rest(parsed: Parsed, draft: Draft) -> None:
 
 
 def _feature_gates(parsed: Parsed, draft: Draft) -> None:
-    """Gates that are still there stay on the command line."""
+    """Keep the feature gates that still exist on the command line."""
     table = gates.table().gates
     remaining: list[str] = []
     for values in parsed["feature-gates"].values():

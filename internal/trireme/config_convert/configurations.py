@@ -1,4 +1,4 @@
-"""Whole files: what they are, and a KubeSchedulerConfiguration of any version as a draft of `v1`."""
+"""Converts whole files: detects their kind, and turns a KubeSchedulerConfiguration of any version into a `v1` draft."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def convert(data: bytes, sources: Sources, draft: Draft) -> str:
 
 
 def _config_map_content(data: Any) -> bytes:
-    """What a ConfigMap holds."""
+    """The configuration or Policy in a ConfigMap."""
     if not isinstance(data, dict) or not data:
         raise ConversionError("is a ConfigMap without data")
     key = POLICY_KEY if POLICY_KEY in data else next(iter(data))
@@ -81,7 +81,7 @@ def _config_map_content(data: Any) -> bytes:
 
 
 def apply_policy_file(path: str, sources: Sources, draft: Draft) -> None:
-    """Lets a draft's only profile do what the Policy in a file says.
+    """Apply the Policy in a file to the draft's only profile.
 
     Raises:
         ConfigurationError: it cannot be read.
@@ -93,7 +93,7 @@ def apply_policy_file(path: str, sources: Sources, draft: Draft) -> None:
 
 
 def apply_policy_config_map(namespace: str, name: str, sources: Sources, draft: Draft) -> None:
-    """As `apply_policy_file`, with a ConfigMap of the cluster."""
+    """Apply the Policy in a ConfigMap of the cluster."""
     data = sources.read_config_map(draft.cluster, namespace, name)
     where = f"ConfigMap {namespace}/{name}"
     if POLICY_KEY not in data:
@@ -167,7 +167,7 @@ def _leader_election(value: Reader, draft: Draft) -> None:
 
 
 def note_lock(about: str, lock: str, draft: Draft) -> None:
-    """Says that there is one kind of lock only."""
+    """Note that Leases are the only kind of lock."""
     if lock not in ("", "leases"):
         text = f"{lock} is gone, Leases are the only lock; an instance that holds the old one does not count"
         draft.note(about, f"{text}: end it first")
@@ -181,7 +181,7 @@ def _profile(reader: Reader, version: str, provider: str, draft: Draft) -> None:
 
 
 def _only_profile(value: Reader, version: str, provider: str, draft: Draft) -> None:
-    """Before profiles, what makes one stood in the configuration itself."""
+    """Convert a version without profiles, whose only profile is in the configuration itself."""
     profile = Profile(profiles.convert(value, version, draft.notes, provider))
     value.copy(("schedulerName",), profile.settings)
     draft.profiles.append(profile)
@@ -204,7 +204,7 @@ def _policy_source(algorithm: Reader, sources: Sources, draft: Draft) -> None:
 
 
 def _old_settings(value: Reader, draft: Draft) -> None:
-    """Settings that are somewhere else now, or nowhere."""
+    """Convert settings that have moved or were removed."""
     weight = value.integer("hardPodAffinitySymmetricWeight")
     if weight is not None:
         _configure(draft, "InterPodAffinity", "hardPodAffinityWeight", weight)
@@ -236,7 +236,7 @@ def _without_preemption(plugins: Plugins) -> None:
 
 
 def note_insecure_port(about: str, address: str, draft: Draft) -> None:
-    """Says where health and metrics are served now."""
+    """Note where health and metrics are served now."""
     if address and not (address == "0" or address.endswith(":0")):
         text = f"{address} has no equivalent: health and metrics are served over HTTPS alone, at --secure-port"
         draft.note(about, f"{text} (10259) of --bind-address")

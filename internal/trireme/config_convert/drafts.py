@@ -1,4 +1,4 @@
-"""What a conversion has worked out so far, and where it may look for more."""
+"""The draft of a converted configuration, and the sources that old ones refer to."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from trireme.config_convert.reading import Note
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where old configurations refer to: files, and ConfigMaps in the cluster."""
+    """Reads what old configurations refer to: files, and ConfigMaps in the cluster."""
 
     #: Path → bytes. Raises ConfigurationError.
     read_file: Callable[[str], bytes]
@@ -34,29 +34,29 @@ class Profile:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """The profile as `v1` has it."""
+        """The profile in `v1` form."""
         return {**self.settings, **self.plugins.document()}
 
 
 @dataclass(slots=True)
 class Draft:
-    """The new configuration, and what has to be said about it."""
+    """The new configuration, and notes about the conversion."""
 
-    #: What it was made of.
+    #: The source of the conversion.
     origin: str = ""
-    #: The API server's address, where a flag gave it.
+    #: The API server's address, if a flag set it.
     master: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     profiles: list[Profile] = field(default_factory=list)
     extenders: list[dict[str, Any]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    #: Whether plugins were configured, and not only left as they were by default.
+    #: Whether plugins were configured explicitly.
     says_plugins: bool = False
     #: What stays on the command line, as `--flag=value`.
     flags: list[str] = field(default_factory=list)
 
     def note(self, about: str, text: str) -> None:
-        """Has something said."""
+        """Add a note."""
         self.notes.append(Note(about, text))
 
     @property
@@ -66,11 +66,11 @@ class Draft:
         return Cluster(connection.get("kubeconfig") or "", self.master)
 
     def set(self, section: str, name: str, value: Any) -> None:
-        """Sets a field of `leaderElection` or `clientConnection`."""
+        """Set a field of `leaderElection` or `clientConnection`."""
         self.settings.setdefault(section, {})[name] = value
 
     def profile(self) -> Profile:
-        """The only profile, made where there is none."""
+        """The only profile, created if missing."""
         if not self.profiles:
             self.profiles.append(Profile(Plugins()))
         return self.profiles[0]

@@ -1,4 +1,4 @@
-"""What was renamed and removed since the formats that are converted: facts, no logic.
+"""Tables of what was renamed and removed since the old formats.
 
 Source: pkg/scheduler/framework/plugins/legacy_registry.go and pkg/scheduler/algorithmprovider of Kubernetes 1.22, the
 defaults of each version of the configuration.
@@ -17,7 +17,7 @@ REMOVED_PLUGINS = MappingProxyType(
 )
 #: Limits of in-tree volumes. Such volumes are CSI volumes today, and counted as those.
 VOLUME_LIMITS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
-#: Spread the pods of a service; today PodTopologySpread's own defaults do.
+#: Spread the pods of a service; replaced by PodTopologySpread's default constraints.
 SELECTOR_SPREAD = frozenset({"DefaultPodTopologySpread", "SelectorSpread"})
 #: Score plugins that became strategies of NodeResourcesFit.
 STRATEGIES = MappingProxyType(
@@ -60,9 +60,9 @@ PREDICATES = MappingProxyType(
     }
 )
 PREDICATE_ALIASES = MappingProxyType({"PodFitsPorts": "PodFitsHostPorts"})
-#: Ran whatever a Policy said.
+#: Ran under every Policy.
 MANDATORY_PREDICATES = ("CheckNodeUnschedulable", "PodToleratesNodeTaints")
-#: Ran where a Policy listed none.
+#: Ran if a Policy listed none.
 DEFAULT_PREDICATES = (
     "NoVolumeZoneConflict",
     "MaxCSIVolumeCountPred",
@@ -94,7 +94,7 @@ PRIORITIES = MappingProxyType(
 )
 #: The same score for every node: it changed nothing.
 EQUAL_PRIORITY = "EqualPriority"
-#: Scored where a Policy listed none.
+#: Scored if a Policy listed none.
 DEFAULT_PRIORITIES = MappingProxyType(
     {
         "SelectorSpreadPriority": 1,

@@ -1,4 +1,4 @@
-"""What the plugin NodeLabel did, done by NodeAffinity.
+"""Converts the plugin NodeLabel to NodeAffinity.
 
 NodeLabel let pods on nodes with some labels, whatever their values, and without others, and preferred such nodes. An
 affinity that is added to that of every pod does the same; as preference it shares NodeAffinity's score with what the
@@ -17,7 +17,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(slots=True)
 class NodeLabels:
-    """Labels that nodes must have or must not have, or had better."""
+    """Required, forbidden and preferred labels of nodes."""
 
     present: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
@@ -31,12 +31,12 @@ class NodeLabels:
 
 
 def require(plugins: Plugins, labels: NodeLabels) -> None:
-    """Lets pods on nodes with and without these labels only."""
+    """Require these labels, present or absent, of nodes."""
     expressions = _expressions(labels.present, labels.absent)
     if not expressions:
         return
     selector = _affinity(plugins).setdefault(_REQUIRED, {})
-    # Terms are alternatives: the labels go into each.
+    # Terms are alternatives: add the labels to each.
     terms: list[dict[str, Any]] = selector.get("nodeSelectorTerms") or [{}]
     selector["nodeSelectorTerms"] = [
         {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), *expressions]} for term in terms
@@ -44,7 +44,7 @@ def require(plugins: Plugins, labels: NodeLabels) -> None:
 
 
 def prefer(plugins: Plugins, labels: NodeLabels) -> None:
-    """Prefers nodes with and without these labels."""
+    """Prefer nodes with these labels present or absent."""
     expressions = _expressions(labels.better_present, labels.better_absent)
     if expressions:
         affinity = _affinity(plugins)

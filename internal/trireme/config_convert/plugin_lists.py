@@ -37,13 +37,13 @@ class PluginSet:
         return name in self.enabled or not (self.all_off or name in self.disabled)
 
     def enable(self, name: str, weight: int | None = None) -> None:
-        """Enables a plugin, where it is not enabled yet."""
+        """Enable a plugin unless it is enabled already."""
         self.enabled.setdefault(name, weight)
         if name in self.disabled:
             self.disabled.remove(name)
 
     def disable(self, name: str) -> None:
-        """Disables a default plugin."""
+        """Disable a default plugin."""
         if not self.all_off and name not in self.disabled:
             self.disabled.append(name)
 
@@ -57,7 +57,7 @@ class PluginSet:
         return True
 
     def document(self) -> dict[str, Any]:
-        """The set as `v1` has it."""
+        """The set in `v1` form."""
         written: dict[str, Any] = {}
         if self.enabled:
             written["enabled"] = [
@@ -81,16 +81,16 @@ class Plugins:
         return self.sets.setdefault(point, PluginSet())
 
     def names(self) -> list[str]:
-        """Every plugin that is enabled somewhere, once."""
+        """All plugins enabled at any point, without duplicates."""
         return list(dict.fromkeys(name for plugins in self.sets.values() for name in plugins.enabled))
 
     def args_of(self, name: str) -> dict[str, Any]:
-        """A plugin's arguments, to be added to."""
+        """A plugin's arguments, for modification."""
         args: dict[str, Any] = self.args.setdefault(name, {})
         return args
 
     def take_args(self, name: str) -> dict[str, Any]:
-        """A plugin's arguments, removed from here."""
+        """Remove and return a plugin's arguments."""
         args: dict[str, Any] = self.args.pop(name, None) or {}
         return args
 
@@ -100,7 +100,7 @@ class Plugins:
         return [point for point, plugins in self.sets.items() if plugins.forget(name)]
 
     def document(self) -> dict[str, Any]:
-        """Lists and arguments as a `v1` profile has them."""
+        """Lists and arguments in `v1` form."""
         written: dict[str, Any] = {}
         lists = {point: self.sets[point].document() for point in POINTS if point in self.sets}
         if any(lists.values()):
@@ -111,7 +111,7 @@ class Plugins:
 
 
 def read(profile: Reader, notes: list[Note]) -> Plugins:
-    """Takes `plugins` and `pluginConfig` of an old object, as they are."""
+    """Read `plugins` and `pluginConfig` of an old object, unconverted."""
     plugins = Plugins()
     lists = profile.reader("plugins")
     if lists is not None:

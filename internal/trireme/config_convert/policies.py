@@ -1,8 +1,8 @@
 """A Policy as a profile: predicates became plugins that filter, priorities became plugins that score.
 
-A Policy says all that filters and scores, so the profile starts from nothing (`multiPoint` without its defaults) and
-enables what the Policy names. A plugin that does both is kept from what the Policy does not name. Plugins that
-Kubernetes got later are in it as they are by default: a Policy could neither name them nor leave them out.
+A Policy lists everything that filters and scores, so the profile starts empty (`multiPoint` without defaults) and
+enables what the Policy lists. A plugin that filters and scores is disabled at the point that the Policy does not list.
+Plugins that Kubernetes added later are enabled as by default, since a Policy could neither list nor omit them.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from trireme_kube.apimachinery.golang import quote
 from trireme_kube.componentbase import versions
 
 _FIT, _SPREAD, _AFFINITY = "NodeResourcesFit", "PodTopologySpread", "NodeAffinity"
-#: What a Policy decided about.
+#: The extension points that a Policy configures.
 _DECIDED = frozenset(
     {
         *(name for names in legacy.PREDICATES.values() for name in names),
@@ -30,7 +30,7 @@ _DECIDED = frozenset(
 
 
 def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, Any]]]:
-    """Takes a Policy; answers what its profile runs, and its extenders.
+    """Convert a Policy; return its profile's plugins, and its extenders.
 
     Raises:
         ConversionError: it cannot be read, or the scheduler would have refused it.
@@ -78,7 +78,7 @@ class _Conversion:
                 self.notes.append(Note("labelsPresence", text))
 
     def _predicate(self, predicate: Reader) -> str:
-        """The predicate's name; empty where arguments say it all."""
+        """The predicate's name; empty if its arguments replace it."""
         old_name = predicate.text("name")
         argument = predicate.reader("argument")
         self.notes.extend(predicate.unknown())
@@ -136,7 +136,7 @@ class _Conversion:
             scorers.setdefault(name, weight)
 
     def _argument(self, about: str, argument: Reader, weight: int, scorers: dict[str, int]) -> bool:
-        """A priority that its argument makes; answers whether it is one."""
+        """Convert a priority defined by its argument; return whether it is one."""
         ratio = argument.reader("requestedToCapacityRatioArguments")
         preference = argument.reader("labelPreference")
         service = argument.reader("serviceAntiAffinity")
@@ -172,7 +172,7 @@ class _Conversion:
         running = {name: scorers.pop(name) for name in legacy.STRATEGIES if name in scorers}
         if not running:
             return
-        # The one that was configured most explicitly.
+        # The most explicit configuration wins.
         name = list(running)[-1]
         for other in running:
             if other != name:

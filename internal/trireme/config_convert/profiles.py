@@ -1,7 +1,7 @@
 """One profile of an old version as a profile of `v1`: lists, weights and arguments.
 
-What a profile of a version runs is the defaults of that version, changed by what it says. `v1` has other defaults, so
-what the old defaults did is written out where it differs: the weights, and the plugins that were merged into others.
+An old profile modifies the defaults of its version. `v1` has other defaults, so the result states the old defaults
+explicitly where they differ: the weights, and the plugins that were merged into others.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ def older(version: str, than: str) -> bool:
 
 
 def convert(profile: Reader, version: str, notes: list[Note], provider: str = DEFAULT_PROVIDER) -> Plugins:
-    """Takes the plugins of a profile and brings them up to date.
+    """Convert the plugins of a profile to `v1`.
 
     Raises:
         ConversionError: they cannot be read, or nobody knows the algorithm provider.
@@ -56,9 +56,9 @@ class _Conversion:
     version: str
     path: str
     notes: list[Note]
-    #: The plugin that scored by resources where nothing was said.
+    #: The plugin that scored resources by default.
     scorer: str
-    #: Plugins of whom something was said, so that it is said once.
+    #: Plugins with a note already, so that each gets only one.
     _noted: set[str] = field(default_factory=set)
 
     def run(self) -> None:
@@ -80,7 +80,7 @@ class _Conversion:
             self.notes.append(Note(f"{self.path}: {plugin}" if self.path else plugin, text))
 
     def _move_points(self) -> None:
-        """Extension points that have another name now."""
+        """Convert renamed extension points."""
         sets = self.plugins.sets
         if self.version == "v1alpha1" and "postFilter" in sets:
             sets[PRE_SCORE] = sets.pop("postFilter")
@@ -100,7 +100,7 @@ class _Conversion:
                     name, "was disabled at unreserve, which is a part of reserve now; that cannot be left out"
                 )
 
-    # Plugins that others have taken in.
+    # Plugins that were merged into others.
 
     def _selector_spread(self) -> None:
         score = self.plugins.at(SCORE)
@@ -121,7 +121,7 @@ class _Conversion:
                 args.setdefault("defaultingType", "List")
 
     def _strategies(self) -> None:
-        """Scoring by resources: plugins then, strategies of one plugin now."""
+        """Convert plugins that score resources to strategies of NodeResourcesFit."""
         score = self.plugins.at(SCORE)
         running = {name: weight for name, weight in score.enabled.items() if name in STRATEGIES}
         by_default = score.runs_default(self.scorer) and self.scorer not in running
@@ -205,7 +205,7 @@ class _Conversion:
                     plugins.forget(name)
 
     def _weights(self) -> None:
-        """The weights that were the default, where nothing else is said."""
+        """State the old default weights where none is set."""
         score = self.plugins.at(SCORE)
         for name, weight in OLD_WEIGHTS.items():
             if score.runs_default(name) and score.enabled.get(name) is None:

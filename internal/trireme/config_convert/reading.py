@@ -1,8 +1,7 @@
-"""Taking an old object apart, field by field.
+"""Reads an old object field by field.
 
-The old formats were read leniently: case did not matter, and a field that nobody knew was passed over. So a `Reader`
-finds a field in any case, and remembers which ones were looked at: what is left in the end is no mistake to stop at,
-but neither may it vanish without a word.
+Old formats were decoded leniently: case did not matter, and unknown fields were ignored. So a `Reader` finds a field in
+any case and records which ones were read; fields that remain are no error, but the conversion notes them.
 """
 
 from collections.abc import Iterable
@@ -15,12 +14,12 @@ from trireme_kube.apimachinery.field_errors import child, index
 
 
 class ConversionError(ConfigurationError):
-    """What was there before cannot be read."""
+    """The old configuration cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that has no equivalent, or that somebody should know of."""
+    """A setting without an equivalent, or with a changed effect."""
 
     #: The field, flag or plugin that it is about.
     about: str
@@ -51,7 +50,7 @@ def _quoted(value: Any) -> str:
 
 @dataclass(slots=True)
 class Reader:
-    """An object whose fields are taken one at a time."""
+    """Reads the fields of an object one at a time."""
 
     value: dict[str, Any]
     path: str = ""
@@ -65,7 +64,7 @@ class Reader:
         return child(self.path, name) if self.path else name
 
     def take(self, name: str) -> Any:
-        """A field's value; `None` where there is none."""
+        """Read a field; `None` if it is missing."""
         if name not in self._remaining:
             name = next((other for other in self._remaining if other.lower() == name.lower()), name)
         return self._remaining.pop(name, None)
@@ -117,14 +116,14 @@ class Reader:
         return values
 
     def copy(self, names: Iterable[str], into: dict[str, Any]) -> None:
-        """Takes fields that are the same today."""
+        """Copy fields that are unchanged in `v1`."""
         for name in names:
             value = self.take(name)
             if value is not None:
                 into[name] = value
 
     def unknown(self) -> list[Note]:
-        """What nobody looked at."""
+        """Notes about the fields that were not read."""
         return [
             Note(self.at(name), "is no field that any version had; it was left out")
             for name, value in self._remaining.items()

@@ -1,7 +1,7 @@
-"""The new configuration as text: comments first, then the YAML; and only if the scheduler would take it.
+"""Writes the new configuration: comments, then YAML, after checking that the scheduler accepts it.
 
-What is written is read back with the scheduler's own code before anybody sees it. An old configuration may have been
-wrong in ways that nobody noticed then, and it is better to hear of that here than when the scheduler does not start.
+The result is loaded with the scheduler's own code before it is printed. An old configuration may contain mistakes that
+were ignored then, and should fail here rather than when the scheduler starts.
 """
 
 import textwrap
@@ -22,7 +22,7 @@ _WIDTH = 100
 
 
 def convert(arguments: list[str], sources: Sources) -> str:
-    """Converts a file or a command line.
+    """Convert a file or a command line.
 
     Raises:
         FlagError: the command line cannot be read.
@@ -47,7 +47,7 @@ def _check(text: str) -> None:
 
 
 def _construct(config: SchedulerConfiguration, current: FeatureGates) -> None:
-    """Makes the profiles; plugins that nobody knows are taken for remote ones that can do everything."""
+    """Construct the profiles; unknown plugins count as remote ones with every extension point."""
     names = {
         plugin.name
         for profile in config.profiles
@@ -61,7 +61,7 @@ def _construct(config: SchedulerConfiguration, current: FeatureGates) -> None:
 
 
 def _drop(_line: str) -> None:
-    """What is logged about it is of no interest here."""
+    """Discard a log line."""
 
 
 def _comments(draft: Draft) -> list[str]:
@@ -88,5 +88,5 @@ def _paragraph(text: str, first: str, following: str) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    """Text that cannot end a comment, whatever was quoted in it."""
+    """Make text safe for a comment: one line."""
     return "".join(char if char.isprintable() else " " for char in text)

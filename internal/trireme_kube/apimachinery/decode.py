@@ -1,4 +1,4 @@
-"""Kubernetes JSON to messages.
+"""Decodes Kubernetes JSON to messages.
 
 Objects arrive from the API server as JSON and live here as messages that are wire-compatible subsets of the Kubernetes
 types; this module is the only way in (`encode` is the way out). It is driven by the messages' descriptors: each field
@@ -6,7 +6,7 @@ is found under its JSON name, so a field added to a .proto file needs no code he
 two tables: the types written as a single value (`json_values`) and `normalization.is_inlined`. Types are known by their
 own names, in whatever package they are.
 
-`decode` reads as the API server's own clients do: null is absent, unknown fields are ignored, a null in a list or map
+`decode` follows Kubernetes' own clients: null means absent, unknown fields are ignored, a null in a list or map
 is an empty element. What does not fit raises FieldError, which names the field by its path; nothing else is raised,
 whatever the input. For a message type a plan is made once, one function per JSON name, so that an object costs a dict
 lookup and a call for each of its fields. `apiVersion` and `kind` are no part of the messages.
@@ -26,23 +26,23 @@ from trireme_kube.apimachinery.normalization import is_inlined, map_value
 M = TypeVar("M", bound=Message)
 
 Fill = Callable[[Any, Any], None]
-"""Puts a JSON value, never null, into a message."""
+"""Sets a JSON value, never null, in a message."""
 Convert = Callable[[Any], Any]
-"""A JSON value, never null, as a scalar."""
+"""Converts a JSON value, never null, to a scalar."""
 
 
 def decode(value: Any, message_class: type[M]) -> M:
-    """The message that a JSON object states.
+    """Decode a JSON object to a message.
 
     Raises: FieldError.
     """
     message = read(value, message_class)
-    normalization.settle(message)
+    normalization.normalize(message)
     return message
 
 
 def read(value: Any, message_class: type[M]) -> M:
-    """As decode, but that amounts are not looked at: for who wants an object even if they are none.
+    """Decode as `decode` does, but without checking quantities.
 
     Raises: FieldError.
     """
@@ -60,7 +60,7 @@ _fills: dict[str, Fill] = {}
 
 
 def _fill_of(descriptor: Descriptor) -> Fill:
-    """What fills a message of this type; made once."""
+    """Return the function that fills a message of this type; made once."""
     fill = _fills.get(descriptor.full_name)
     if fill is None:
         special = JSON_VALUES.get(descriptor.name)
@@ -69,7 +69,7 @@ def _fill_of(descriptor: Descriptor) -> Fill:
 
 
 def _setters(descriptor: Descriptor) -> dict[str, Fill]:
-    """By JSON name, what sets that field of a message of this type."""
+    """The setters of a message type's fields, by JSON name."""
     setters: dict[str, Fill] = {}
     for field in descriptor.fields:
         if is_inlined(field) and field.message_type is not None:

@@ -1,8 +1,8 @@
-"""Strict decoding: a JSON tree and a schema in, plain values and everything that is wrong out.
+"""Strict decoding: from a JSON tree and a schema to plain values and a list of mistakes.
 
-What is wrong comes in two strengths, as in kube-scheduler. A value of the wrong type ends the decoding (the first one
-found is reported, `DecodeError`). Unknown and duplicate fields are collected, because they are reported together with
-those of the plugins' arguments (`Decoded.strict`).
+As in kube-scheduler, there are two kinds of mistakes. A value of the wrong type fails the decoding (`DecodeError` has
+the first one). Unknown and duplicate fields are collected, because they are reported together with those of the
+plugins' arguments (`Decoded.strict`).
 
 Source: sigs.k8s.io/json, whose order of visiting decides which mistake comes first.
 """
@@ -29,14 +29,14 @@ class DecodeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A decoded struct, and the unknown and duplicate fields met on the way."""
+    """A decoded struct, and its unknown and duplicate fields."""
 
     value: dict[str, Any]
     strict: tuple[str, ...] = ()
 
 
 def decode(node: Node, into: Struct) -> Decoded:
-    """Decodes an object into a struct; `null` is an empty one.
+    """Decode an object to a struct; `null` is an empty one.
 
     Raises:
         DecodeError: a value has the wrong type.
@@ -49,7 +49,7 @@ def decode(node: Node, into: Struct) -> Decoded:
 
 
 def describe(node: Node) -> str:
-    """What a value is, as messages name it."""
+    """The name of a value's type in messages."""
     if isinstance(node, Object):
         return "object"
     if isinstance(node, list):
@@ -77,12 +77,12 @@ class _Decoder:
         return f"json: cannot unmarshal {what} into Go {where} of type {type_name}"
 
     def save(self, what: str, type_name: str) -> None:
-        """Notes a type error; the first one is reported when all else is read."""
+        """Record a type error; the first one is raised at the end."""
         if not self.type_error:
             self.type_error = self.mismatch(what, type_name)
 
     def report(self, kind: str, path: str) -> None:
-        """Notes an unknown or duplicate field."""
+        """Record an unknown or duplicate field."""
         text = f"{kind} field {golang.quote(path)}"
         if len(self.strict) < _MOST_ERRORS and text not in self.strict:
             self.strict.append(text)
@@ -104,7 +104,7 @@ class _Decoder:
         return self.string_map(node, into, path)
 
     def element(self, node: Node, into: Type, path: str) -> Any:
-        """An element of a list: there is no element that is absent."""
+        """Decode an element of a list; null is the zero value."""
         value = self.value(node, into, path)
         if value is None and isinstance(into, Struct):
             return {}
@@ -279,9 +279,9 @@ def _bytes(text: str) -> bytes:
 
 
 def encode(value: Mapping[str, Any], schema: Struct, *, keep_set: bool = False) -> dict[str, Any]:
-    """A struct as JSON has it: durations as text, data as base64, empty fields left out where the schema says so.
+    """Encode a struct as JSON: durations as text, data as base64, without empty fields that the schema omits.
 
-    With `keep_set`, an empty field that was given stays: rules tell an empty list from none.
+    With `keep_set`, empty fields that are set stay, since validation distinguishes an empty list from none.
     """
     out: dict[str, Any] = {}
     for name, entry in schema.fields.items():
@@ -334,6 +334,6 @@ def _zero_json(of: Scalar) -> Any:
 
 
 def _shortest(value: float) -> float | int:
-    """The number whose text is the shortest that reads back as this one of single precision."""
+    """The number with the shortest text that parses to the same single-precision value."""
     shortest = float(golang.json_float(value, 32))
     return int(shortest) if shortest.is_integer() and abs(shortest) < 1e21 else shortest

@@ -1,4 +1,4 @@
-"""Durations as arguments state them once they are validated: the canonical text, such as `10m0s` or `1.5s`."""
+"""Parses validated durations in canonical text, such as `10m0s` or `1.5s`."""
 
 import re
 
@@ -7,7 +7,7 @@ _PART = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
 
 
 def seconds(text: str) -> float:
-    """The duration in seconds. Raises: ValueError where the text is none."""
+    """Parse the duration. Raises: ValueError. Units: seconds."""
     sign = -1.0 if text.startswith("-") else 1.0
     bare = text.removeprefix("-")
     if bare == "0":

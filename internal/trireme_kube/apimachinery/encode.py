@@ -1,4 +1,4 @@
-"""Messages to Kubernetes JSON: the reverse of `trireme_kube.apimachinery.decode`.
+"""Encodes messages as Kubernetes JSON: the reverse of `trireme_kube.apimachinery.decode`.
 
 Used for what is shown to people, kept in files, or sent to an API server. Fields that are unset or empty are left out,
 as the API server's own clients do; a message that is present stays present, as an empty object if need be. `apiVersion`
@@ -37,7 +37,7 @@ _writes: dict[str, Write] = {}
 
 
 def _write_of(descriptor: Descriptor) -> Write:
-    """What writes a message of this type; made once."""
+    """Return the function that encodes a message of this type; made once."""
     write = _writes.get(descriptor.full_name)
     if write is None:
         special = JSON_VALUES.get(descriptor.name)
@@ -81,7 +81,7 @@ def _field_write(field: FieldDescriptor) -> Write:
 
 
 def _map_write(write: Write) -> Write:
-    # Messages keep their maps in no order at all; the API server's clients sort them.
+    # Maps of messages are unordered; the API server's clients sort them.
     return lambda entries: {key: write(entries[key]) for key in sorted(entries)}
 
 

@@ -1,4 +1,4 @@
-"""The error of an object that cannot be read, whichever encoding it came in."""
+"""The error of an object that cannot be decoded, from any encoding."""
 
 
 class FieldError(ValueError):
@@ -13,7 +13,7 @@ class FieldError(ValueError):
         self.problem = problem
 
     def within(self, parent: str) -> None:
-        """Makes the path start at `parent`, the field that contains what it starts at now."""
+        """Prefix the path with `parent`, the field that contains it."""
         separator = "." if self.path and not self.path.startswith("[") else ""
         self.path = f"{parent}{separator}{self.path}"
 

@@ -38,7 +38,7 @@ def _prefix(path: str) -> str:
 
 
 def show(value: object) -> str:
-    """A bad value as messages show it."""
+    """Format an invalid value for messages."""
     if isinstance(value, str) and not isinstance(value, Named):
         return golang.quote(value)
     return golang.json_text(value)
@@ -59,17 +59,17 @@ def required(path: str, detail: str = "") -> Problem:
 
 
 def duplicate(path: str, value: object) -> Problem:
-    """A value that is there twice."""
+    """A value that occurs twice."""
     return f"{_prefix(path)}Duplicate value: {show(value)}"
 
 
 def forbidden(path: str, detail: str) -> Problem:
-    """A value that must not be given here."""
+    """A value that must not be set here."""
     return _detailed(f"{_prefix(path)}Forbidden", detail)
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
-    """A value that is none of those there are."""
+    """A value that is not among the supported ones."""
     quoted = ", ".join(golang.quote(name) for name in supported)
     return _detailed(
         f"{_prefix(path)}Unsupported value: {show(value)}", f"supported values: {quoted}" if quoted else ""
@@ -99,7 +99,7 @@ def _size(text: str) -> int:
 
 
 def subdomain_problems(text: str) -> list[str]:
-    """What is wrong with a DNS subdomain."""
+    """Return the problems of a DNS subdomain."""
     problems: list[str] = []
     if _size(text) > _LONGEST_SUBDOMAIN:
         problems.append(_too_long(_LONGEST_SUBDOMAIN))
@@ -113,7 +113,7 @@ def subdomain_problems(text: str) -> list[str]:
 
 
 def label_key_problems(text: str) -> list[str]:
-    """What is wrong with a qualified name, such as a label's key or a resource's name."""
+    """Return the problems of a qualified name, such as a label's key or a resource's name."""
     rule = (
         "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
         "alphanumeric character"
@@ -137,7 +137,7 @@ def label_key_problems(text: str) -> list[str]:
 
 
 def label_value_problems(text: str) -> list[str]:
-    """What is wrong with a label's value."""
+    """Return the problems of a label's value."""
     problems: list[str] = []
     if _size(text) > _LONGEST_NAME:
         problems.append(_too_long(_LONGEST_NAME))

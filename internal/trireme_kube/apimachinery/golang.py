@@ -1,4 +1,4 @@
-"""How Go reads and writes small values: durations, numbers, quoted strings, JSON.
+"""Parses and formats small values as Go does: durations, numbers, quoted strings, JSON.
 
 Operators compare what Trireme prints with what kube-scheduler printed, and tools parse it, so values in messages, flags
 and written configurations follow the conventions of Go's `time`, `strconv`, `fmt` and `encoding/json` packages.
@@ -38,12 +38,12 @@ class Duration:
 
     @staticmethod
     def of(seconds: float) -> "Duration":
-        """The duration of so many seconds."""
+        """Make a duration from seconds."""
         return Duration(round(seconds * SECOND))
 
     @property
     def seconds(self) -> float:
-        """The duration in seconds, as asyncio's timers want it."""
+        """The duration in seconds, for asyncio's timers."""
         return self.nanoseconds / SECOND
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""JSON text to a tree that forgets nothing: order, duplicate keys and how a number was written.
+"""Parses JSON to a tree that preserves order, duplicate keys and the text of numbers.
 
 The standard library's parsers drop duplicates and normalise numbers, and strict decoding has to report both. Messages
 for malformed text are those of Go's `encoding/json`, which is what operators know from kube-scheduler.
@@ -12,7 +12,7 @@ from trireme_kube.apimachinery import golang
 
 
 class Number(str):
-    """A number as it was written."""
+    """A number, as its text."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ Node: TypeAlias = "Object | list[Node] | Number | str | bool | None"
 
 
 class MalformedJSONError(ValueError):
-    """The text is no JSON; the message is Go's."""
+    """The text is not JSON; the message is Go's."""
 
 
 _MAX_DEPTH = 10_000
@@ -57,7 +57,7 @@ def parse(text: str) -> Node:
 
 
 def first(text: str) -> Node:
-    """Parses the first value of the text, and does not look at what follows it.
+    """Parse the first value of the text, ignoring what follows it.
 
     Raises:
         MalformedJSONError: with Go's message.
@@ -66,7 +66,7 @@ def first(text: str) -> Node:
 
 
 def _character(char: str) -> str:
-    """How Go shows an offending byte: of a character beyond ASCII, its first byte taken as Latin-1."""
+    """Format an offending byte as Go does: a non-ASCII character's first byte as Latin-1."""
     if char == "'":
         return "'\\''"
     if char == '"':
@@ -76,7 +76,7 @@ def _character(char: str) -> str:
 
 
 class _Scanner:
-    """A recursive descent over the text; `at` is where the value read last ended."""
+    """A recursive-descent parser; `at` is the end of the last value."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -87,7 +87,7 @@ class _Scanner:
         try:
             return self.value(self.skip(0), 0)
         except RecursionError:
-            # Deeper than this process can follow, though perhaps not than Go would.
+            # Exceeds this process's recursion limit, though perhaps not Go's depth limit.
             raise MalformedJSONError(f"invalid character '[' {_TOO_DEEP}") from None
 
     def skip(self, at: int) -> int:
@@ -231,7 +231,7 @@ class _Scanner:
 
 
 def plain(node: Node) -> object:
-    """The tree as ordinary dicts, lists and numbers; of duplicate keys the last wins."""
+    """Convert the tree to dicts, lists and numbers; the last of duplicate keys wins."""
     if isinstance(node, Object):
         return {key: plain(value) for key, value in node.members}
     if isinstance(node, list):

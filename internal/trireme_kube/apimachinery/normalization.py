@@ -1,11 +1,10 @@
-"""Checks that decoding does not make in either encoding: are the amounts valid, and which times are set.
+"""Normalizes decoded messages from either encoding: checks quantities and clears zero times.
 
-A message keeps a quantity as text, and bytes parse into it whatever the text is; a plugin that meets one that is none
-would fail for every pod. And in protobuf the time that means "never" is an empty message, in JSON it is null or left
-out; what is read has no field there.
+A message stores a quantity as text, and decoding accepts any text; an invalid one would make a plugin fail for every
+pod. A zero time is an empty message in protobuf, but null or absent in JSON; normalized messages have no field for it.
 
-Driven by descriptors: for each message type the fields that lead to a quantity or a time are found once, so that an
-object costs a step for each of those it has.
+Driven by descriptors: for each message type, the fields that lead to a quantity or a time are determined once, so that
+an object costs one step for each of them.
 """
 
 import functools
@@ -35,26 +34,26 @@ QUANTITY = "Quantity"
 TIMES = ("Time", "MicroTime")
 
 Step = Callable[[Any], None]
-"""Looks at one field of a message."""
+"""Normalizes one field of a message."""
 
 
 def is_inlined(field: FieldDescriptor) -> bool:
-    """Whether the fields of this message field stand, in JSON and in paths, directly in the object that has it."""
+    """Whether JSON and paths have this message field's fields inlined in its parent."""
     owner = field.containing_type
     return owner is not None and f"{owner.name}.{field.name}" in _INLINED
 
 
-def settle(message: Message) -> None:
-    """Takes the times out of the message that are none.
+def normalize(message: Message) -> None:
+    """Check the message's quantities and clear its zero times.
 
-    Raises: FieldError naming the first quantity that is none. An empty one reads as 0.
+    Raises: FieldError naming the first invalid quantity. An empty one counts as 0.
     """
     for step in _steps_of(cast(Descriptor, message.DESCRIPTOR)):
         step(message)
 
 
 def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
-    """What the values of a map field are, or None for another field: descriptors show a map as repeated pairs."""
+    """The descriptor of a map field's values; None for other fields, since descriptors show maps as repeated pairs."""
     entry = field.message_type
     return entry.fields_by_name["value"] if entry is not None and entry.GetOptions().map_entry else None
 
@@ -63,7 +62,7 @@ _steps: dict[str, Sequence[Step]] = {}
 
 
 def _steps_of(descriptor: Descriptor) -> Sequence[Step]:
-    """What looks at a message of this type; made once."""
+    """The steps of a message type; made once."""
     steps = _steps.get(descriptor.full_name)
     if steps is None:
         candidates = (_step(field) for field in descriptor.fields if field.message_type is not None)
@@ -72,15 +71,15 @@ def _steps_of(descriptor: Descriptor) -> Sequence[Step]:
 
 
 def _step(field: FieldDescriptor) -> Step | None:
-    """What looks at the field; None where nothing in it needs that."""
+    """The step of a field; None if it contains no quantity or time."""
     values = map_value(field)
     inner = field.message_type if values is None else values.message_type
     if inner is None:
         return None
     name = field.name
     if inner.name in TIMES and not field.is_repeated:
-        return _dropping_time(name)
-    look = _amount if inner.name == QUANTITY else _looking(_steps_of(inner))
+        return _clear_zero_time(name)
+    look = _amount if inner.name == QUANTITY else _for_message(_steps_of(inner))
     if look is None:
         return None
     path = "" if is_inlined(field) else field.json_name
@@ -89,7 +88,7 @@ def _step(field: FieldDescriptor) -> Step | None:
     return _each(name, path, look) if field.is_repeated else _single(name, path, look)
 
 
-def _looking(steps: Sequence[Step]) -> Step | None:
+def _for_message(steps: Sequence[Step]) -> Step | None:
     if not steps:
         return None
 
@@ -111,11 +110,11 @@ def _amount(quantity: Any) -> None:
 
 @functools.lru_cache(maxsize=4096)
 def _check(text: str) -> None:
-    """Raise ValueError for what is no quantity. Nodes are of few sizes: each text is parsed once."""
+    """Check that the text is a quantity, cached since few texts occur. Raises: ValueError."""
     parse_quantity(text)
 
 
-def _dropping_time(name: str) -> Step:
+def _clear_zero_time(name: str) -> Step:
     def look(message: Any) -> None:
         if message.HasField(name):
             time = getattr(message, name)
@@ -151,7 +150,7 @@ def _each(name: str, path: str, look: Step) -> Step:
 
 
 def _each_amount(name: str, path: str) -> Step:
-    """As _each_value, without a call for each: nearly all amounts that there are stand in such maps."""
+    """As _each_value, without a call per entry: nearly all quantities are in such maps."""
 
     def look_at_amounts(message: Any) -> None:
         amounts = getattr(message, name)

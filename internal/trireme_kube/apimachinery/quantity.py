@@ -23,10 +23,10 @@ INT64_MAX = 2**63 - 1
 NANOS_PER_UNIT = 10**9
 NANOS_PER_MILLI = 10**6
 
-# Powers of ten past this only say "more than can be"; the cap keeps `1e999999999` from filling the memory.
+# Larger powers of ten overflow anyway; the cap keeps `1e999999999` from filling the memory.
 _DIGITS_MAX = 60
 _NANOS_MAX: int = 10**_DIGITS_MAX
-# Digits that are converted; converting costs the square of the length, and Python refuses past 4300.
+# The most digits converted; the cost is quadratic in the length, and Python refuses more than 4300.
 _DIGITS_READ = 400
 
 # Possessive throughout: a long run of digits before an odd character must not be tried again in every split.
@@ -39,7 +39,7 @@ WRONG_NUMBER = "unable to parse numeric part of quantity"
 
 
 class Format(Enum):
-    """Which family of suffixes an amount was written with, and is written back with."""
+    """The family of suffixes in which an amount was written, and is formatted."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -83,7 +83,7 @@ class Quantity:
 
 @lru_cache(maxsize=65536)
 def parse_quantity(text: str) -> Quantity:
-    """The quantity that `text` states.
+    """Parse a quantity.
 
     Raises: ValueError in the API server's words; the text itself is not repeated in them.
     """

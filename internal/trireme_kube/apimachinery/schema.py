@@ -1,8 +1,8 @@
-"""What a configuration's types look like, as data: the fields, their types, and when an empty one is left out.
+"""Schemas of a configuration's types: their fields, the fields' types, and which empty ones are omitted.
 
-One description serves strict decoding (which needs the names that error messages use), encoding (which needs to know
-what is left out when empty) and documentation. Values are plain: a struct is a dict with only the fields that were
-given, so "not given" and "given as zero" stay apart until defaults are applied.
+One schema serves strict decoding (with the names for error messages), encoding (with the empty fields to omit) and
+documentation. Values are plain: a struct is a dict with only the fields that are set, so "unset" and "zero" stay
+different until defaults are applied.
 """
 
 import enum
@@ -21,7 +21,7 @@ class Kind(enum.Enum):
     FLOAT32 = "float32"
     BYTES = "[]uint8"
     DURATION = "v1.Duration"
-    #: Kept as it came: arguments whose type is known only by name.
+    #: Stored undecoded: arguments whose type is known only by name.
     RAW = "runtime.RawExtension"
 
 
@@ -30,7 +30,7 @@ class Scalar:
     """A scalar. `go_name` is the type that messages name, where it has a name of its own."""
 
     kind: Kind
-    #: A value that was not given differs from a zero one.
+    #: An unset value differs from a zero one.
     optional: bool = False
     go_name: str = ""
 
@@ -72,7 +72,7 @@ class Field:
     type: "Type"
     #: Left out when empty.
     omitempty: bool = True
-    #: The embedded struct that it comes from; messages name that, too.
+    #: The embedded struct that contains it, which messages name as well.
     embedded_in: str = ""
 
 

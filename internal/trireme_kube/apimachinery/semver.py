@@ -44,7 +44,7 @@ class Version:
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Version:
-    """The version that the text states. Raises: ValueError in the library's words."""
+    """Parse a version. Raises: ValueError with the library's message."""
     if not text:
         raise ValueError("Version string empty")
     parts = text.split(".", 2)
@@ -64,7 +64,7 @@ def parse(text: str) -> Version:
 
 
 def normalized(text: str) -> str:
-    """The text with what people like to add or leave out put right: a leading v, leading zeros, missing parts.
+    """Normalize a version's text: remove a leading v and leading zeros, add missing parts.
 
     Raises: ValueError.
     """

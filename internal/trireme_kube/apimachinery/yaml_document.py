@@ -1,4 +1,4 @@
-"""YAML text to the tree that its JSON would have, with the rules of the YAML library that Kubernetes uses.
+"""Parses YAML to the tree of the equivalent JSON, with the rules of Kubernetes' YAML library.
 
 Those rules are neither YAML 1.1's nor 1.2's: `yes`, `on` and `y` are booleans, `0o17` and `0x1F` and `1_000` are
 integers, timestamps stay text, base 60 does not exist, and of several documents the first one counts. A later key
@@ -28,12 +28,12 @@ _LONG_TAG = "tag:yaml.org,2002:"
 
 
 class MalformedYAMLError(ValueError):
-    """The text is no YAML that can become JSON."""
+    """The text is not YAML that is convertible to JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed document and what strict decoding has against it."""
+    """A parsed document and its errors under strict decoding."""
 
     node: Node
     #: One message with all duplicate keys, or empty.
@@ -90,7 +90,7 @@ def parse(data: bytes) -> Document:
 
 
 def parse_string_map(data: bytes) -> dict[str, str]:
-    """Parses a document that is a map of strings; scalars of any kind count as the text they are.
+    """Parse a document that is a map of strings; scalars of any type count as text.
 
     Raises:
         MalformedYAMLError: it is malformed, or something else.
@@ -227,7 +227,7 @@ def _problem(error: yaml.YAMLError) -> str:
 
 
 class _Decoder:
-    """Resolves scalars, aliases and merges; counts what an alias bomb would multiply."""
+    """Resolves scalars, aliases and merges; bounds the number of nodes against alias bombs."""
 
     def __init__(self, *, strict: bool) -> None:
         self.strict = strict

@@ -1,13 +1,14 @@
-"""CEL, the language of device selectors, as Kubernetes speaks it.
+"""CEL, the language of device selectors, with Kubernetes' semantics.
 
-A CEL library parses and checks an expression against what Kubernetes declares (`environment`); what it found is read
-(`syntax`) and made a program (`program`), which is evaluated here. An evaluation of the library's own knows neither
-what a step costs, and so not where Kubernetes gives up, nor the words in which it says what went wrong.
+A CEL library parses and checks an expression against Kubernetes' declarations (`environment`); its checked tree is
+decoded (`syntax`) and compiled to a program (`program`), which is evaluated here. The library's own evaluation has
+neither Kubernetes' cost limit nor its error messages.
 
-- `outline`, `parts`: expressions that are deeper than the library reads at once
-- `values`, `operators`, `times`: what values there are, and what can be done with all of them
-- `texts`, `formatting`, `lists`, `networks`, `urls`, `formats`, `amounts`: the libraries of functions
-- `functions`, `costs`: all functions by name with the types they are for, and what a call costs
+- `nesting`, `deep_expressions`: expressions deeper than the library's limit
+- `compiler_messages`, `arity_errors`, `validation`: the compiler's messages and further checks
+- `values`, `operators`, `times`, `qualifiers`: types of values, operators and selections
+- `string_functions`, `formatting`, `list_functions`, `networks`, `urls`, `formats`, `quantities`: function libraries
+- `functions`, `costs`: all functions by name with their parameter types, and the cost of a call
 
 Source: k8s.io/apiserver/pkg/cel, github.com/google/cel-go.
 """

@@ -1,9 +1,9 @@
-"""Functions that are called with too few or too many arguments, or on nothing: what Kubernetes says of that.
+"""Error messages of calls with a wrong number of arguments or without a receiver, equal to Kubernetes'.
 
-The library takes such a call for one of a function that it does not know, where Kubernetes knows the function and says
-which types it is not for. So an expression of which the library says that is checked once more, in an environment where
-every function has an overload of every other shape. What those take nothing is of, so that the library itself says what
-they are not for; where it knows too little of the types to say so, or there are no arguments, the call is found here.
+The library reports such a call as an unknown function; Kubernetes knows the function and lists the argument types. So
+an expression with that error is checked again, in an environment where every function has an overload of every other
+shape, with parameters of a type without values: then the library itself reports the argument types. Calls whose types
+it does not know, or without arguments, are found here.
 
 Source: github.com/google/cel-go/checker (resolveOverload).
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 from trireme_kube.cel import checked_types, compiler_messages, functions, syntax
 
-#: What the library says of a function that it does not know in this shape.
+#: The library's message for a function that has no overload of this shape.
 UNKNOWN: Final = "undeclared reference to "
 _PREFIX: Final = "misused "
 _MOST_ARGUMENTS: Final = 5
@@ -27,26 +27,26 @@ _EMPTY_ARGUMENTS: Final = re.compile(r"\(\s*\)")
 
 
 def shapes(name: str) -> Iterator[tuple[str, int, bool]]:
-    """How else it might be called: the overload's name, with how many arguments, whether on the first of them."""
+    """Yield the shapes without an overload: name, number of arguments, whether the first is the receiver."""
     overloads = functions.BY_NAME[name]
     for count in range(_MOST_ARGUMENTS + 1):
         same_arity = [each for each in overloads if len(functions.parts(each.parameters)) == count]
         for member in (False, True):
-            # What is called with nothing is told by its text; but a name of several parts would not be one.
+            # Calls without arguments are found in the text, except those of qualified names.
             possible = count > 0 or (not member and "." in name)
             if possible and not any(_is_so(each, member) for each in same_arity):
                 yield f"{_PREFIX}{name} {count} {member}", count, member
 
 
 def _is_so(overload: functions.Overload, member: bool) -> bool:
-    """Whether it stands in the way of an overload of this shape: of the language's own only if it takes anything."""
+    """Whether the overload conflicts with one of this shape; a built-in one only if it takes any type."""
     if overload.declared:
         return overload.member == member
     return not overload.parameters or any(part[-1] in _ANYTHING for part in functions.parts(overload.parameters))
 
 
 def explain_empty_calls(expression: str, messages: str) -> str:
-    """What the library said, with functions that it does not know because they are called with nothing."""
+    """Replace messages about unknown functions where the function is known but called without arguments."""
     lines = expression.split("\n")
 
     def replace(match: re.Match[str]) -> str:
@@ -60,7 +60,7 @@ def explain_empty_calls(expression: str, messages: str) -> str:
 
 
 def problems(expression: str, checked: syntax.Checked) -> str:
-    """What is said of the calls of these shapes; empty where there is none."""
+    """Return the messages about calls of these shapes; empty if there are none."""
     placed_messages = []
     for node in _calls(checked.root):
         if checked.overload(node.id).startswith(_PREFIX):

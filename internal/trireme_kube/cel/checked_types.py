@@ -1,4 +1,4 @@
-"""Types as the checker finds them, and as messages write them.
+"""The checker's types, and their names in messages.
 
 Source: github.com/google/cel-spec/proto/cel/expr (checked.proto), github.com/google/cel-go/checker (format).
 """
@@ -10,7 +10,7 @@ from trireme_kube.cel import wire
 
 _PRIMITIVES: Final = {1: "bool", 2: "int", 3: "uint", 4: "double", 5: "string", 6: "bytes"}
 _WELL_KNOWN: Final = {1: "any", 2: "timestamp", 3: "duration"}
-# Those that a message of clauses for `format` can tell apart; as values they have other names than in messages.
+# The types that messages of `format` clauses distinguish; type values have other names than messages.
 RUNTIME_NAMES: Final = {
     "timestamp": "google.protobuf.Timestamp",
     "duration": "google.protobuf.Duration",
@@ -20,7 +20,7 @@ RUNTIME_NAMES: Final = {
 
 @functools.lru_cache(maxsize=1024)
 def written(encoded: bytes) -> str:
-    """The type in words."""
+    """The type's name in messages."""
     for number, value in wire.fields(encoded):
         if number == 1:
             return "dyn"
@@ -52,7 +52,7 @@ def written(encoded: bytes) -> str:
 
 
 def element(encoded: bytes) -> bytes:
-    """What an optional or a list is of; the type itself where it is neither."""
+    """The element type of an optional or a list; else the type itself."""
     for number, value in wire.fields(encoded):
         if number == 14:
             return next((each for part, each in wire.fields(value) if part == 2), encoded)
@@ -62,7 +62,7 @@ def element(encoded: bytes) -> bytes:
 
 
 def parse(encoded: bytes) -> tuple[str, list[bytes]]:
-    """The name of the type, and the types that it is of."""
+    """Decode a type to its name and its parameter types."""
     name = written(encoded).partition("(")[0]
     for number, value in wire.fields(encoded):
         if number in (6, 7):

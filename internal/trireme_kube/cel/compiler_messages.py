@@ -1,4 +1,4 @@
-"""What the compiler says, as Kubernetes' says it: both show the place, and differ in a few words.
+"""Translates the library's compiler messages to Kubernetes': both show the place, and differ in wording.
 
 Source: github.com/google/cel-go/common (error), github.com/google/cel-go/checker (errors).
 """
@@ -46,9 +46,9 @@ _LONGEST_SNIPPET: Final = 16384
 
 
 def placed(expression: str, offset: int, message: str) -> tuple[tuple[int, int], str]:
-    """A problem with the place in the expression that it is about; and the place, to sort by."""
+    """Format a message with its place in the expression; returns the place too, for sorting."""
     if not expression:
-        # There is no place in nothing.
+        # An empty expression has no place to show.
         return (1, 0), f"ERROR: <input>:1:0: {message}"
     before = expression[:offset]
     line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1)
@@ -62,20 +62,20 @@ def placed(expression: str, offset: int, message: str) -> tuple[tuple[int, int],
 
 
 def of_library(text: str, expression: str) -> str:
-    """What the library says, in Kubernetes' words."""
+    """Translate the library's messages."""
     return "\n".join(text for _, text in sorted(problems(text, expression, expression, lambda at: at), key=_place))
 
 
 def problems(
     text: str, compiled: str, expression: str, original: Callable[[int], int]
 ) -> list[tuple[tuple[int, int], str]]:
-    """What the library says of the text that it compiled, one by one with their places in the expression.
+    """Split and translate the library's messages about the compiled text, with their places in the expression.
 
-    `original`: where in the expression that is which is at a place of what was compiled.
+    `original` maps an offset in the compiled text to the expression.
     """
     bare = _TRAILING_CODE.sub("", _CODE.sub("", text)).replace(_NO_TREE, "")
     messages = re.split(r"\n(?=ERROR: <input>)", bare)
-    # Of what is wrong already, the library goes on to say what is wrong with that.
+    # Drop errors that only follow from an earlier one.
     first = [part for part in messages if _FOLLOWING.search(part.partition("\n")[0]) is None]
     return [_translate(part, compiled, expression, original) for part in first or messages]
 
@@ -87,7 +87,7 @@ def _place(problem: tuple[tuple[int, int], str]) -> tuple[int, int]:
 def _translate(
     message_block: str, compiled: str, expression: str, original: Callable[[int], int]
 ) -> tuple[tuple[int, int], str]:
-    """One problem: a line, and the place."""
+    """Translate one message; returns it with its place."""
     head, _, _ = message_block.partition("\n")
     match = _PLACED.fullmatch(head)
     if match is None:
@@ -101,7 +101,7 @@ def _translate(
     message = _NO_SELECTION.sub(
         lambda match: f"{_rename_types(match.group(1))} does not support field selection", message
     )
-    # A token as the library's parser lists it.
+    # The library's parser escapes this token in its list.
     message = _MESSAGES.get(message, message).replace(r"'\u003F'", "'?'")
     message = _NO_SIMPLE_NAME.sub("argument must be a simple name", message)
     variables = _FIRST_OF_TWO.match(line, column)
@@ -120,7 +120,7 @@ def _translate(
         message = f"{overload.group(1)}{target}.({', '.join(arguments)})'"
     name = _NO_NAME.match(message)
     if name is not None:
-        # What is not known is the first part of the name, wherever the rest is.
+        # The unknown part is the first of the qualified name.
         first, *rest = name.group(2).split(".")
         chain = re.compile(r"\s*\.\s*".join(map(re.escape, [first, *rest])))
         places = [at.start() for at in chain.finditer(line) if at.start() <= column < at.end()]
@@ -131,7 +131,7 @@ def _translate(
 
 
 def _rename_types(text: str) -> str:
-    """With types by the names that Kubernetes has for them."""
+    """Replace the library's type names by Kubernetes'."""
     return _ANY_TYPE.sub(lambda match: _TYPES[match.group()], text)
 
 
@@ -140,7 +140,7 @@ def _offset(lines: Sequence[str], row: int, column: int) -> int:
 
 
 def _unescape(escaped: str, text: str, at: int) -> str:
-    """What the text has there, of which line ends and tabs are shown as they are written in programs."""
+    """Return the original text of an excerpt in which line ends and tabs are escaped."""
     end = at
     while escaped and end < len(text):
         letter = _ESCAPES.get(text[end], text[end])
@@ -152,13 +152,13 @@ def _unescape(escaped: str, text: str, at: int) -> str:
 
 
 def _is_method(before: str) -> bool:
-    """Whether what ends there is the name of a function that is called on something."""
+    """Whether the text ends with the name of a function called on a receiver."""
     match = re.search(r"([A-Za-z_]\w*)?\s*\.\s*[A-Za-z_]\w*\s*$", before)
     return match is not None and match.group(1) not in _NAMESPACES
 
 
 def _split(types: str) -> list[str]:
-    """The types of a list of them."""
+    """Split a comma-separated list of types."""
     out, depth = [""], 0
     for letter in types:
         depth += {"(": 1, ")": -1}.get(letter, 0)

@@ -1,7 +1,7 @@
-"""What a call costs, in the units in which Kubernetes says how much an expression may cost.
+"""The cost of calls, in the units of Kubernetes' cost limit.
 
-Looking something up costs one, making a list ten and a map thirty; a call costs what is said here, mostly in proportion
-to the length of what it is given. Where it is not known which overload is called, only the function's name counts.
+A look-up costs one, a list literal ten and a map literal thirty; a call costs what this module defines, mostly in
+proportion to the length of its arguments. If the overload is unknown, the cost depends on the function's name alone.
 
 Source: k8s.io/apiserver/pkg/cel/library (cost), github.com/google/cel-go (interpreter/runtimecost, ext).
 """
@@ -14,7 +14,7 @@ from trireme_kube.cel import formats, urls, values
 from trireme_kube.cel.values import Duration, Map, Optional, Timestamp, Uint
 
 LIMIT: Final = 1_000_000
-"""What asking an expression about one device may cost. Source: k8s.io/api/resource/v1, CELSelectorExpressionMaxCost."""
+"""The cost limit of one evaluation. Source: k8s.io/api/resource/v1, CELSelectorExpressionMaxCost."""
 
 NEW_LIST: Final = 10
 NEW_MAP: Final = 30
@@ -28,10 +28,10 @@ _ADDABLE: Final = (int, Uint, float, str, bytes, Duration, Timestamp)
 
 
 class CrashError(Exception):
-    """Kubernetes stumbles over a value that is something else than it counts on."""
+    """Kubernetes' cost estimator panics at a value of an unexpected type."""
 
     def __init__(self, why: str) -> None:
-        """`why`: what its runtime says."""
+        """`why`: the message of Go's runtime."""
         super().__init__(f"internal error: {why}")
 
 
@@ -39,7 +39,7 @@ Cost = Callable[[Sequence[Any], Any], int]
 
 
 def of(function: str, overload: str) -> Cost:
-    """What a call costs, by its arguments and its result."""
+    """Return the cost function of a call, over its arguments and result."""
     extension = _BY_OVERLOAD_FIRST.get(overload)
     if extension is None and overload.startswith("list_") and overload.endswith("_sort"):
         extension = _sorting
@@ -103,12 +103,12 @@ def _contains_network(arguments: Sequence[Any], result: Any) -> int:
 
 
 def _and_read(cost: Cost) -> Cost:
-    """The cost, and that of reading the text that comes as the second argument."""
+    """Add the cost of traversing the second argument, a string."""
     return lambda arguments, result: cost(arguments, result) + _per_letter(_size(arguments[1]))
 
 
 def equality(arguments: Sequence[Any], result: Any) -> int:
-    """What == costs."""
+    """The cost of ==."""
     left = arguments[0]
     if isinstance(left, (formats.Format, urls.Url)) or values.type_name(left) in _NEGLIGIBLE:
         return 1
@@ -116,7 +116,7 @@ def equality(arguments: Sequence[Any], result: Any) -> int:
 
 
 def inequality(arguments: Sequence[Any], result: Any) -> int:
-    """What != costs."""
+    """The cost of !=."""
     return _per_letter(min(map(_inner_size, arguments)))
 
 
@@ -177,7 +177,7 @@ _BY_FUNCTION: Final[dict[str, Cost]] = {
     "_==_": equality,
 }
 
-# Looked for before the function: extensions that say themselves what their calls cost.
+# By overload, checked before the function's name: extensions with their own costs.
 _BY_OVERLOAD_FIRST: Final[dict[str, Cost]] = {
     **_named("list_slice list_range list_reverse", lambda arguments, result: _allocating(1, _size(result))),
     "list_flatten": lambda arguments, result: _allocating(1, _size(arguments[0])),

@@ -1,10 +1,10 @@
-"""Expressions that are deeper than the CEL library reads at once, read in parts.
+"""Parses expressions deeper than the CEL library's limit, in parts.
 
-The library parses and checks each part as an expression of its own. In its text, something of the same type stands for
-a part that was taken out of it, bound to a name that says which; around it are the variables that macros declared,
-bound to something of their types. Then the trees are put together, each in its place.
+The library parses and checks each part as a separate expression. A placeholder, a variable of the same type with the
+part's number in its name, replaces each part that was taken out, and variables of enclosing macros are bound to sample
+values of their types. Then the trees are joined.
 
-The library's limit is 32, that of Kubernetes 250: `nesting` says what is too deep even for it.
+The library's limit is 32, Kubernetes' 250; `nesting` rejects expressions beyond that.
 """
 
 import bisect
@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from trireme_kube.cel import checked_types, compiler_messages, nesting, syntax
 
-# How deep a part may be, of brackets and operators. Each may be several levels to the library.
+# The most brackets and operators nested in a part. The library may count several levels for each.
 DEEPEST_PART: Final = 8
 
-# What stands for a part has this name with the part's number.
+# The name of a part's placeholder, followed by the part's number.
 _STANDS_FOR: Final = "_trireme_part_"
 
 _DYNAMIC: Final = b"\n\x00"
@@ -48,24 +48,24 @@ _DEEPEST_TYPE: Final = 12
 
 
 class RefusedError(Exception):
-    """What the compiler says of the parts, in the order of the text."""
+    """The compiler's messages about the parts, in the order of the text."""
 
 
 @dataclass(slots=True)
 class _Text:
-    """The text of a part as the library gets it, with where its pieces come from."""
+    """The text of a part as compiled by the library, with the origins of its pieces."""
 
     text: str = ""
-    # Where each piece begins, here and in the expression, and whether it is the same there.
+    # The start of each piece, here and in the expression, and whether the texts are equal.
     _pieces: list[tuple[int, int, bool]] = field(default_factory=list)
 
     def add(self, text: str, start: int, *, same: bool = False) -> None:
-        """Goes on with a piece."""
+        """Append a piece."""
         self._pieces.append((len(self.text), start, same))
         self.text += text
 
     def original(self, at: int) -> int:
-        """Where in the expression that is which is here at that place."""
+        """Map an offset in this text to the expression."""
         here, there, same = self._pieces[bisect.bisect_right(self._pieces, at, key=lambda piece: piece[0]) - 1]
         return there + at - here if same else there
 
@@ -73,7 +73,7 @@ class _Text:
 def read(expression: str, compile_: Callable[[str], Any], deepest_part: int = DEEPEST_PART) -> tuple[Any, str]:
     """The checked expression (`syntax.Checked`), and the name of its type. `compile_` is the library's.
 
-    Raises: RefusedError, outline.UnreadableError, outline.TooDeepError.
+    Raises: RefusedError, nesting.UnreadableError, nesting.TooDeepError.
     """
     whole = nesting.of(expression, deepest_part)
     joined = _Joined(expression, compile_)
@@ -92,7 +92,7 @@ class _Part:
 
 
 class _Joined:
-    """The parts of one expression, and what is known of all their nodes."""
+    """Joins the checked parts of one expression."""
 
     def __init__(self, expression: str, compile_: Callable[[str], Any]) -> None:
         self._expression = expression
@@ -104,7 +104,7 @@ class _Joined:
         self.checked = syntax.Checked(syntax.Literal(0, None))
 
     def read(self, piece: nesting.Piece) -> _Part:
-        """The part, and before it those in it."""
+        """Compile the part, after its nested parts."""
         node = self._parts.get(piece)
         if node is None:
             node = self._parts[piece] = self._read(piece)
@@ -121,7 +121,7 @@ class _Joined:
             at = part.end
         text.add(self._expression[at : piece.end], at, same=True)
         if bound:
-            # On a line of its own: there may be a comment before it.
+            # On a separate line: a comment may precede it.
             text.add("\n" + ")" * bound, piece.end)
         try:
             tree = self._compile(text.text)
@@ -136,7 +136,7 @@ class _Joined:
         return _Part(self._take(checked, root, text), checked.type(root.id), tree.return_type().name())
 
     def _bind(self, piece: nesting.Piece, text: _Text) -> int:
-        """The variables that the part may speak of; answers how many they are."""
+        """Bind the variables that the part may use; return their number."""
         names = nesting.names_in(self._expression[piece.start : piece.end]) if piece.variables else frozenset()
         variables_by_name = {variable.name: variable for variable in piece.variables if variable.name in names}
         for variable in variables_by_name.values():
@@ -149,7 +149,7 @@ class _Joined:
         return len(self._numbers) - 1
 
     def _take(self, checked: syntax.Checked, root: syntax.Node, text: _Text) -> syntax.Node:
-        """The tree with the parts in their places, and all that is known of it, under numbers of its own."""
+        """Replace placeholders in the tree by their parts, and renumber its nodes and their data."""
         first = self._last_id
         self._last_id += 1 + max([*checked.types, *checked.positions], default=0)
         own = self.checked
@@ -189,9 +189,9 @@ class _Joined:
 
 
 def sample(kind: bytes, within: int = 0) -> str:
-    """An expression whose value has the type.
+    """Return an expression whose value has the type.
 
-    Beyond the depth of types that the library reads it is of the dynamic type.
+    Beyond the library's depth limit of types, the type is dynamic.
     """
     name, of = checked_types.parse(kind)
     inner = [sample(each, within + 1) for each in of] if within < _DEEPEST_TYPE else []
@@ -203,7 +203,7 @@ def sample(kind: bytes, within: int = 0) -> str:
 
 
 def _of(kind: bytes, what: str) -> bytes:
-    """The type of what a macro declares over something of this type."""
+    """The type of a macro's variable over a value of this type."""
     name, of = checked_types.parse(kind)
     if what == nesting.ITSELF:
         return kind

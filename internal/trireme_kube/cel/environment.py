@@ -1,6 +1,6 @@
-"""The CEL library, and the environment that Kubernetes gives selectors: variables, types and functions.
+"""Compiles expressions with the CEL library in Kubernetes' environment for selectors: variables, types, functions.
 
-The library parses and checks; evaluated is what it found, by `program`.
+The library parses and checks; `program` evaluates the checked expression.
 Source: k8s.io/dynamic-resource-allocation/cel (newCompiler), k8s.io/apiserver/pkg/cel/environment.
 """
 
@@ -22,9 +22,9 @@ from trireme_kube.cel import (
 )
 
 _CAPITALS = re.compile(r"(?<![.\w])[A-Z]+\b(?!\.)")
-# Whether a variable has a value cannot be asked, only whether a message has one in a field.
+# `has` does not work on variables, only on fields of messages.
 _HAS_FIELD = re.compile(r"\bhas\s*\(\s*device\s*\.\s*\w+\s*\)")
-# How the library says that it reads no further.
+# The library's messages for reaching its depth limit.
 _TOO_DEEP = re.compile(r"recursion (depth|limit)")
 _OLD_NAME: Final = "exists_one"
 _NEW_NAME: Final = "existsOne"
@@ -35,7 +35,7 @@ _NAMES: Final = {
     "TIMESTAMP": "google.protobuf.Timestamp",
 }
 _ACCEPTED: Final = ("BOOL", "DYN", "ANY")
-# What a derived attribute may be, alone or in a list.
+# The types of a derived attribute, alone or in a list.
 _SCALARS: Final = ("BOOL", "INT", "STRING", "DYN", "ANY", "kubernetes.Semver")
 _ATTRIBUTES: Final = frozenset([*_SCALARS, *(f"LIST<{name}>" for name in _SCALARS)])
 _NO_ATTRIBUTE: Final = (
@@ -43,7 +43,7 @@ _NO_ATTRIBUTE: Final = (
 )
 _FIELDS = descriptor_pb2.FieldDescriptorProto
 _DEVICE: Final = "kubernetes.DRADevice"
-# What nothing is of.
+# A type without values.
 _NOTHING: Final = "kubernetes.Nothing"
 _OPAQUE: Final = {
     "q": "kubernetes.Quantity",
@@ -68,7 +68,7 @@ _SIGNATURES: Final = {
 }
 _CONTAINERS: Final = {"L": "list", "O": "optional_type"}
 
-# As Kubernetes has them: those of cel-go's ext package, in the versions that it takes.
+# Extensions of cel-go's ext package, in Kubernetes' versions.
 _EXTENSIONS: Final = """
 extensions:
 - name: bindings
@@ -83,11 +83,11 @@ extensions:
 
 
 class RefusedError(Exception):
-    """What the compiler says of an expression."""
+    """The compiler's messages about an expression."""
 
 
 def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False) -> program.Program:
-    """The expression, ready to be evaluated.
+    """Compile an expression to a program.
 
     `deepest_part`: read it in parts of this depth, needed or not. `attribute`: its value is an attribute of a device;
     else it says whether a device matches.
@@ -106,7 +106,7 @@ def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False)
     except RefusedError as refused:
         message = str(refused)
         if f"{arity_errors.UNKNOWN}'{_NEW_NAME}'" in message:
-            # It was not called with two variables.
+            # The call does not have two variables.
             raise original from None
         for written, line in zip(renamed.split("\n"), expression.split("\n"), strict=True):
             message = message.replace(f"\n | {written}\n", f"\n | {line}\n")
@@ -139,7 +139,7 @@ def _compiled(expression: str, deepest_part: int, attribute: bool) -> program.Pr
 
 
 def _with_the_newer_name(expression: str, message: str) -> str:
-    """The text with `exists_one` of two variables under the newer name, the only one that the library knows.
+    """Rename `exists_one` with two variables to its newer name, the only one that the library knows.
 
     The newer name is a letter shorter: a space before it keeps every position.
     """
@@ -154,7 +154,7 @@ def _with_the_newer_name(expression: str, message: str) -> str:
 
 
 def _explained(expression: str, whole: bool, message: str) -> str:
-    """What is wrong with an expression of which the library said something."""
+    """Return the messages about an invalid expression, translated."""
     if arity_errors.UNKNOWN not in message:
         return compiler_messages.of_library(message, expression)
     environment = _environment(whole, misused=True)
@@ -166,7 +166,7 @@ def _explained(expression: str, whole: bool, message: str) -> str:
 
 
 def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
-    """The expression, checked, and its type. Raises: RefusedError."""
+    """Compile in parts; return the checked expression and its type. Raises: RefusedError."""
     try:
         return deep_expressions.read(expression, _environment(whole).compile, deepest_part)
     except nesting.UnreadableError as unreadable:
@@ -194,16 +194,16 @@ def _explained_in_parts(expression: str, whole: bool, deepest_part: int, message
 
 @functools.cache
 def _environment(whole: bool, *, misused: bool = False) -> Any:
-    """The environment that expressions are compiled in.
+    """Make the environment for compiling expressions.
 
-    `whole`: the device is one variable, its fields are none of their own; less is known of their types then.
-    `misused`: functions may be called as they are not meant to be, which nothing is to be compiled for.
+    `whole`: the device is one variable, with less precise types of its fields; else each field is a variable.
+    `misused`: add overloads for wrong calls, for messages only.
     """
     from cel_expr_python import cel
 
     _declare_types()
     kind = cel.Type
-    # A name with dots is looked for before its parts. No message can have a map of maps of such values.
+    # A qualified name is resolved before its parts. No message can have a map of maps of such values.
     fields = {
         "device.driver": kind.STRING,
         "device.allowMultipleAllocations": kind.BOOL,
@@ -248,7 +248,7 @@ def _declarations(cel: Any, misused: bool) -> list[Any]:
 
 
 def _signature(code: str) -> str:
-    """The type as the library reads it."""
+    """The type in the library's syntax."""
     if code[0] in _CONTAINERS:
         return f"{_CONTAINERS[code[0]]}<{_signature(code[1:])}>"
     return _SIGNATURES.get(code) or _OPAQUE[code]
@@ -256,7 +256,7 @@ def _signature(code: str) -> str:
 
 @functools.cache
 def _declare_types() -> None:
-    """Tells the library of the types. There are never messages of them: it is only checked against them."""
+    """Declare the types to the library, for checking only; no values of them exist as messages."""
     pool = descriptor_pool.Default()
     for package in ("kubernetes", "net"):
         file = descriptor_pb2.FileDescriptorProto(
@@ -282,7 +282,7 @@ def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
         entry = kind.nested_type.add(name=f"{name.capitalize()}Entry")
         entry.options.map_entry = True
         entry.field.add(name="key", number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
-        # To CEL this is a map of texts to anything.
+        # A map of strings to anything, in CEL.
         struct = f".{struct_pb2.Struct.DESCRIPTOR.full_name}"
         entry.field.add(
             name="value", number=2, type=_FIELDS.TYPE_MESSAGE, type_name=struct, label=_FIELDS.LABEL_OPTIONAL
@@ -297,6 +297,6 @@ def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
 
 
 def _written(name: str) -> str:
-    """A type as Kubernetes writes it: the library's names are capitals, and what they are of is in angle brackets."""
+    """Convert a type name to Kubernetes' spelling: the library uses capitals and angle brackets."""
     lowered = _CAPITALS.sub(lambda match: _NAMES.get(match.group(), match.group().lower()), name)
     return lowered.replace("<", "(").replace(">", ")")

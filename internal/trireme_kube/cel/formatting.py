@@ -1,4 +1,4 @@
-"""string.format(list): text with clauses that are replaced by values, as printf has them.
+"""string.format(list): replaces printf-like clauses by values.
 
 Source: github.com/google/cel-go/ext (formatting).
 """
@@ -18,7 +18,7 @@ _MAX_PRECISION: Final = 10_000
 
 
 def formatted(text: str, arguments: Sequence[Any]) -> str:
-    """The text with its clauses replaced. Raises: EvaluationError."""
+    """Replace the clauses of the text. Raises: EvaluationError."""
     out = []
     for part, at, letter, precision in _clauses(text, len(arguments)):
         out.append(part)
@@ -31,14 +31,14 @@ def formatted(text: str, arguments: Sequence[Any]) -> str:
 
 
 def parse(text: str, count: int, check: Callable[[int, str], None]) -> None:
-    """Calls with each clause and the number of the argument it is about. Raises: EvaluationError."""
+    """Call `check` with each clause and its argument's number. Raises: EvaluationError."""
     for _, at, letter, _ in _clauses(text, count):
         if letter:
             check(at, letter)
 
 
 def _clauses(text: str, count: int) -> Iterator[tuple[str, int, str, int]]:
-    """Text, and then the argument, letter and precision of the clause behind it, where there is one."""
+    """Yield text with the argument, letter and precision of the clause after it, if any."""
     position = at = 0
     for clause in _CLAUSE.finditer(text):
         before, position = text[position : clause.start()], clause.end()
@@ -57,7 +57,7 @@ def _letter(clause: re.Match[str]) -> str:
     if not letter:
         ended = "unexpected end of string"
         raise EvaluationError(ended if digits is None else f"{_PARSING}{_PARSING_PRECISION}{_NO_END}")
-    # What is wrong with the precision comes first.
+    # Errors of the precision are reported first.
     _precision(digits)
     if letter not in _CLAUSES:
         raise EvaluationError(f'{_PARSING}unrecognized formatting clause "{letter}"')
@@ -109,7 +109,7 @@ def _key(value: Any) -> str:
 
 
 def _member(value: Any) -> str:
-    """As it is shown within a list or map: as one would write it."""
+    """Format a value within a list or map: as a literal."""
     if isinstance(value, str):
         return values.quoted(value)
     if isinstance(value, bytes):
@@ -216,11 +216,11 @@ KINDS: Final = {
     "X": (*_INTEGERS, "string", "bytes"),
     "o": _INTEGERS,
 }
-"""The types that each clause is for."""
+"""The types that each clause accepts."""
 
 
 def misplaced(letter: str, kind: str) -> str:
-    """What is said of a clause that got something it is not for."""
+    """The message for a clause with an argument of the wrong type."""
     return f"{_MISPLACED[letter.lower()]}, was given {kind}"
 
 

@@ -1,7 +1,7 @@
-"""All functions by name: the types that each overload is for, and what it does.
+"""All functions by name: the parameter types of each overload, and its implementation.
 
-The operators of the language and its own functions are known to the checker; what Kubernetes and its choice of
-extensions add is declared to it from here. An overload has the name that it has in Kubernetes.
+The checker knows the language's operators and functions; those of Kubernetes and its extensions are declared to it from
+here. Overloads have their names in Kubernetes.
 
 Source: k8s.io/apiserver/pkg/cel/environment (the environment of stored expressions), k8s.io/apiserver/pkg/cel/library.
 """
@@ -42,9 +42,9 @@ class Overload:
     result: str
     call: Callable[..., Any]
     member: bool = True
-    # Whether Kubernetes declares it: else it is the language's own, or of an extension that the library has.
+    # Whether Kubernetes declares it; else it is built in, or of an extension that the library has.
     declared: bool = True
-    # Whether the types are looked at before it is called.
+    # Whether argument types are checked before the call.
     guarded: bool = True
 
 
@@ -80,7 +80,7 @@ _ZEROS: Final[dict[str, Any]] = {"i": 0, "u": Uint(0), "d": 0.0, "D": Duration(0
 
 
 def _own(name: str, *calls: tuple[str, Callable[..., Any]], member: bool = False) -> dict[str, Sequence[Overload]]:
-    """A function of the language itself, or of an extension of the library's."""
+    """A function of the language, or of an extension in the library."""
     made = [Overload("", parameters, "*", call, member, declared=False) for parameters, call in calls]
     return {name: made}
 
@@ -275,7 +275,7 @@ def _lists() -> Iterator[tuple[str, Overload]]:
 
 
 def comparisons() -> Iterator[tuple[str, Overload]]:
-    """What the checker has to be told that numbers of different kinds can be compared."""
+    """The overloads that let the checker accept comparisons between numeric types."""
     for operator, name in {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}.items():
         for left, right in itertools.permutations(_NUMBERS, 2):
             overload = f"{name}_{_NUMBERS[left]}_{_NUMBERS[right]}"
@@ -297,7 +297,7 @@ BY_NAME: Final = _by_name()
 
 
 def caller(name: str, count: int, *, member: bool = False) -> Callable[..., Any]:
-    """What calls the overload that fits the arguments; so many of them. `member`: it is called on the first."""
+    """Return a function that calls the overload matching `count` arguments. `member`: the first is the receiver."""
     overloads = [
         each
         for each in BY_NAME[name]
@@ -317,7 +317,7 @@ def caller(name: str, count: int, *, member: bool = False) -> Callable[..., Any]
 
 
 def parts(parameters: str) -> list[str]:
-    """The types of the parameters, one by one."""
+    """Split the parameter types."""
     out, prefix = [], ""
     for letter in parameters:
         prefix += letter
@@ -328,7 +328,7 @@ def parts(parameters: str) -> list[str]:
 
 
 def _fits(parameter: str) -> Callable[[Any], bool]:
-    """Whether a value is of the type: of a list, the first element decides."""
+    """Return a check for the type; for lists it checks the first element."""
     head, rest = parameter[0], parameter[1:]
     if head in "*T":
         return lambda value: True

@@ -1,8 +1,8 @@
-"""Where the parts of an expression begin and end, for expressions that are deeper than the CEL library reads at once.
+"""Splits expressions that are deeper than the CEL library's limit into parts.
 
-This knows operators and brackets, and which variables a macro declares; what anything means is left to the library. It
-marks subexpressions that can be read on their own so that no part is deep: a part stands in what is around it as one
-thing. How deep an expression may be at all is Kubernetes' rule.
+It knows operators, brackets, and the variables that macros declare; the library does the rest. It marks subexpressions
+that can be parsed separately as parts, so that no part is deep: within its surroundings, a part counts as one operand.
+The limit of an expression's total depth is Kubernetes'.
 
 Source: github.com/google/cel-go/parser (CEL.g4, parser, macro).
 """
@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-# Of rules within rules while text is read, and of operators within operators while a tree is made of it.
+# The limit of nested grammar rules while parsing, and of nested operators in the tree.
 DEEPEST: Final = 250
 
-# Calls for each bracket or operator within another while this reads, and those of who asks.
+# Python calls per nesting level of this parser, and those of its callers.
 _CALLS_PER_LEVEL: Final = 12
 _CALLS_AROUND: Final = 1000
 
@@ -30,7 +30,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _EXPRESSION, _RELATION, _CALCULATION = "expr", "relation", "calc"
-# Operators, those that bind least first; the rule of those that nest, and whether the rule begins with them.
+# Operators by increasing precedence; the rule that they nest in, if any, and whether the rule starts with them.
 _LEVELS: Final[Sequence[tuple[frozenset[str], str, bool]]] = (
     (frozenset({"||"}), "", False),
     (frozenset({"&&"}), "", False),
@@ -39,9 +39,9 @@ _LEVELS: Final[Sequence[tuple[frozenset[str], str, bool]]] = (
     (frozenset({"*", "/", "%"}), _CALCULATION, False),
 )
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
-# A name means something together with so many that follow.
+# The most selections that form a qualified name with a name.
 _LONGEST_NAME: Final = 2
-# What a variable of a macro is one of.
+# The relation of a macro's variable to its source.
 ELEMENT, FIRST, SECOND, CONTENT, ITSELF = "element", "first of two", "second of two", "content", "itself"
 _LOOPS: Final = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter", "sortBy"})
 _LOOPS_OVER_TWO: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
@@ -50,24 +50,24 @@ _UNPACKING: Final = frozenset({"optMap", "optFlatMap"})
 
 
 class UnreadableError(Exception):
-    """It is no expression; the library says what is wrong."""
+    """The text is not an expression; the library reports why."""
 
 
 class TooDeepError(Exception):
-    """Deeper than expressions may be."""
+    """The expression exceeds the depth limit."""
 
 
 @dataclass(slots=True, eq=False)
 class Piece:
-    """A subexpression: its place in the text, its own pieces, and how deep it is, parts counting as one thing."""
+    """A subexpression: its place in the text, its children, and its depth, where parts count as one operand."""
 
     start: int
     end: int = 0
     pieces: "list[Piece]" = field(default_factory=list)
-    # A variable, with what is selected from it by name: such names may mean something together.
+    # A variable with field selections, which may be a qualified name.
     plain: bool = False
     depth: int = 0
-    # What the tree that is made of it counts of its depth.
+    # Its depth in the tree.
     counted: int = 0
     part: bool = False
     # The variables that macros around it declare, the innermost last.
@@ -76,7 +76,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variable:
-    """A variable of a macro: `what` of its `source` it is."""
+    """A variable of a macro; `what` is its relation to its `source`."""
 
     name: str
     source: Piece
@@ -84,17 +84,17 @@ class Variable:
 
 
 def of(text: str, deepest_part: int) -> Piece:
-    """The expression, with parts marked that are at most so deep. Raises: UnreadableError, TooDeepError."""
+    """Parse the text, marking parts of at most this depth. Raises: UnreadableError, TooDeepError."""
     return _Reader(text, deepest_part).read()
 
 
 def names_in(text: str) -> frozenset[str]:
-    """All names in the text, whatever they mean."""
+    """All names in the text."""
     return frozenset(token.text for token in _tokens(text) if token.kind == "name")
 
 
 def parts_in(piece: Piece) -> Iterator[Piece]:
-    """The parts in a piece that are in no other part of it, in the order of the text."""
+    """The outermost parts within a piece, in the order of the text."""
     waiting = list(reversed(piece.pieces))
     while waiting:
         each = waiting.pop()
@@ -125,20 +125,20 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _make_room(levels: int) -> None:
-    """Let this, and the program that is made of the expression, call so deep."""
+    """Raise Python's recursion limit for this parser and for the compiled program."""
     needed = _CALLS_AROUND + _CALLS_PER_LEVEL * levels
     if needed > sys.getrecursionlimit():
         sys.setrecursionlimit(needed)
 
 
 class _Reader:
-    """Reads one expression."""
+    """Parses one expression."""
 
     def __init__(self, text: str, deepest_part: int) -> None:
         self._tokens = list(_tokens(text))
         self._at = 0
         self._deepest_part = deepest_part
-        # How often each rule is within itself.
+        # The current nesting of each rule.
         self._within = dict.fromkeys((_EXPRESSION, _RELATION, _CALCULATION), 0)
         self._variables: list[Variable] = []
 
@@ -171,7 +171,7 @@ class _Reader:
         return False
 
     def _done(self, piece: Piece, *, counts: bool) -> Piece:
-        """The piece ends before what comes next. It is a part if it is as deep as those may be."""
+        """End the piece before the next token. It becomes a part if it reaches the depth limit of parts."""
         piece.end = self._tokens[self._at - 1].end
         piece.variables = tuple(self._variables)
         piece.depth = max((0 if each.part else each.depth for each in piece.pieces), default=0) + bool(piece.pieces)
@@ -213,7 +213,7 @@ class _Reader:
         return piece
 
     def _joined(self, level: int, signs: frozenset[str]) -> Piece:
-        """Any number of operands side by side."""
+        """Parse operands joined by operators of one level."""
         pieces = [self._operators(level + 1)]
         while self._next.text in signs:
             self._at += 1
@@ -278,7 +278,7 @@ class _Reader:
         return self._call(None, token.text, start)
 
     def _call(self, target: Piece | None, name: str, start: int = 0) -> Piece:
-        """A call, of a method where there is a target; macros are calls too."""
+        """Parse a call, of a method if there is a target; macros are calls too."""
         self._take("(")
         piece = Piece(start if target is None else target.start, pieces=[] if target is None else [target])
         outer_count = len(self._variables)
@@ -292,7 +292,7 @@ class _Reader:
         declared = self._variables[outer_count:]
         del self._variables[outer_count:]
         if target is None and name == "has" and arguments:
-            # It wants a selection, as it is written.
+            # `has` needs a literal selection as its argument.
             arguments[0].part = False
         piece.pieces += arguments
         for variable in declared:
@@ -300,7 +300,7 @@ class _Reader:
         return self._done(piece, counts=target is not None)
 
     def _declare(self, target: Piece | None, name: str, arguments: Sequence[Piece]) -> None:
-        """What the macro of this name declares by the last of these arguments, for those that follow."""
+        """Declare the macro's variables of the last of these arguments, for the following ones."""
         if target is None:
             return
         last = arguments[-1]
@@ -320,7 +320,7 @@ class _Reader:
         return next(token.text for token in self._tokens if token.start == piece.start)
 
     def _know(self, variable: Variable, arguments: Sequence[Piece]) -> None:
-        """Make the source of a variable a part of its own, where another part is to be read with the variable."""
+        """Make the source of a variable a part if another part uses the variable."""
         source = variable.source
         if not source.part and any(each.part or any(parts_in(each)) for each in arguments):
             source.part = True

@@ -1,8 +1,8 @@
-"""A checked expression made ready to be asked: a tree of small functions, which add up what they cost.
+"""Compiles a checked expression to a program: a tree of functions that also count their cost.
 
-Errors are Python's here, but what they do is Kubernetes': `||`, `&&` and loops go on after one where the result may not
-depend on it, and a second operand is evaluated, and paid for, even if the first had none. What is constant is computed
-once and costs nothing. A variable that `cel.bind` gives a value has it when it is used first, and not before.
+Errors are Python exceptions with Kubernetes' semantics: `||`, `&&` and loops continue after one if the result may not
+depend on it, and the second operand is evaluated, and counted, even if the first failed. Constants are folded and cost
+nothing. A variable of `cel.bind` is evaluated at its first use.
 
 Source: github.com/google/cel-go/interpreter (planner, interpretable, attributes, runtimecost).
 """
@@ -18,29 +18,29 @@ from trireme_kube.cel.values import EvaluationError, Map, Optional
 
 Run = Callable[["Frame"], Any]
 
-# How many turns of a loop lie between two looks at the time.
+# Iterations of a loop between two checks of the time limit.
 _TURNS: Final = 100
 
 
 class InstantiationError(Exception):
-    """The expression is right, but cannot be evaluated whatever it is asked about."""
+    """The expression is valid, but its evaluation always fails."""
 
 
 class CostLimitError(Exception):
-    """The evaluation has cost more than it may."""
+    """The evaluation exceeded the cost limit."""
 
 
 class InterruptedEvaluationError(Exception):
-    """The time for the search is over."""
+    """The time limit was reached."""
 
 
 class Frame:
-    """One evaluation."""
+    """The state of one evaluation."""
 
     __slots__ = ("cost", "expired", "scope", "turns", "variables")
 
     def __init__(self, variables: dict[str, Any], expired: Callable[[], bool] | None = None) -> None:
-        """`expired`: whether the evaluation has to end, for it lasts too long."""
+        """`expired` returns whether the time limit was reached."""
         self.variables = variables
         self.expired = expired
         self.scope: _Scope | None = None
@@ -48,7 +48,7 @@ class Frame:
         self.turns = 0
 
     def find(self, name: str) -> Any:
-        """The value of a variable. Raises: EvaluationError where making it has failed."""
+        """The value of a variable. Raises: EvaluationError if evaluating it failed."""
         scope = None if name.startswith(".") else self.scope
         while scope is not None:
             if name == scope.loop.result_variable:
@@ -62,7 +62,7 @@ class Frame:
         return self.variables[name.removeprefix(".")]
 
     def turn(self) -> None:
-        """Called once a turn of a loop. Raises: CostLimitError, InterruptedEvaluationError."""
+        """Check the limits, once per iteration of a loop. Raises: CostLimitError, InterruptedEvaluationError."""
         if self.cost > costs.LIMIT:
             raise CostLimitError
         self.turns += 1
@@ -98,7 +98,7 @@ class _Scope:
 
 
 def _own(value: Any) -> Any:
-    """A copy of what loops add to in place."""
+    """Copy a value that loops extend in place."""
     if type(value) is list:
         return list(value)
     return Map(dict(value.items())) if type(value) is Map and not value.default else value
@@ -106,7 +106,7 @@ def _own(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A part of the program. `attribute`: what more may be selected from it."""
+    """A step of the program. `attribute`: set if further selections may be appended."""
 
     run: Run
     attribute: "Attribute | Choice | None" = None
@@ -115,7 +115,7 @@ class _Step:
 
 
 class Program:
-    """An expression that can be asked."""
+    """A compiled expression."""
 
     __slots__ = ("_run",)
 
@@ -124,7 +124,7 @@ class Program:
         self._run = _Planner(checked).plan(checked.root).run
 
     def evaluate(self, variables: dict[str, Any], expired: Callable[[], bool] | None = None) -> tuple[Any, int]:
-        """The value and its cost. Raises: EvaluationError, CostLimitError, InterruptedEvaluationError."""
+        """Return the value and its cost. Raises: EvaluationError, CostLimitError, InterruptedEvaluationError."""
         frame = Frame(variables, expired)
         try:
             value = self._run(frame)
@@ -214,7 +214,7 @@ class _Planner:
             elements = _as_set(arguments[1].value)
             if elements is not None:
                 return _member_of(runs[0], elements)
-        # Only loops that grow a list have a variable of this name, and it is theirs.
+        # Only the accumulator of a loop that builds a list has this name.
         growing = name == "_+_" and isinstance(node.arguments[0], syntax.Name) and node.arguments[0].name == "@result"
         call = _grow if growing else _OPERATORS.get(name)
         if call is None:
@@ -224,7 +224,7 @@ class _Planner:
         return _Step(_called(runs, call, costs.of(name, overload)))
 
     def _pattern(self, name: str, arguments: Sequence[_Step]) -> Callable[..., Any] | None:
-        """What is called where the pattern is a constant, which has been looked at by then."""
+        """Return a call with the constant pattern compiled, or None."""
         call = _PATTERNS.get(name)
         if call is None or len(arguments) < 2 or not arguments[1].constant or type(arguments[1].value) is not str:
             return None
@@ -390,7 +390,7 @@ def _called(runs: Sequence[Run], call: Callable[..., Any], cost: costs.Cost) -> 
 
 
 def _pay_in_vain(frame: Frame, arguments: list[Any], runs: Sequence[Run], cost: costs.Cost) -> None:
-    """A call of one or two arguments is paid for even if one has no value, and the second is evaluated."""
+    """Count a call of one or two arguments of which one failed, after evaluating the second."""
     for each in runs:
         try:
             arguments.append(each(frame))
@@ -414,7 +414,7 @@ def _both(left: Run, right: Run) -> Run:
 
 
 def _decided(frame: Frame, left: Run, right: Run, deciding: bool) -> bool:
-    """`deciding` if one side is; else an error, where one is no truth value; else the opposite."""
+    """Return `deciding` if either side is; raise if either is no boolean; else return the opposite."""
     problem: EvaluationError | None = None
     value: object
     for each in (left, right):
@@ -492,7 +492,7 @@ def _only_texts(call: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-# To the checker a field of the device is a variable.
+# The checker sees a field of the device as a variable.
 _FIELDS: Final = "device."
 _FAILED: Final = values.Failed()
 _UNHASHABLE: Final = (bytes, semver.Version, formats.Format)

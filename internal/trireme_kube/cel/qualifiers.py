@@ -1,7 +1,7 @@
-"""Selecting from values: fields of maps and elements of lists, one after the other.
+"""Chains of selections: fields of maps and elements of lists.
 
-A chain of selections is one step of a program: it costs one for where it begins and one for each that was found. With
-an optional selection in it, what is not there ends the chain, and the result is an optional.
+A chain of selections is one step of a program: it costs one for its start and one per successful selection. After an
+optional selection, a missing entry ends the chain, and the result is an optional.
 
 Source: github.com/google/cel-go/interpreter (attributes).
 """
@@ -16,7 +16,7 @@ from trireme_kube.cel.values import EvaluationError, Map, Optional, Uint
 
 @dataclass(frozen=True, slots=True)
 class Qualifier:
-    """One selection. `run`: what computes the key, where it is none that is written down."""
+    """One selection. `run` computes a key that is not constant."""
 
     key: Any
     run: Callable[[Any], Any] | None = None
@@ -25,7 +25,7 @@ class Qualifier:
 
 
 class Attribute:
-    """A value, and what is selected from it."""
+    """A value and a chain of selections."""
 
     __slots__ = ("_base", "_qualifiers")
 
@@ -39,7 +39,7 @@ class Attribute:
         self._qualifiers.append(qualifier)
 
     def resolve(self, frame: Any) -> Any:
-        """What is selected; the beginning of the chain is not paid for. Raises: EvaluationError."""
+        """Evaluate the chain; the caller counts its start. Raises: EvaluationError."""
         value = self._base(frame)
         optional = isinstance(value, Optional)
         if optional:
@@ -49,7 +49,7 @@ class Attribute:
         for qualifier in self._qualifiers:
             optional = optional or qualifier.optional
             key = qualifier.key if qualifier.run is None else _key(qualifier.run(frame))
-            # What is not there is paid for, except where that is no error.
+            # A missing entry is counted, unless it is no error.
             frame.cost += not optional
             present, value = _select(value, key, presence=optional or qualifier.test_only)
             if qualifier.test_only and not optional:
@@ -61,7 +61,7 @@ class Attribute:
 
 
 class Choice:
-    """One of two attributes; what is selected from it is selected from both."""
+    """A conditional between two attributes; selections apply to both."""
 
     __slots__ = ("_condition", "_sides")
 
@@ -95,7 +95,7 @@ def _key(value: Any) -> Any:
 
 
 def _select(value: Any, key: Any, *, presence: bool) -> tuple[bool, Any]:
-    """Whether it is there, and what. Raises: EvaluationError; with `presence`, not just because it is not there."""
+    """Return whether the entry exists, and its value. Raises: EvaluationError; not for missing ones with `presence`."""
     if type(value) is Map:
         present, selected = value.find(key)
         if present or presence:

@@ -86,12 +86,12 @@ def sub(value: values.Amount, other: values.Amount) -> values.Amount:
 
 def sub_int(value: values.Amount, other: int) -> values.Amount:
     """quantity.sub(int)."""
-    # The least number has no opposite in 64 bits: in Kubernetes it is its own.
+    # The smallest integer has no negation in 64 bits; in Kubernetes it is its own.
     return add_int(value, other if other == values.MIN_INT else -other)
 
 
 def _whole(value: values.Amount) -> int | None:
-    """The number, where it is one of 64 bits and was never written as less than one: 2000m is none."""
+    """The value as a 64-bit integer; None if it does not fit, or was written with a fraction, as 2000m."""
     whole, rest = divmod(value.nanos, _NANOS)
     return None if rest or value.digits or not values.MIN_INT <= whole <= values.MAX_INT else whole
 

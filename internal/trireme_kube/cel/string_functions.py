@@ -1,7 +1,7 @@
-"""The functions of texts: those of the language, CEL's strings extension, and regular expressions.
+"""String functions: those of the language, CEL's strings extension, and regular expressions.
 
-Regular expressions are those of RE2, as in Go. It takes time in proportion to the text whatever the pattern is, and
-patterns come from anybody who may write a claim: Python's own could be made to search for hours.
+Regular expressions use RE2, as in Go: its time is linear in the text for any pattern. Patterns come from anybody who
+may create a claim, and Python's engine could be made to search for hours.
 
 Source: github.com/google/cel-go/ext (strings), k8s.io/apiserver/pkg/cel/library (regex), regexp of Go.
 """
@@ -26,11 +26,11 @@ _ESCAPES: Final = {
     "\\": "\\\\",
     '"': '\\"',
 }
-# What unicode.IsSpace of Go takes for a space.
+# The characters of Go's unicode.IsSpace.
 _SPACES: Final = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
-# What RE2 says and Go says otherwise.
+# RE2's messages that Go words differently.
 _WORDS_OF_GO: Final = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -44,7 +44,7 @@ _WORDS_OF_GO: Final = {
 
 
 class PatternError(ValueError):
-    """It is no regular expression; the text is Go's."""
+    """Invalid regular expression; the message is Go's."""
 
 
 def text_contains(text: Any, part: Any) -> bool:
@@ -173,7 +173,7 @@ def matches(text: Any, pattern: Any) -> bool:
 
 
 def matches_whatever(text: Any, pattern: Any) -> bool:
-    """The same, where what is asked about may be no text."""
+    """As `matches`, for a first argument of any type."""
     if type(text) is not str:
         raise EvaluationError("no such overload: matches")
     return matches(text, pattern)
@@ -198,7 +198,7 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 def _iterate_matches(compiled: Any, text: str) -> Iterator[str]:
     end = -1
     for match in compiled.finditer(text):
-        # Nothing right behind a match is no match of its own.
+        # An empty match right after a match does not count.
         if match.group() or match.start() != end:
             yield match.group()
         end = match.end()

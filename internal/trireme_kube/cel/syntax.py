@@ -1,7 +1,7 @@
-"""What the CEL library found in an expression: its tree, checked, as the library writes it down.
+"""The checked tree of an expression, decoded from the CEL library's output.
 
-That is an encoded `cel.expr.CheckedExpr`. It is taken apart here, field by field: a parser of messages refuses trees
-that are as deep as expressions may be.
+The output is an encoded `cel.expr.CheckedExpr`. It is decoded here field by field, since protobuf parsers reject
+messages as deep as expressions may be.
 
 Source: github.com/google/cel-spec/proto/cel/expr (syntax.proto, checked.proto).
 """
@@ -48,7 +48,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function or an operator; what a method is called on is the first argument."""
+    """A call of a function or operator; a method's receiver is the first argument."""
 
     id: int
     function: str
@@ -76,7 +76,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """A map; a message, where it has a name."""
+    """A map, or a message if it has a name."""
 
     id: int
     name: str
@@ -85,7 +85,7 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Comprehension:
-    """A loop: what macros become."""
+    """A loop, the expansion of a macro."""
 
     id: int
     variable: str
@@ -103,20 +103,20 @@ Node = Literal | Name | Select | Call | ListOf | MapOf | Comprehension
 
 @dataclass(slots=True)
 class Checked:
-    """An expression's tree, with what is known of its nodes by their number."""
+    """An expression's tree, with data about its nodes by number."""
 
     root: Node
-    # Of a call, the names of all overloads that it may be.
+    # The names of a call's possible overloads.
     overloads: dict[int, Sequence[str]] = field(default_factory=dict)
-    # Of a name, what it refers to.
+    # The target of a name.
     names: dict[int, str] = field(default_factory=dict)
-    # Encoded: types that are the same are equal.
+    # Encoded types; equal types have equal bytes.
     types: dict[int, bytes] = field(default_factory=dict)
-    # Where in the text a node begins, in characters.
+    # The start of each node in the text, in characters.
     positions: dict[int, int] = field(default_factory=dict)
 
     def overload(self, node: int) -> str:
-        """The one overload that a call can be, or nothing where there are several."""
+        """A call's overload; empty if several are possible."""
         overloads = self.overloads.get(node, ())
         return overloads[0] if len(overloads) == 1 else ""
 
@@ -130,7 +130,7 @@ class Checked:
 
 
 def children(node: Node) -> Sequence[Node]:
-    """What a node is made of."""
+    """The children of a node."""
     if isinstance(node, Select):
         return [node.operand]
     if isinstance(node, Call):
@@ -145,7 +145,7 @@ def children(node: Node) -> Sequence[Node]:
 
 
 def read(serialized: bytes) -> Checked:
-    """The tree in what the library wrote: a message of a stated type, with it in the second field."""
+    """Decode the library's output: an Any-like message with the tree in its second field."""
     content = next(value for number, value in wire.fields(serialized) if number == 2)
     out: Checked | None = None
     maps: list[tuple[int, bytes]] = []
@@ -184,7 +184,7 @@ def _pair(content: bytes) -> tuple[int, Any]:
     key, value_ = 0, None
     for number, value in wire.fields(content):
         key, value_ = (value, value_) if number == 1 else (key, value)
-    # A number that is zero is not written.
+    # A zero is not encoded.
     return key, 0 if value_ is None else value_
 
 

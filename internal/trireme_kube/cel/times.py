@@ -1,4 +1,4 @@
-"""Durations and timestamps: how they are written, and what can be asked of them.
+"""Durations and timestamps: parsing, formatting and functions.
 
 Source: time of Go, github.com/google/cel-go/common/types (duration, timestamp).
 """
@@ -51,12 +51,12 @@ def timestamp(nanos: int, offset: int = 0) -> Timestamp:
 
 
 def moved(start: Timestamp, nanos: int) -> Timestamp:
-    """The point in time so long after."""
+    """Add nanoseconds to a timestamp."""
     return timestamp(start.nanos + nanos, start.offset)
 
 
 def parse_duration(text: str) -> int | None:
-    """As Go reads one; None where it is none."""
+    """Parse a duration as Go does; None if it is invalid."""
     sign, bare = (-1, text[1:]) if text[:1] == "-" else (1, text.removeprefix("+"))
     if bare == "0":
         return 0
@@ -71,7 +71,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """As RFC 3339 has it; None where it is none. Raises: EvaluationError."""
+    """Parse an RFC 3339 time; None if it is invalid. Raises: EvaluationError if it is out of range."""
     match = _STAMP.fullmatch(text)
     if match is None:
         return None

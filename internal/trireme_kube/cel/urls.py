@@ -1,4 +1,4 @@
-"""URLs in expressions, read as Go reads those of a request.
+"""URLs in expressions, parsed as Go parses request URLs.
 
 Source: net/url of Go, k8s.io/apiserver/pkg/cel/library (urls).
 """
@@ -53,7 +53,7 @@ def url(text: str) -> Url:
 
 
 def read(text: str) -> Url:
-    """The URL of a request. Raises: ValueError in Go's words."""
+    """Parse a request URL. Raises: ValueError with Go's message."""
     try:
         return _parsed(text, "", request=True)
     except ValueError as error:
@@ -200,7 +200,7 @@ def _escaped_host(text: str) -> str:
 
 
 def _path(text: str) -> str:
-    """The path as it is shown: as it was written, where that is an escaped path at all."""
+    """The escaped path: as written if that is a valid escaping."""
     _check_escapes(text)
     if all(letter in _PATH_AS_WRITTEN for letter in text):
         return text

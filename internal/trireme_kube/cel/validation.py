@@ -1,4 +1,4 @@
-"""What Kubernetes wants of an expression beyond its types: that literals are what they are for, and lists of one kind.
+"""Kubernetes' checks of expressions beyond types: valid literals, and lists with one element type.
 
 Source: k8s.io/apiserver/pkg/cel/environment, github.com/google/cel-go/cel (validator), ext (formatting).
 """
@@ -13,7 +13,7 @@ _Problem = tuple[int, str]
 
 
 def problems(expression: str, checked: syntax.Checked) -> str:
-    """What is wrong with it, as the compiler says it; empty where nothing is."""
+    """Return the problems as compiler messages; empty if there are none."""
     placed_messages = [
         compiler_messages.placed(expression, checked.positions.get(node, 0), message)
         for check in (_flat_lists, _literals, _mixtures, _formats)
@@ -31,7 +31,7 @@ def _nodes(node: syntax.Node) -> Iterator[syntax.Node]:
 
 
 def _flat_lists(checked: syntax.Checked) -> Iterator[_Problem]:
-    """What is flattened must be of lists, or of nobody knows what."""
+    """Check that `flatten` gets lists of lists or of a dynamic type."""
     for node in _nodes(checked.root):
         if isinstance(node, syntax.Call) and node.function == "flatten" and len(node.arguments) == 1:
             name, of = checked_types.parse(checked.type(node.arguments[0].id))
@@ -54,7 +54,7 @@ def _literals(checked: syntax.Checked) -> Iterator[_Problem]:
 
 
 def _mixtures(checked: syntax.Checked) -> Iterator[_Problem]:
-    """Lists and maps of more than one kind; only those that are formatted may be."""
+    """Find lists and maps with mixed types; only arguments of `format` may have them."""
     waiting = [checked.root]
     while waiting:
         node = waiting.pop()
@@ -117,11 +117,11 @@ def _format(checked: syntax.Checked, id_: int, text: str, arguments: Sequence[sy
 
 
 class _MisplacedError(Exception):
-    """A value that its clause cannot show."""
+    """A value that its clause does not accept."""
 
 
 def _misplaced(checked: syntax.Checked, letter: str, node: syntax.Node) -> tuple[str, int] | None:
-    """The clause and the node that it is not for."""
+    """Return the clause and the node that it does not accept, or None."""
     kind = checked_types.written(checked.type(node.id)).partition("(")[0]
     if kind != "dyn" and kind not in formatting.KINDS[letter]:
         return letter, node.id

@@ -1,4 +1,4 @@
-"""Values as CEL sees them, told apart by their Python type, and what it means that two are the same.
+"""CEL values, distinguished by their Python type, and their equality.
 
 | CEL | here | | CEL | here |
 | --- | --- | --- | --- | --- |
@@ -8,7 +8,7 @@
 | optional | `Optional` | | quantity, version | `Amount`, `semver.Version` |
 | address, network | those of `ipaddress` | | URL, named format | `urls.Url`, `formats.Format` |
 
-Numbers of all kinds are the same when they are equal; anything else is never the same as something of another kind.
+Numbers are equal across types; any other value is never equal to one of another type.
 Source: github.com/google/cel-go/common/types.
 """
 
@@ -60,7 +60,7 @@ class TypeName:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """A value that may not be there."""
+    """A value that may be absent."""
 
     value: Any = None
     present: bool = False
@@ -68,7 +68,7 @@ class Optional:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What has no value; no expression sees it, but it counts as long as one where that has to be paid for."""
+    """Stands for a failed value in cost computations, with length one."""
 
     def __len__(self) -> int:
         return 1
@@ -76,30 +76,30 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A quantity; with the number of digits behind the point that it was written with, or computed from."""
+    """A quantity, with the number of decimals of its text or operands."""
 
     nanos: int
     digits: int = field(default=0, compare=False)
 
 
 class Map:
-    """A map. Keys that are the same are one key, whatever kind of number they are; true is not 1."""
+    """A map. Numeric keys are equal across types; true is not 1."""
 
     __slots__ = ("_entries", "default")
 
     def __init__(self, entries: Mapping[Any, Any] | None = None, default: "Map | None" = None) -> None:
-        """`default`: what a look-up finds where there is no such key; it is not in the map for all that."""
+        """`default`: the result of a look-up of a missing key, which still does not count as present."""
         self._entries: dict[Any, tuple[Any, Any]] = {}
         self.default = default
         for key, value in (entries or {}).items():
             self.put(key, value)
 
     def put(self, key: Any, value: Any) -> None:
-        """Adds or replaces an entry; only for who makes the map."""
+        """Add or replace an entry, while building the map."""
         self._entries[_hashable(key)] = (key, value)
 
     def drop(self, key: Any) -> None:
-        """Removes an entry; only for who makes the map."""
+        """Remove an entry, while building the map."""
         self._entries.pop(_hashable(key), None)
 
     def find(self, key: Any) -> tuple[bool, Any]:
@@ -129,7 +129,7 @@ def _hashable(key: Any) -> Any:
         return key
     if kind is bool:
         return (bool, key)
-    # Lists and maps are no keys: the checker refuses them, and a value that comes as one is found nowhere.
+    # Lists and maps cannot be keys: the checker rejects them, and such a dynamic value matches no key.
     return (list, id(key)) if kind in (list, Map) else key
 
 
@@ -156,7 +156,7 @@ _NAMES: Final[dict[type, str]] = {
     ipaddress.IPv6Interface: "net.CIDR",
 }
 _NUMBERS: Final = (int, float, Uint)
-# Comparing one of these with something else is an error, not just false.
+# Comparing one of these with another type is an error, not just false.
 _SELECTIVE: dict[type, Callable[[Any], Any]] = {
     Amount: lambda value: value,
     semver.Version: lambda value: value,
@@ -168,7 +168,7 @@ _SELECTIVE: dict[type, Callable[[Any], Any]] = {
 
 
 def register(kind: type, name: str, identity: Callable[[Any], Any]) -> None:
-    """Adds a type of values; two of them are the same when what `identity` says of them is."""
+    """Register a type of values, which are equal if their `identity` is."""
     _NAMES[kind] = name
     _SELECTIVE[kind] = identity
 
@@ -179,17 +179,17 @@ def type_name(value: Any) -> str:
 
 
 def no_such_overload() -> EvaluationError:
-    """A function was called with something it is not for."""
+    """The error of a call without a matching overload."""
     return EvaluationError("no such overload")
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number of any kind."""
+    """Whether it is a number of any type."""
     return type(value) in _NUMBERS
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether they are the same. Raises: EvaluationError where that cannot be asked."""
+    """Whether they are equal. Raises: EvaluationError if they cannot be compared."""
     kind, other = type(left), type(right)
     if kind is other and kind in (str, int, bool):
         return bool(left == right)
@@ -219,7 +219,7 @@ def _same_entry(entries: Map, key: Any, value: Any) -> bool:
 
 
 def _differ(left: Any, right: Any) -> bool:
-    """Whether parts of lists and maps tell them apart: parts that cannot be compared do not."""
+    """Whether two elements of lists or maps differ; elements that cannot be compared do not."""
     try:
         return not equal(left, right)
     except EvaluationError:
@@ -227,7 +227,7 @@ def _differ(left: Any, right: Any) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether they are the same, where an error means that they are not."""
+    """Whether they are equal; False if they cannot be compared."""
     try:
         return equal(left, right)
     except EvaluationError:
@@ -246,12 +246,12 @@ def compare(left: Any, right: Any) -> int:
 
 
 def is_ordered(value: Any) -> bool:
-    """Whether values of this kind have an order."""
+    """Whether values of this type are ordered."""
     return type(value) in (bool, int, Uint, float, str, bytes, Duration, Timestamp)
 
 
 def size(value: Any) -> int | None:
-    """How long it is, where it has a length."""
+    """Its length, or None."""
     kind = type(value)
     if kind in (str, bytes, list, Map):
         return len(value)
@@ -263,7 +263,7 @@ def size(value: Any) -> int | None:
 
 
 def is_zero(value: Any) -> bool:
-    """Whether it is what a field is that nobody has set."""
+    """Whether it is the zero value of its type."""
     if value is None or type(value) in (bool, int, Uint, float, str, bytes, list, Map):
         return not value and not (type(value) is float and value != value)
     if isinstance(value, Duration):
@@ -274,7 +274,7 @@ def is_zero(value: Any) -> bool:
 
 
 def written(value: Any) -> str:
-    """As messages show a key or an index."""
+    """Format a key or an index for messages."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -283,7 +283,7 @@ def written(value: Any) -> str:
 
 
 def go_float(value: float) -> str:
-    """As Go prints a double: an exponent from 1e6 on and below 1e-4, and no more digits than it takes."""
+    """Format a double as Go does: shortest digits, with an exponent from 1e6 on and below 1e-4."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -298,13 +298,13 @@ def go_float(value: float) -> str:
 
 
 def plain_float(value: float) -> str:
-    """A double without an exponent, in as many digits as it takes."""
+    """Format a double without an exponent, in the shortest digits."""
     digits = format(decimal.Decimal(repr(value)), "f")
     return digits.rstrip("0").removesuffix(".") if "." in digits else digits
 
 
 def quoted(text: str) -> str:
-    """The text as messages show it."""
+    """Quote the text for messages."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -326,11 +326,11 @@ _GO_TYPES: Final = {
     semver.Version: "cel.Semver",
     Failed: "*types.Err",
 }
-# Of ours, those of other packages are named for what they are.
+# Types of other Go packages, by their names in Go.
 _OF_KUBERNETES: Final = {"net.IP": "cel.IP", "net.CIDR": "cel.CIDR", "kubernetes.URL": "cel.URL"}
 
 
 def go_type(value: Any) -> str:
-    """The type as messages name it that speak of the implementation."""
+    """The value's Go type, for messages that contain it."""
     name = type_name(value)
     return _GO_TYPES.get(type(value)) or _OF_KUBERNETES.get(name, name.replace("kubernetes.Named", "cel."))

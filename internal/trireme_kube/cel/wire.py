@@ -1,4 +1,4 @@
-"""Encoded protocol buffers, field by field, of whatever depth.
+"""Decodes protocol buffers field by field, without a depth limit.
 
 Source: protobuf.dev/programming-guides/encoding.
 """
@@ -13,7 +13,7 @@ _FIXED32: Final = 5
 
 
 def fields(content: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and value of each field: a number, or what was written as bytes."""
+    """Yield number and value of each field: an integer, or bytes."""
     at = 0
     while at < len(content):
         tag, at = _varint(content, at)
@@ -31,7 +31,7 @@ def fields(content: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def packed(content: bytes) -> Iterator[int]:
-    """Numbers that were written together."""
+    """Decode a packed field."""
     at = 0
     while at < len(content):
         value, at = _varint(content, at)

@@ -46,7 +46,7 @@ def decode(raw: bytes, message_class: type[M]) -> M:
     Raises: FieldError.
     """
     message = read(raw, message_class)
-    normalization.settle(message)
+    normalization.normalize(message)
     return message
 
 
