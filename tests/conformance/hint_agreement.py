@@ -69,8 +69,8 @@ def _hint(case: Json) -> str:
     (registration,) = (entry for entry in _registrations(case, cluster) if entry.event == wanted)
     table = queue_hints.HintTable({"": [registration]})
     old, new = (_in_event(case, side, cluster) for side in ("old", "new"))
-    decisions, _ = table.weigh("", _happened(case, wanted), old, new, [_waiting(case, cluster)])
-    return "QueueSkip" if decisions[0] is queue_hints.Decision.STAY else "Queue"
+    decisions, _ = table.evaluate_hints("", _happened(case, wanted), old, new, [_waiting(case, cluster)])
+    return "QueueSkip" if decisions[0] is queue_hints.Decision.SKIP else "Queue"
 
 
 def _happened(case: Json, registered: cluster_event.ClusterEvent) -> cluster_event.ClusterEvent:

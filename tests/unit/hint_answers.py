@@ -115,13 +115,13 @@ class Hints:
         self._table.results.clear()
         event = cluster_event.parse(resource, [action])
         queued = self._queued(waiting)
-        decisions, _ = self._table.weigh("", event, self._message(old), self._message(new), [queued])
+        decisions, _ = self._table.evaluate_hints("", event, self._message(old), self._message(new), [queued])
         said = {hint for _, _, hint in self._table.results}
         if not said:
             return ""
         # Of several registrations that match, the first that helps counts; an error helps.
         answer = ERROR if ERROR in said else QUEUE if QUEUE in said else SKIP
-        assert (decisions[0] is queue_hints.Decision.STAY) == (answer == SKIP)
+        assert (decisions[0] is queue_hints.Decision.SKIP) == (answer == SKIP)
         return answer
 
     def _queued(self, waiting: Json) -> queued_pod.QueuedPodInfo:

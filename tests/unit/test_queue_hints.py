@@ -79,9 +79,9 @@ def pod(rejectors: str, pending: str = "", name: str = "p") -> QueuedPodInfo:
     return queued
 
 
-def weigh(registrations: list[Registration], *pods: QueuedPodInfo) -> tuple[list[Decision], list[Question]]:
+def evaluate_hints(registrations: list[Registration], *pods: QueuedPodInfo) -> tuple[list[Decision], list[Question]]:
     """What a new node means for the pods."""
-    return HintTable({"p": registrations}).weigh("p", NODE_ADD, None, "node", pods)
+    return HintTable({"p": registrations}).evaluate_hints("p", NODE_ADD, None, "node", pods)
 
 
 def explode(*args: Any) -> Any:
@@ -98,8 +98,8 @@ B_FAR = Registration("B", NODE_ADD, remote=True)
     ("registrations", "waiting", "expected"),
     [
         pytest.param([A_YES], pod("A"), Decision.AFTER_BACKOFF, id="helps"),
-        pytest.param([A_NO], pod("A"), Decision.STAY, id="does-not-help"),
-        pytest.param([A_YES], pod("B"), Decision.STAY, id="another-plugin-refused"),
+        pytest.param([A_NO], pod("A"), Decision.SKIP, id="does-not-help"),
+        pytest.param([A_YES], pod("B"), Decision.SKIP, id="another-plugin-refused"),
         pytest.param([A_NO, B_YES], pod("A B"), Decision.AFTER_BACKOFF, id="one-yes-is-enough"),
         pytest.param([A_YES], pod("", "A"), Decision.IMMEDIATELY, id="pending"),
         pytest.param([A_YES, B_YES], pod("A", "B"), Decision.IMMEDIATELY, id="pending-wins"),
@@ -112,12 +112,12 @@ B_FAR = Registration("B", NODE_ADD, remote=True)
         pytest.param(
             [Registration("A", NODE_ADD, lambda *_: [])], pod("A"), Decision.AFTER_BACKOFF, id="too-few-answers"
         ),
-        pytest.param([Registration("A", POD_DELETE)], pod("A"), Decision.STAY, id="registered-for-another-event"),
+        pytest.param([Registration("A", POD_DELETE)], pod("A"), Decision.SKIP, id="registered-for-another-event"),
     ],
 )
 def test_decisions(registrations: list[Registration], waiting: QueuedPodInfo, expected: Decision) -> None:
     """Else pods sleep through what helps them, wake for nothing, or back off where they need not."""
-    decisions, questions = weigh(registrations, waiting)
+    decisions, questions = evaluate_hints(registrations, waiting)
     assert (decisions, questions) == ([expected], [])
 
 
@@ -130,23 +130,23 @@ def test_each_hint_is_asked_once_about_all_pods_it_concerns() -> None:
         return [Hint.QUEUE if pod.record.key == "ns/y" else Hint.SKIP for pod in pods]
 
     waiting = [pod("A", name="x"), pod("B", name="z"), pod("A B", name="y")]
-    decisions, _ = weigh([Registration("A", NODE_ADD, hint)], *waiting)
+    decisions, _ = evaluate_hints([Registration("A", NODE_ADD, hint)], *waiting)
     assert calls == [["ns/x", "ns/y"]]
-    assert decisions == [Decision.STAY, Decision.STAY, Decision.AFTER_BACKOFF]
+    assert decisions == [Decision.SKIP, Decision.SKIP, Decision.AFTER_BACKOFF]
 
 
 def test_a_pending_plugin_is_asked_once() -> None:
     """Else each event costs twice the hints of the plugins that said Pending."""
     asked: list[tuple[str, Any]] = []
-    weigh([Registration("A", NODE_ADD, helps(False, asked))], pod("B", "A"))
+    evaluate_hints([Registration("A", NODE_ADD, helps(False, asked))], pod("B", "A"))
     assert len(asked) == 1
 
 
 def test_remote_plugins_are_asked_only_about_pods_that_nothing_decides_here() -> None:
     """Else each event costs calls whose answers change nothing."""
     waiting = [pod("A B", name="x"), pod("B", name="y"), pod("A", name="z")]
-    decisions, questions = weigh([B_FAR, A_YES], *waiting)
-    assert decisions == [Decision.AFTER_BACKOFF, Decision.STAY, Decision.AFTER_BACKOFF]
+    decisions, questions = evaluate_hints([B_FAR, A_YES], *waiting)
+    assert decisions == [Decision.AFTER_BACKOFF, Decision.SKIP, Decision.AFTER_BACKOFF]
     assert questions == [Question(B_FAR, (1,))]
 
 
@@ -161,7 +161,7 @@ def test_registrations_for_pod_hear_of_all_three_kinds() -> None:
 def test_answers_are_counted_as_the_metric_names_them() -> None:
     """Else nobody sees that a hint fails."""
     table = HintTable({"p": [A_YES, Registration("B", NODE_ADD, explode), Registration("C", NODE_ADD, helps(False))]})
-    table.weigh("p", NODE_ADD, None, "node", [pod("A"), pod("B"), pod("C")])
+    table.evaluate_hints("p", NODE_ADD, None, "node", [pod("A"), pod("B"), pod("C")])
     assert table.results == {
         ("A", "NodeAdd", "Queue"): 1,
         ("B", "NodeAdd", "Error"): 1,

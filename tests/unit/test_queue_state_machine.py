@@ -141,14 +141,14 @@ class QueueMachine(RuleBasedStateMachine):
         new = record(name, class_id, PRIORITY[class_id], pod.uid)
         place = type(pod.state)
         decisions = [self._naive(pod, class_id, event, 0) for event in events]
-        decision = next((each for each in decisions if each is not Decision.STAY), Decision.STAY)
+        decision = next((each for each in decisions if each is not Decision.SKIP), Decision.SKIP)
         # In another class it stands where its age puts it; among those of the same moment, last.
         self.behind.pop(pod.uid, None)
         self._told(self.queue.update(new, events, 0, 0, self.now))
         if attempt is not None:
             attempt.events += [(event, 0, None) for event in events]
             attempt.class_id, attempt.deleted = class_id, False
-        elif place in (Unschedulable, Gated) and decision is not Decision.STAY:
+        elif place in (Unschedulable, Gated) and decision is not Decision.SKIP:
             self._expect_entry(pod, decision)
         elif place is not PreEnqueuePending:
             assert type(pod.state) is place
@@ -242,7 +242,7 @@ class QueueMachine(RuleBasedStateMachine):
         if not rejectors | pending:
             self._expect_entry(pod, Decision.AFTER_BACKOFF)
             return
-        decision = Decision.AFTER_BACKOFF if attempt.woken else Decision.STAY
+        decision = Decision.AFTER_BACKOFF if attempt.woken else Decision.SKIP
         events = [
             (event, number)
             for event, number, max_priority in attempt.events
@@ -251,9 +251,9 @@ class QueueMachine(RuleBasedStateMachine):
         for event, number in events:
             decision = max(decision, self._naive(pod, attempt.class_id, event, number, rejectors | pending))
         asks = any((plugin, event) in REMOTE for plugin in pod.rejectors for event, _ in events)
-        if decision is not Decision.STAY or not asks:
+        if decision is not Decision.SKIP or not asks:
             # A remote plugin may have answered for another pod of the batch: then it is more than the model knows.
-            self._expect_entry(pod, decision, gate=decision is not Decision.STAY)
+            self._expect_entry(pod, decision, gate=decision is not Decision.SKIP)
 
     @precondition(lambda self: self.flights)
     @rule(data=st.data())
@@ -292,11 +292,11 @@ class QueueMachine(RuleBasedStateMachine):
         for uid, pod in parked.items():
             affected = max_priority is None or pod.record.priority <= max_priority
             listens = not pod.gated_by or (pod.gated_by, event) in LOCAL
-            decision = self._naive(pod, pod.record.class_id, event, number) if affected and listens else Decision.STAY
+            decision = self._naive(pod, pod.record.class_id, event, number) if affected and listens else Decision.SKIP
             expected[uid] = (decision, pod.stamp)
         self._told(self.queue.on_event(event, number, number, self.now, max_priority=max_priority))
         for uid, (decision, stamp) in expected.items():
-            if decision is Decision.STAY:
+            if decision is Decision.SKIP:
                 assert parked[uid].stamp == stamp, "woken by an event that cannot help it"
             else:
                 self._expect_entry(parked[uid], decision)
@@ -370,7 +370,7 @@ class QueueMachine(RuleBasedStateMachine):
         }
         if said & pod.pending_plugins:
             return Decision.IMMEDIATELY
-        return Decision.AFTER_BACKOFF if said else Decision.STAY
+        return Decision.AFTER_BACKOFF if said else Decision.SKIP
 
     def _expect_entry(self, pod: QueuedPodInfo, decision: Decision, *, gate: bool = True) -> None:
         """The pod is where the decision sends it, unless a gate holds it."""
@@ -379,7 +379,7 @@ class QueueMachine(RuleBasedStateMachine):
             expected: type[QueueState] = Gated
         elif verdict is PreEnqueueResult.CALL_REMOTE:
             expected = PreEnqueuePending
-        elif decision is Decision.STAY:
+        elif decision is Decision.SKIP:
             expected = Unschedulable
         elif decision is Decision.AFTER_BACKOFF and self._backs_off(pod):
             expected = BackOff

@@ -2,7 +2,7 @@
 
 A plugin registers events and, for each, either nothing (every such event helps), a function, or that it must be asked
 over the wire. `HintTable` finds the registrations that an event matches, remembering the answer for each kind of event;
-`weigh` asks them. Pods are weighed as examples: each stands for all pods of its class that the same plugins refused.
+`evaluate_hints` calls them with pods as examples: each stands for all pods of its class that the same plugins refused.
 
 A hint that fails counts as QUEUE, because a pod that sleeps through the event that would have helped it sleeps long.
 Where a plugin said Pending, its QUEUE takes the pod to the active queue without back-off; so those are asked first.
@@ -31,7 +31,7 @@ class Hint(enum.Enum):
 class Decision(enum.IntEnum):
     """What becomes of a pod; the greater wins."""
 
-    STAY = 0
+    SKIP = 0
     AFTER_BACKOFF = 1
     IMMEDIATELY = 2
 
@@ -53,7 +53,7 @@ class Registration:
 
 
 class Question(NamedTuple):
-    """A remote plugin has to be asked about some of the pods: indexes into those weighed."""
+    """A remote plugin has to be called for some of the pods: indexes into those evaluated."""
 
     registration: Registration
     indexes: tuple[int, ...]
@@ -106,7 +106,7 @@ class HintTable:
             }
         )
 
-    def weigh(
+    def evaluate_hints(
         self,
         profile: str,
         event: ClusterEvent,
@@ -115,7 +115,7 @@ class HintTable:
         pods: Sequence[QueuedPodInfo],
     ) -> tuple[list[Decision], list[Question]]:
         """What the event means for each pod, as far as it can be said here, and what remote plugins must be asked."""
-        decisions = [Decision.STAY] * len(pods)
+        decisions = [Decision.SKIP] * len(pods)
         questions: list[Question] = []
         registrations = self.matching(event).get(profile, ())
         for decision in (Decision.IMMEDIATELY, Decision.AFTER_BACKOFF):
@@ -197,7 +197,7 @@ def _still_open(questions: list[Question], decisions: list[Decision]) -> list[Qu
     """The questions about pods that nothing has decided yet. A pod that moves already is not asked about."""
     still_open = []
     for registration, indexes in questions:
-        undecided = tuple(index for index in indexes if decisions[index] is Decision.STAY)
+        undecided = tuple(index for index in indexes if decisions[index] is Decision.SKIP)
         if undecided:
             still_open.append(Question(registration, undecided))
     return still_open

@@ -27,7 +27,7 @@ class Verdict:
 
     def __init__(self, position: int) -> None:
         self.position = position
-        self.decision = Decision.STAY
+        self.decision = Decision.SKIP
         #: The hints of remote plugins that it depends on, and the calls that were made for them.
         self.remote: list[_RemoteHint] = []
         self.calls: list[QueueingHintCall] = []
@@ -53,13 +53,13 @@ class RequeueEvaluator:
         if not pod.rejectors or not self._hints.knows(pod.record.profile):
             return Decision.AFTER_BACKOFF, []
         verdict = self._verdict(pod, state.cursor)
-        decision = max(verdict.decision, Decision.AFTER_BACKOFF if state.activated else Decision.STAY)
+        decision = max(verdict.decision, Decision.AFTER_BACKOFF if state.activated else Decision.SKIP)
         own: list[_RemoteHint] = []
         for happened in state.own_events:
-            decisions, remote = self._hints.weigh(pod.record.profile, *happened, [pod])
+            decisions, remote = self._hints.evaluate_hints(pod.record.profile, *happened, [pod])
             decision = max(decision, decisions[0])
             own += [(registration, happened) for registration, _ in remote]
-        if decision is not Decision.STAY:
+        if decision is not Decision.SKIP:
             return decision, []
         if len(verdict.remote) + len(own) > MAX_CALLS:
             return Decision.AFTER_BACKOFF, []
@@ -74,8 +74,8 @@ class RequeueEvaluator:
             if max_priority is not None and pod.record.priority > max_priority:
                 continue
             if self._hints.interests(plugin, event):
-                decisions, remote = self._hints.weigh(pod.record.profile, event, old, new, [pod])
-                if remote or decisions[0] is not Decision.STAY:
+                decisions, remote = self._hints.evaluate_hints(pod.record.profile, event, old, new, [pod])
+                if remote or decisions[0] is not Decision.SKIP:
                     return True
         return False
 
@@ -96,7 +96,7 @@ class RequeueEvaluator:
                 break
             if max_priority is not None and pod.record.priority > max_priority:
                 continue
-            decisions, remote = self._hints.weigh(pod.record.profile, event, old, new, [pod])
+            decisions, remote = self._hints.evaluate_hints(pod.record.profile, event, old, new, [pod])
             verdict.decision = max(verdict.decision, decisions[0])
             verdict.remote += [(registration, (event, old, new)) for registration, _ in remote]
         return verdict
@@ -123,7 +123,7 @@ class RequeueEvaluator:
             if call is None:
                 return Decision.AFTER_BACKOFF, []
             still_open.append(call)
-        return Decision.STAY, still_open
+        return Decision.SKIP, still_open
 
     def _open(self, pod: QueuedPodInfo, hint: _RemoteHint) -> QueueingHintCall | None:
         registration, happened = hint

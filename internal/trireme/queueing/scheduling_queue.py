@@ -529,8 +529,8 @@ class SchedulingQueue:
         for event in events:
             if not isinstance(pod.state, (Unschedulable, Gated)):
                 return
-            decisions, remote = self._hints.weigh(profile, event, old, new, [pod])
-            if decisions[0] is not Decision.STAY:
+            decisions, remote = self._hints.evaluate_hints(profile, event, old, new, [pod])
+            if decisions[0] is not Decision.SKIP:
                 self._wake(pod, decisions[0], event, now, counted=False)
                 continue
             for registration, _ in remote:
@@ -550,7 +550,7 @@ class SchedulingQueue:
         """Asks about one pod of each group, and moves the pods of the groups that the event may help."""
         event, old, new = happened
         examples = [group.example() for group in groups]
-        decisions, remote = self._hints.weigh(profile, event, old, new, examples)
+        decisions, remote = self._hints.evaluate_hints(profile, event, old, new, examples)
         for registration, indexes in remote:
             pods = [examples[index] for index in indexes]
             targets: list[list[Target]] = [
@@ -560,7 +560,7 @@ class SchedulingQueue:
                 for index in indexes:
                     decisions[index] = Decision.AFTER_BACKOFF
         for group, decision in zip(groups, decisions, strict=True):
-            if decision is not Decision.STAY:
+            if decision is not Decision.SKIP:
                 for pod in self._transitions.movable(group):
                     if pod.record.uid != exclude_uid and not self._transitions.still_gated(pod):
                         self._wake(pod, decision, event, now)

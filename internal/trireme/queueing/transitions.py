@@ -72,7 +72,7 @@ class Transitions:
 
     def requeue(self, pod: QueuedPodInfo, decision: Decision, label: str, now: float, *, counted: bool = True) -> None:
         """Sends a pod that is in no structure where the decision says. `counted`: see `enter`."""
-        if decision is Decision.STAY:
+        if decision is Decision.SKIP:
             self.make_unschedulable(pod, label, now)
         elif decision is Decision.AFTER_BACKOFF and self.policy.backing_off(pod, now):
             self.enter(pod, Destination.BACKOFF, label, now, counted=counted)
