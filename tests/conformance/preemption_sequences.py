@@ -24,7 +24,7 @@ from golden_rows import Row
 
 from trireme.filter import service as filter_service
 from trireme.framework import status
-from trireme.frontend.phase_clients import class_answers
+from trireme.results import class_answer
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, snapshot_pb2
 from trireme.wire import node_columns
@@ -212,7 +212,7 @@ class Sequence:
         self._count = 0
         self._make = make
         self._filter = make()
-        self._answers: dict[int, class_answers.ClassAnswer] = {}
+        self._answers: dict[int, class_answer.ClassAnswer] = {}
 
     async def run(self, questions: int) -> AsyncIterator[Decision]:
         """What is decided, one pod after the other."""
@@ -341,10 +341,10 @@ class Sequence:
         """One pod, by two calls."""
         class_id = self._follow(pod)
         cycle = self._cycle(class_id, pod)
-        known = self._answers.setdefault(class_id, class_answers.ClassAnswer())
+        known = self._answers.setdefault(class_id, class_answer.ClassAnswer())
         own = pod["metadata"]["uid"] in self._waiting
         if own:
-            known = class_answers.ClassAnswer()
+            known = class_answer.ClassAnswer()
         said = await self._filter.filter(cycle, known.generation)
         if said.columns is not None:
             known.take(said.columns)

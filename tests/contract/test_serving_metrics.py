@@ -12,8 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from trireme.config import commandline, inspection, own_loading
 from trireme.framework import status
-from trireme.frontend.phase_clients import bind_replicas, phases, replica_link
+from trireme.frontend.phase_clients import bind_replicas, replica_link
 from trireme.frontend.serving import metrics_observed, metrics_resources, own_certificates, serving_site
+from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import filter_pb2
 from trireme_kube.componentbase import exposition, http_site, self_signed
 from trireme_kube.componentbase.instruments import Instrument, Registry
@@ -154,7 +155,7 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
     observed.popped("default-scheduler", 1)
     timing = filter_pb2.Timing(plugin="Fit", extension_point="Filter", code=status.Code.SUCCESS, duration_us=30)
     filtered = _filtered(timing)
-    observed.placed("default-scheduler", 1, 0.003, filtered, phases.Placed((0,), None, False, (), ("Fit",)))
+    observed.placed("default-scheduler", 1, 0.003, filtered, PlaceResult((0,), None, False, (), ("Fit",)))
     observed.bound(pod, pod.popped_at + 0.2)
     observed.failed(pod, "unschedulable", pod.popped_at + 0.4)
     after = _values(metrics_document.site(tmp_path, frontend).registries()[0])
@@ -183,7 +184,7 @@ def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
     observed = frontend.observed = metrics_observed.Observations(profiles)
     observed.make_group_instruments()
     cost = filter_pb2.Disruption(victims=3, violations=2)
-    way = phases.WayOut("", (), "node", status.Code.SUCCESS, cost)
+    way = PostFilterResult("", (), "node", status.Code.SUCCESS, cost)
     observed.post_filtered("default-scheduler", way, 1, 0.5)
     observed.group_disrupts("compositepodgroup", filter_pb2.Disruption(victims=4, violations=1, of_groups=2))
     observed.group_disrupts("podgroup", filter_pb2.Disruption())
@@ -281,9 +282,9 @@ def test_resources_are_those_of_the_specification() -> None:
     assert found["b", "cpu"].labels["node"] == ""
 
 
-def _filtered(timing: filter_pb2.Timing) -> phases.Filtered:
+def _filtered(timing: filter_pb2.Timing) -> FilterResult:
     answer = support.FakeFrontend().answers.of(("default-scheduler", 1))
-    return phases.Filtered(answer, filter_pb2.NodeColumns(), None, (), 0, False, False, ("Fit",), (timing,))
+    return FilterResult(answer, filter_pb2.NodeColumns(), None, (), 0, False, False, ("Fit",), (timing,))
 
 
 def _values(registry: Registry) -> dict[str, float]:

@@ -14,11 +14,12 @@ from pod_group_builders import PROFILE, grouping_queue, parsed
 from trireme.cache import class_registry, cluster_cache
 from trireme.config import model
 from trireme.framework import status
-from trireme.frontend.phase_clients import class_answers, phases
 from trireme.frontend.serving import metrics_observed
 from trireme.queueing.groups import group_queue
 from trireme.queueing.nominator import Nominated, Nominator
 from trireme.queueing.queued_pod import by_priority
+from trireme.results import class_answer
+from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import cluster_watch, cycle_parts, outcomes, reservations
 from trireme.scheduling.groups import (
     pod_group_conditions,
@@ -195,7 +196,7 @@ class Cluster:
 
     async def filter(
         self, profile: str, class_id: int, count: int, generation: int, nominee: core_pb2.Pod | None = None
-    ) -> phases.Filtered:
+    ) -> FilterResult:
         self.asked.append(("filter", class_id, count))
         self.meanwhile()
         if self.fault is not None:
@@ -203,17 +204,17 @@ class Cluster:
         used = Counter(pod.slot for pod in self.cache.pods())
         free = np.array([room - used[self.cache.slot_of(name)] for name, room in self.room.items()], dtype=np.int32)
         free = np.zeros_like(free) if class_id in self.hopeless else free.clip(0)
-        answer = class_answers.ClassAnswer(
+        answer = class_answer.ClassAnswer(
             self.cache.generation, None, (FULL,), np.where(free > 0, 0, 1).astype(np.int16), free
         )
-        return phases.Filtered(answer, filter_pb2.NodeColumns(), None, (), 0, self.reserving, False, ("Fit",))
+        return FilterResult(answer, filter_pb2.NodeColumns(), None, (), 0, self.reserving, False, ("Fit",))
 
     async def place(
-        self, profile: str, class_id: int, count: int, filtered: phases.Filtered, extra_scores: Sequence[int] = ()
-    ) -> phases.Placed:
+        self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
+    ) -> PlaceResult:
         self.asked.append(("place", class_id, count))
         slots = np.repeat(np.arange(filtered.answer.capacity.shape[0]), filtered.answer.capacity)[:count]
-        return phases.Placed(tuple(slots.tolist()), None, False)
+        return PlaceResult(tuple(slots.tolist()), None, False)
 
     async def score_placements(self, request: score_pb2.ScorePlacementsRequest) -> score_pb2.ScorePlacementsResponse:
         self.scored = [(list(each.slots), len(each.pod_classes)) for each in request.placements]

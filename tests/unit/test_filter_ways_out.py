@@ -8,7 +8,7 @@ import pytest
 from domain_cluster import HASH, PROFILE, affinity, node, pod, term
 from phase_calls import context
 
-from trireme.frontend.phase_clients import class_answers
+from trireme.results import class_answer
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import node_columns
 
@@ -43,7 +43,7 @@ class Preempting(domain_cluster.Cluster):
         response: filter_pb2.FilterResponse = self._run(self.filter.Filter(request, context(10)))
         return response
 
-    def one(self, class_id: int, preemptor: core_pb2.Pod, known: class_answers.ClassAnswer) -> Any:
+    def one(self, class_id: int, preemptor: core_pb2.Pod, known: class_answer.ClassAnswer) -> Any:
         """Filter's answer, brought up to date in `known`, and PostFilter's."""
         known.take(node_columns.unpack(self.ask_filter(class_id, 1, known.generation).columns))
         request = filter_pb2.PostFilterRequest(cycle=self._cycle(class_id), columns=known.message())
@@ -96,7 +96,7 @@ def _pods() -> list[core_pb2.Pod]:
 
 def _one_after_the_other(seed: int) -> list[tuple[list[Any], bytes]]:
     cluster, class_id = _make(seed)
-    known = class_answers.ClassAnswer()
+    known = class_answer.ClassAnswer()
     out = []
     for preemptor in _pods():
         way = cluster.one(class_id, preemptor, known)

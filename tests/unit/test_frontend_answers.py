@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from trireme.framework import status
-from trireme.frontend.phase_clients import class_answers, phases
+from trireme.results import class_answer
+from trireme.results.phase_results import FilterResult
 
 FULL = status.unschedulable("Fit", "Too many pods")
 BROKEN = status.error("Devices", "no such key")
@@ -25,6 +26,6 @@ def test_a_failure_for_one_node_is_a_refusal_of_all(index: tuple[int, ...], prom
     """Else a pod of which nobody knows whether it fits is placed, and what is wrong with it stays unseen."""
     verdicts = np.array(index, dtype=np.int16)
     capacity = np.where(verdicts == 0, 1, 0).astype(np.int32)
-    answer = class_answers.ClassAnswer(1, None, (FULL, BROKEN), verdicts, capacity)
-    filtered = phases.Filtered(answer, answer.message(), None, (), 0, False, False, ())
+    answer = class_answer.ClassAnswer(1, None, (FULL, BROKEN), verdicts, capacity)
+    filtered = FilterResult(answer, answer.message(), None, (), 0, False, False, ())
     assert filtered.refuses(promised) is refuses

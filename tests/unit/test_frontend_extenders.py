@@ -14,7 +14,8 @@ from trireme.cache import class_registry, cluster_cache
 from trireme.config import model
 from trireme.extenders import extender_wire, extenders
 from trireme.framework import status
-from trireme.frontend.phase_clients import class_answers, phases
+from trireme.results import class_answer
+from trireme.results.phase_results import FilterResult
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
 
 Json = dict[str, Any]
@@ -70,11 +71,11 @@ class World:
             Objects(),
         )
 
-    async def consult(self, promised: str = "") -> tuple[phases.Filtered, list[int]]:
+    async def consult(self, promised: str = "") -> tuple[FilterResult, list[int]]:
         index = np.array([0, 0, 0, 1], dtype=np.int16)
         capacity = np.array([5, 5, 5, 0], dtype=np.int32)
-        answer = class_answers.ClassAnswer(self.cache.generation, None, (FULL,), index, capacity)
-        filtered = phases.Filtered(answer, answer.message(), None, (), 0, False, False, ())
+        answer = class_answer.ClassAnswer(self.cache.generation, None, (FULL,), index, capacity)
+        filtered = FilterResult(answer, answer.message(), None, (), 0, False, False, ())
         slot = self.cache.slot_of(promised)
         narrowed, scores = await self.extenders.consult("me", self.number, filtered, slot)
         return narrowed, list(scores)
@@ -92,7 +93,7 @@ def _keeping(*names: str, **failed: str) -> Callable[[Json], Any]:
     return lambda body: {"NodeNames": [name for name in body["NodeNames"] if name in names], "FailedNodes": failed}
 
 
-def _reasons(filtered: phases.Filtered) -> dict[str, tuple[str, str]]:
+def _reasons(filtered: FilterResult) -> dict[str, tuple[str, str]]:
     """By node why it is refused: plugin and message."""
     said = [None, *filtered.answer.statuses]
     entries = ((name, said[number]) for name, number in zip(ALL, filtered.answer.index.tolist(), strict=True))

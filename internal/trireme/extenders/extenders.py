@@ -22,7 +22,8 @@ from trireme.cache import class_registry, cluster_cache, extender_objects
 from trireme.config import model
 from trireme.extenders import extender_wire
 from trireme.framework import status
-from trireme.frontend.phase_clients import class_answers, phases
+from trireme.results import class_answer
+from trireme.results.phase_results import FilterResult
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
 from trireme_kube.apimachinery import golang
 
@@ -100,8 +101,8 @@ class Extenders:
         return any(_places(extender) for extender in self._interested(class_id))
 
     async def consult(
-        self, uid: str, class_id: int, filtered: phases.Filtered, nominated_slot: int
-    ) -> tuple[phases.Filtered, Sequence[int]]:
+        self, uid: str, class_id: int, filtered: FilterResult, nominated_slot: int
+    ) -> tuple[FilterResult, Sequence[int]]:
         """Apply filter and prioritize extenders to filter's answer for the pod; returns it with extra scores by slot.
 
         The node that was promised to the pod is asked about first, alone, and taken if it passes.
@@ -200,7 +201,7 @@ class Extenders:
         nodes = (self._objects.node(name) for name in names)
         return extender_wire.nodes_body(pod, (), [node for node in nodes if node is not None])
 
-    def _narrowed(self, filtered: phases.Filtered, slot_of: Mapping[str, int], result: _Filtered) -> phases.Filtered:
+    def _narrowed(self, filtered: FilterResult, slot_of: Mapping[str, int], result: _Filtered) -> FilterResult:
         """Filter's answer about this one pod, with what the extenders refused."""
         answer = filtered.answer
         index, capacity = answer.index.copy(), answer.capacity.copy()
@@ -222,7 +223,7 @@ class Extenders:
             if 0 <= slot < index.shape[0] and index[slot]:
                 plugin = statuses[index[slot] - 1].plugin
                 refuse(slot, status.Status(code, plugin, (text,)))
-        laid_over = class_answers.ClassAnswer(
+        laid_over = class_answer.ClassAnswer(
             generation=answer.generation, statuses=tuple(statuses), index=index, capacity=capacity
         )
         return dataclasses.replace(filtered, answer=laid_over, columns=laid_over.message(), of_one=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from trireme.cache import pod_projection
 from trireme.framework import status
-from trireme.frontend.phase_clients import class_answers
 from trireme.frontend.serving import metrics_observed
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
+from trireme.results import class_answer
 from trireme.scheduling import cluster_watch, fit_error, status_outbox
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
@@ -44,7 +44,7 @@ class Failure:
         return UNSCHEDULABLE if self.unschedulable or self.rejectors else SCHEDULER_ERROR
 
 
-def looked_at(answer: class_answers.ClassAnswer, nodes: int) -> tuple[int, int]:
+def looked_at(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:
     """How many nodes were looked at, and how many of them would do: counted where the log tells it."""
     return (nodes, answer.feasible) if klog.enabled(log, 2) else (0, 0)
 

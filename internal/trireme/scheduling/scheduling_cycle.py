@@ -17,6 +17,7 @@ from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.frontend.phase_clients import phases, replicas
 from trireme.queueing import queued_pod, scheduling_queue
+from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import binding_cycle, cycle_parts, fit_error, outcomes, preempting
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 from trireme_kube.componentbase import klog
@@ -40,8 +41,8 @@ class _Foreseen:
 
     about: tuple[str, int]  # profile and class
     revision: int  # the cache's, as long as the answers hold
-    filtered: phases.Filtered
-    placed: phases.Placed
+    filtered: FilterResult
+    placed: PlaceResult
     used: int = 0  # pods placed by them
 
     @property
@@ -49,7 +50,7 @@ class _Foreseen:
         """For how many more pods they hold."""
         return len(self.placed.slots) - self.used
 
-    def take(self, pods: int) -> phases.Placed:
+    def take(self, pods: int) -> PlaceResult:
         """Where the next pods go, which are then assumed there."""
         start, self.used = self.used, self.used + pods
         self.revision += pods
@@ -188,7 +189,7 @@ class SchedulingCycle:
             return []
         if filtered.answer.admits(slot):
             # What was promised to the pod is taken without a look at other nodes.
-            placed = phases.Placed((slot,), None, False)
+            placed = PlaceResult((slot,), None, False)
             looked_at = (1, 1)
         else:
             count = min(len(pods), filtered.max_batch or len(pods))
@@ -221,7 +222,7 @@ class SchedulingCycle:
         filtered = await self._calls.filter_promised(profile, class_id, self._publish(), asked, slots)
         if not filtered.admitted:
             return await self._first_round(profile, class_id, pods)
-        placed = phases.Placed(tuple(slots[: filtered.admitted]), None, False)
+        placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
         self._observed.placed(profile, filtered.admitted, self._observed.clock() - started, filtered, placed)
         pods, left = pods[: filtered.admitted], pods[filtered.admitted :]
         return [*await self._bind_placed(profile, class_id, pods, filtered, placed, (1, 1)), *left]
@@ -257,8 +258,8 @@ class SchedulingCycle:
         profile: str,
         class_id: int,
         pods: list[queued_pod.QueuedPodInfo],
-        filtered: phases.Filtered,
-        placed: phases.Placed,
+        filtered: FilterResult,
+        placed: PlaceResult,
         looked_at: tuple[int, int],
     ) -> list[queued_pod.QueuedPodInfo]:
         """Assume those of the pods that have a place, reserve for them and have them bound; answers those left."""
@@ -318,14 +319,14 @@ class SchedulingCycle:
         class_id: int,
         generation: int,
         pods: list[queued_pod.QueuedPodInfo],
-        filtered: phases.Filtered,
+        filtered: FilterResult,
     ) -> list[queued_pod.QueuedPodInfo]:
         """Look for a way out for the first pod, and for those behind it as far as there are answers for them. If there
         is none, that holds for all of them; answers those that are left.
         """
         answer, left = filtered.answer, pods
-        index = answer.index.copy() if len(filtered.ways_out) > 1 else answer.index
-        for number, said in enumerate(filtered.ways_out or (None,)):
+        index = answer.index.copy() if len(filtered.post_filter) > 1 else answer.index
+        for number, said in enumerate(filtered.post_filter or (None,)):
             # The answers go on as long as each pod is nominated as they say.
             if number and (not left or left[0] is not pods[number]):
                 break
@@ -349,7 +350,7 @@ class SchedulingCycle:
         class_id: int,
         generation: int,
         pods: list[queued_pod.QueuedPodInfo],
-        filtered: phases.Filtered,
+        filtered: FilterResult,
         refusals: list[tuple[status.Status, int]],
         said: filter_pb2.WayOut | None,
     ) -> list[queued_pod.QueuedPodInfo]:
@@ -359,11 +360,11 @@ class SchedulingCycle:
                 self._observed.volume_stage("predicate", refusal)
                 self._fail_all(pods, outcomes.Failure(refusal.message, nominated_node=""))
                 return []
-        way = phases.WayOut("", (), "")
+        way = PostFilterResult("", (), "")
         if profile in self._post_filtering:
             asked = self._observed.clock()
             if said is not None:
-                way, seconds = phases.way_out(said.post_filter), said.duration_us / 1_000_000
+                way, seconds = PostFilterResult.from_message(said.post_filter), said.duration_us / 1_000_000
             else:
                 way = await self._way_out(profile, class_id, generation, pods[0], filtered)
                 seconds = self._observed.clock() - asked
@@ -382,7 +383,7 @@ class SchedulingCycle:
         return left
 
     def _unschedulable(
-        self, filtered: phases.Filtered, refusals: list[tuple[status.Status, int]], way: phases.WayOut
+        self, filtered: FilterResult, refusals: list[tuple[status.Status, int]], way: PostFilterResult
     ) -> outcomes.Failure:
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
         return outcomes.Failure(
@@ -400,13 +401,13 @@ class SchedulingCycle:
         return [self._preemptor(pod) for pod in first]
 
     async def _way_out(
-        self, profile: str, class_id: int, generation: int, pod: queued_pod.QueuedPodInfo, filtered: phases.Filtered
-    ) -> phases.WayOut:
+        self, profile: str, class_id: int, generation: int, pod: queued_pod.QueuedPodInfo, filtered: FilterResult
+    ) -> PostFilterResult:
         trim = None if self._extension is None else self._extension.trimming(pod.uid, class_id)
         try:
             return await self._calls.post_filter(profile, class_id, generation, self._preemptor(pod), filtered, trim)
         except extenders.ExtenderError as error:
-            return phases.WayOut(f"preemption: {error}", (), None, status.Code.ERROR)
+            return PostFilterResult(f"preemption: {error}", (), None, status.Code.ERROR)
 
     def _preemptor(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
         """The pod as PostFilter knows it. What it was promised counts, whether or not its object shows it yet: who does
@@ -416,7 +417,7 @@ class SchedulingCycle:
         preemptor.status.nominated_node_name = self._queue.nominator.node_of(pod.uid)
         return preemptor
 
-    async def _take(self, pod: queued_pod.QueuedPodInfo, way: phases.WayOut, asynchronous: bool) -> phases.WayOut:
+    async def _take(self, pod: queued_pod.QueuedPodInfo, way: PostFilterResult, asynchronous: bool) -> PostFilterResult:
         """Take the way out. Whatever makes room on a node may take its time; the rest is done before the pod waits.
         Answers what is left to be done beside other pods, or an error where victims stay.
         """
@@ -430,7 +431,7 @@ class SchedulingCycle:
             return dataclasses.replace(way, actions=victims)
         failed = await self._preemptions.finish(pod, node, victims)
         if failed:
-            way = phases.WayOut(f"preemption: {failed}", (), None, status.Code.ERROR)
+            way = PostFilterResult(f"preemption: {failed}", (), None, status.Code.ERROR)
             _log_way_out(pod.key, way)
         return dataclasses.replace(way, actions=())
 
@@ -439,7 +440,7 @@ class SchedulingCycle:
             self._results.failed(pod, failure)
 
 
-def _log_way_out(key: str, way: phases.WayOut) -> None:
+def _log_way_out(key: str, way: PostFilterResult) -> None:
     text = "Status after running PostFilter plugins for pod"
     if way.code is status.Code.ERROR:
         klog.error(log, text, logger="UnhandledError", pod=klog.Ref(key), status=way.message)
@@ -447,7 +448,7 @@ def _log_way_out(key: str, way: phases.WayOut) -> None:
         klog.info(log, 5, text, pod=klog.Ref(key), status=way.message)
 
 
-def _log_no_candidate(key: str, way: phases.WayOut) -> None:
+def _log_no_candidate(key: str, way: PostFilterResult) -> None:
     """Preemption was tried in vain; of a pod that may not preempt its event says why."""
     if klog.enabled(log, 2) and "not eligible" not in way.message:
         text = "No preemption candidate is found; preemption is not helpful for scheduling"

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import grpc
@@ -12,7 +11,9 @@ from trireme.cache import placed_pod
 from trireme.framework import status
 from trireme.frontend.phase_clients import class_answers, replica_link, replicas
 from trireme.frontend.serving import metrics_observed
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
+from trireme.results import class_answer
+from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -24,62 +25,6 @@ Trim = Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.Preempti
 
 class PhaseFault(Exception):
     """A phase answered what it must not: the pods go back by error, the text says what was wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Filtered:
-    """Filter's answer. `refusal` is PreFilter's, which then holds for all nodes; `columns` what is new of the
-    answer.
-    """
-
-    answer: class_answers.ClassAnswer
-    columns: filter_pb2.NodeColumns
-    refusal: status.Status | None
-    constraints: tuple[filter_pb2.DomainConstraint, ...]
-    max_batch: int
-    needs_reserve: bool
-    needs_pre_bind: bool
-    evaluated: tuple[str, ...]
-    timings: Sequence[filter_pb2.Timing] = ()
-    # It holds for one pod, not for all of the class.
-    of_one: bool = False
-    # The plugins that left only some nodes to be filtered at all.
-    narrowed_by: frozenset[str] = frozenset()
-    # PostFilter's answers for the first pods, where they came with this one.
-    ways_out: Sequence[filter_pb2.WayOut] = ()
-    # How many of the pods that were asked about may have the nodes that they were promised, the first of them.
-    admitted: int = 0
-
-    def refuses(self, promised: int) -> bool:
-        """Whether the pod can be placed nowhere: no node passes, or a plugin failed for one of them. What was promised
-        to it, the node at the slot, is tried before the others, and hides their failures.
-        """
-        if self.refusal is not None or not self.answer.admissible:
-            return True
-        return self.answer.error is not None and not self.answer.admits(promised)
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Place's answer: slots in order. `failure`: a plugin failed. `more`: ask again once these are assumed."""
-
-    slots: tuple[int, ...]
-    failure: status.Status | None
-    more: bool
-    timings: Sequence[filter_pb2.Timing] = ()
-    evaluated: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WayOut:
-    """PostFilter's answer. `nominated_node` None: leave the nomination as it is; empty: clear it."""
-
-    message: str
-    actions: Sequence[bind_pb2.Action]
-    nominated_node: str | None
-    code: status.Code = status.Code.UNSCHEDULABLE
-    # What it costs, where the actions make room.
-    disruption: filter_pb2.Disruption | None = None
 
 
 class Phases:
@@ -126,13 +71,13 @@ class Phases:
         nominee: core_pb2.Pod | None = None,
         promised: int = placed_pod.NO_SLOT,
         preemptors: Sequence[core_pb2.Pod] = (),
-    ) -> Filtered:
+    ) -> FilterResult:
         """Where the class may run; `nominee` is the pod that is asked about where a node is promised to it, by name
         and UID. Where the node at the slot `promised` is all that is needed if it passes, the answer may know of no
         other. `preemptors` are the first pods, where they most likely fit nowhere and are promised nothing: ways out
         for them may come with the answer. Raises: PhaseUnavailable, PhaseFault.
         """
-        answer = self._answers.of((profile, class_id)) if nominee is None else class_answers.ClassAnswer()
+        answer = self._answers.of((profile, class_id)) if nominee is None else class_answer.ClassAnswer()
         request = filter_pb2.FilterRequest(cycle=self.cycle(profile, class_id, generation), count=count)
         request.nominated_first = promised != placed_pod.NO_SLOT
         if nominee is not None:
@@ -159,11 +104,11 @@ class Phases:
 
     async def filter_promised(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
-    ) -> Filtered:
+    ) -> FilterResult:
         """How many of these pods, the first of them, may run where each was promised to: all at different slots. The
         answer knows of no other nodes. Raises: PhaseUnavailable, PhaseFault.
         """
-        answer = class_answers.ClassAnswer(generation)
+        answer = class_answer.ClassAnswer(generation)
         first, *others = nominees
         cycle = self.cycle(profile, class_id, generation)
         cycle.pod.CopyFrom(first)
@@ -177,7 +122,7 @@ class Phases:
         return _filtered(answer, response, None, of_one=True, admitted=len(list(same)))
 
     async def _filter(
-        self, request: filter_pb2.FilterRequest, answer: class_answers.ClassAnswer
+        self, request: filter_pb2.FilterRequest, answer: class_answer.ClassAnswer
     ) -> tuple[filter_pb2.FilterResponse, tuple[str, int]]:
         """Asks; `answer` is what is known already. Also answers who answered, and on which of its streams."""
         answered_by: list[tuple[str, int]] = []
@@ -200,9 +145,9 @@ class Phases:
         class_id: int,
         generation: int,
         pod: core_pb2.Pod,
-        filtered: Filtered,
+        filtered: FilterResult,
         trim: Trim | None = None,
-    ) -> WayOut:
+    ) -> PostFilterResult:
         """The way out for a pod that fits nowhere; `pod` is its name, UID and nomination, `trim` is whoever has a say
         in preemption's candidates. Raises: PhaseUnavailable, PhaseFault.
         """
@@ -224,7 +169,7 @@ class Phases:
             request.offer_candidates = False
             request.chosen.CopyFrom(await trim(response.candidates))
             response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
-        return way_out(response)
+        return PostFilterResult.from_message(response)
 
     async def pod_group_post_filter(
         self, request: filter_pb2.PodGroupPostFilterRequest
@@ -255,8 +200,8 @@ class Phases:
         return response
 
     async def place(
-        self, profile: str, class_id: int, count: int, filtered: Filtered, extra_scores: Sequence[int] = ()
-    ) -> Placed:
+        self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
+    ) -> PlaceResult:
         """The hosts of the next pods; `extra_scores` are added to the plugins', by slot. Raises: PhaseUnavailable,
         PhaseFault.
         """
@@ -291,7 +236,7 @@ class Phases:
         if response.HasField("status"):
             said = wire_status.from_message(response.status)
             failure = None if said.code == status.Code.SUCCESS else said
-        return Placed(tuple(response.slots), failure, response.more, response.timings, response.evaluated_plugins)
+        return PlaceResult(tuple(response.slots), failure, response.more, response.timings, response.evaluated_plugins)
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
@@ -348,14 +293,14 @@ class Phases:
 
 
 def _filtered(
-    answer: class_answers.ClassAnswer,
+    answer: class_answer.ClassAnswer,
     response: filter_pb2.FilterResponse,
     refusal: status.Status | None,
     *,
     of_one: bool,
     admitted: int = 0,
-) -> Filtered:
-    return Filtered(
+) -> FilterResult:
+    return FilterResult(
         answer,
         response.columns,
         refusal,
@@ -370,11 +315,3 @@ def _filtered(
         response.ways_out,
         admitted,
     )
-
-
-def way_out(response: filter_pb2.PostFilterResponse) -> WayOut:
-    """What PostFilter answered."""
-    nominated = response.nominated_node or ("" if response.clear_nomination else None)
-    code = wire_status.from_message(response.status).code
-    disruption = response.disruption if response.HasField("disruption") else None
-    return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated, code, disruption)

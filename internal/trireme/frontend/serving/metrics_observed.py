@@ -13,7 +13,7 @@ Source: pkg/scheduler/metrics/metrics.go.
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trireme.config import model
 from trireme.framework import cluster_event, status
@@ -21,11 +21,9 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import pre_enqueue, queue_hints, queued_pod, scheduling_queue
 from trireme.queueing.remote_calls import Instructions
 from trireme.queueing.transition_log import DELETED
+from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import filter_pb2
 from trireme_kube.componentbase.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
-
-if TYPE_CHECKING:
-    from trireme.frontend.phase_clients import phases
 
 SCHEDULED = "scheduled"
 UNSCHEDULABLE = "unschedulable"
@@ -310,8 +308,8 @@ class Observations:
         profile: str,
         pods: int,
         seconds: float,
-        filtered: "phases.Filtered",
-        placed: "phases.Placed",
+        filtered: FilterResult,
+        placed: PlaceResult,
         again: bool = False,
     ) -> None:
         """One answer of filter and score placed so many pods, at least one; `again`: it had placed others before."""
@@ -325,7 +323,7 @@ class Observations:
         if pods > 1 or again:
             self.batch_attempts.add((profile, "hint_used"), pods - (not again))
 
-    def refused(self, profile: str, pods: int, seconds: float, filtered: "phases.Filtered") -> None:
+    def refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
         """One answer of filter said of so many pods, at least one, that no node takes them."""
         self.algorithm_seconds.observe(seconds / pods, (), pods)
         self.plugins(profile, "Filter", filtered.evaluated, pods)
@@ -380,7 +378,7 @@ class Observations:
 
     # Preemption
 
-    def post_filtered(self, profile: str, way: "phases.WayOut", pods: int, seconds: float) -> None:
+    def post_filtered(self, profile: str, way: PostFilterResult, pods: int, seconds: float) -> None:
         """PostFilter was asked for a way out, and its answer holds for so many pods."""
         self.point("PostFilter", way.code, profile, seconds, pods)
         if profile not in self._preempting:

@@ -12,9 +12,9 @@ import numpy as np
 
 from trireme.cache import cluster_cache, placed_pod
 from trireme.framework import release
-from trireme.frontend.phase_clients import class_answers
 from trireme.frontend.serving import pending_report
 from trireme.queueing import states
+from trireme.results import class_answer
 from trireme.scheduling import cluster_watch, fit_error
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _story(frontend: "assembly.Frontend", key: str) -> list[Json]:
     return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.label, "cause": move.cause} for move in moves]
 
 
-def _answer(cache: cluster_cache.ClusterCache, answer: class_answers.ClassAnswer) -> Json:
+def _answer(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer) -> Json:
     """What filter last said of the pod's class: how many nodes pass, and why each of the others does not."""
     refusals = []
     numbers = {id(entry): number for number, entry in enumerate(answer.statuses, start=1)}

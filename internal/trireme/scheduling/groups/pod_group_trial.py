@@ -17,10 +17,12 @@ import numpy as np
 
 from trireme.extenders import extenders
 from trireme.framework import status
-from trireme.frontend.phase_clients import class_answers, phases, replicas
+from trireme.frontend.phase_clients import phases, replicas
 from trireme.queueing import queued_pod
 from trireme.queueing.groups import forest
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
+from trireme.results import class_answer
+from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import binding_cycle, cycle_parts, fit_error, outcomes, scheduling_cycle
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
@@ -42,12 +44,12 @@ class Placement:
     name: str
     slots: tuple[int, ...]
 
-    def narrowed(self, filtered: phases.Filtered) -> phases.Filtered:
+    def narrowed(self, filtered: FilterResult) -> FilterResult:
         """Filter's answer about these nodes alone, as if there were no others."""
         answer = filtered.answer
         inside = np.zeros(answer.index.shape[0], dtype=np.bool_)
         inside[[slot for slot in self.slots if slot < inside.shape[0]]] = True
-        laid_over = class_answers.ClassAnswer(
+        laid_over = class_answer.ClassAnswer(
             generation=answer.generation,
             statuses=answer.statuses,
             index=np.where(inside, answer.index, 0).astype(np.int16),
@@ -239,7 +241,7 @@ class PodGroupTrials:
             columns = self._about_devices(record.class_id, filtered)
             return [Trial(pod, failure=self._refusal(filtered), columns=columns) for pod in pods]
         if filtered.answer.admits(slot):
-            placed = phases.Placed((slot,), None, False)
+            placed = PlaceResult((slot,), None, False)
         else:
             count = min(len(pods), filtered.max_batch or len(pods))
             placed = await self._calls.place(record.profile, record.class_id, count, filtered, extra_scores)
@@ -255,7 +257,7 @@ class PodGroupTrials:
         self,
         pods: list[queued_pod.QueuedPodInfo],
         slots: Sequence[int],
-        filtered: phases.Filtered,
+        filtered: FilterResult,
         cycle: cycle_pb2.Cycle,
     ) -> list[Trial]:
         trials = []
@@ -301,14 +303,14 @@ class PodGroupTrials:
         if uids:
             self._reserved.close_to_group(uids)
 
-    def _about_devices(self, class_id: int, filtered: phases.Filtered) -> filter_pb2.NodeColumns | None:
+    def _about_devices(self, class_id: int, filtered: FilterResult) -> filter_pb2.NodeColumns | None:
         """Filter's answer, where DynamicResources had something to say of a pod with claims."""
         if not self._cache.registry.of_one_pod(class_id) or filtered.refusal is not None:
             return None
         said = any(refusal.plugin == DYNAMIC_RESOURCES for refusal in filtered.answer.statuses)
         return filtered.answer.message() if said else None
 
-    def _refusal(self, filtered: phases.Filtered) -> outcomes.Failure:
+    def _refusal(self, filtered: FilterResult) -> outcomes.Failure:
         """Why no node takes the class."""
         answer = filtered.answer
         nodes = self._cache.node_count if self._within is None else len(self._within.slots)

@@ -1,0 +1,1 @@
+"""What the evaluators answer, as the scheduling cycle and HTTP extenders work with it."""

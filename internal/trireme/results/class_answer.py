@@ -1,0 +1,75 @@
+"""Filter's answer about one class of pods: a column over all slots, complete at its generation.
+
+The next answer comes as a patch to it, from whichever replica.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.snapshot import arrays
+from trireme.v1 import filter_pb2
+from trireme.wire import node_columns
+
+
+@dataclass(slots=True)
+class ClassAnswer:
+    """Filter's answer about one class. Shapes: (slot,). Generation 0: none yet."""
+
+    generation: int = 0
+    # The replica, and which of its streams, that answered; it alone can answer by a patch.
+    source: tuple[str, int] | None = None
+    statuses: tuple[status.Status, ...] = ()
+    index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
+    capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    @property
+    def feasible(self) -> int:
+        """How many nodes pass."""
+        return int(np.count_nonzero((self.index == 0) & (self.capacity > 0)))
+
+    @property
+    def admissible(self) -> bool:
+        """Whether any node passes."""
+        return bool(((self.index == 0) & (self.capacity > 0)).any())
+
+    @property
+    def error(self) -> status.Status | None:
+        """What a node was answered for about which a plugin failed: no other node is taken then."""
+        for number, said in enumerate(self.statuses, 1):
+            if said.code is status.Code.ERROR and (self.index == number).any():
+                return said
+        return None
+
+    def admits(self, slot: int) -> bool:
+        """Whether the node at the slot, if there is one, passes."""
+        return 0 <= slot < self.index.shape[0] and self.index[slot] == 0 and bool(self.capacity[slot] > 0)
+
+    def take(self, answer: node_columns.NodeColumns) -> None:
+        """The next answer, complete or a patch to this one. Raises: ValueError for a patch to another."""
+        if answer.slots is None:
+            self.index, self.capacity = answer.index, answer.capacity
+        else:
+            if answer.base_generation != self.generation:
+                raise ValueError(f"a patch to generation {answer.base_generation}, have {self.generation}")
+            if self.index.shape[0] < answer.size:
+                self.index = arrays.grow_last_axis(self.index, answer.size)
+                self.capacity = arrays.grow_last_axis(self.capacity, answer.size)
+            self.index[answer.slots] = answer.index
+            self.capacity[answer.slots] = answer.capacity
+        self.statuses = answer.statuses
+        self.generation = answer.generation
+
+    def admit_alone(self, slot: int, generation: int) -> None:
+        """The answer is about the node at the slot alone, which passes; all others are as if they were not there."""
+        self.index = np.zeros(slot + 1, dtype=np.int16)
+        self.capacity = np.zeros(slot + 1, dtype=np.int32)
+        self.capacity[slot] = 1
+        self.generation = generation
+
+    def message(self) -> filter_pb2.NodeColumns:
+        """The whole answer on the wire."""
+        return node_columns.pack(
+            self.generation, 0, self.index.shape[0], None, self.statuses, self.index, self.capacity
+        )

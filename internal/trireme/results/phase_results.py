@@ -1,0 +1,76 @@
+"""What filter, score and PostFilter answer about pods of one class."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trireme.framework import status
+from trireme.results import class_answer
+from trireme.v1 import bind_pb2, filter_pb2
+from trireme.wire import status as wire_status
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """Where pods of a class may run.
+
+    `refusal` is PreFilter's, which then holds for all nodes; `columns` what is new of the answer.
+    """
+
+    answer: class_answer.ClassAnswer
+    columns: filter_pb2.NodeColumns
+    refusal: status.Status | None
+    constraints: tuple[filter_pb2.DomainConstraint, ...]
+    max_batch: int
+    needs_reserve: bool
+    needs_pre_bind: bool
+    evaluated: tuple[str, ...]
+    timings: Sequence[filter_pb2.Timing] = ()
+    # It holds for one pod, not for all of the class.
+    of_one: bool = False
+    # The plugins that left only some nodes to be filtered at all.
+    narrowed_by: frozenset[str] = frozenset()
+    # PostFilter's answers for the first pods, where they came with this one.
+    post_filter: Sequence[filter_pb2.WayOut] = ()
+    # How many of the nominated pods, the first of them, may have the nodes that they are nominated for.
+    admitted: int = 0
+
+    def refuses(self, nominated: int) -> bool:
+        """Whether the pod can be placed nowhere: no node passes, or a plugin failed for one of them.
+
+        The node that it is nominated for, at the slot, is tried before the others, and hides their failures.
+        """
+        if self.refusal is not None or not self.answer.admissible:
+            return True
+        return self.answer.error is not None and not self.answer.admits(nominated)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceResult:
+    """The slots of the next pods, in order. `failure`: a plugin failed. `more`: ask again once these are assumed."""
+
+    slots: tuple[int, ...]
+    failure: status.Status | None
+    more: bool
+    timings: Sequence[filter_pb2.Timing] = ()
+    evaluated: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """How room can be made for a pod. `nominated_node` None: leave the nomination as it is; empty: clear it."""
+
+    message: str
+    actions: Sequence[bind_pb2.Action]
+    nominated_node: str | None
+    code: status.Code = status.Code.UNSCHEDULABLE
+    # What it costs, where the actions make room.
+    disruption: filter_pb2.Disruption | None = None
+
+    @staticmethod
+    def from_message(response: filter_pb2.PostFilterResponse) -> "PostFilterResult":
+        """What PostFilter answered on the wire."""
+        nominated = response.nominated_node or ("" if response.clear_nomination else None)
+        code = wire_status.from_message(response.status).code
+        disruption = response.disruption if response.HasField("disruption") else None
+        text = ", ".join(response.status.messages)
+        return PostFilterResult(text, tuple(response.actions), nominated, code, disruption)
