@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 import pytest
 from linked_frontend import NODES, Frontend
 
-from trireme.frontend.phase_clients import replica_link, replicas
+from trireme.frontend.phase_clients import replica_link
 from trireme.phases import phase_process
 from trireme.rpc import follower, grpc_server, listening
+from trireme.scheduling import ports
 from trireme.snapshot import snapshot
 from trireme.v1 import plugin_pb2
 
@@ -131,7 +132,7 @@ async def test_a_call_ends_at_the_deadline_of_its_phase(tmp_path: pathlib.Path) 
             await asyncio.sleep(0.01)
         began = time.monotonic()
         async with asyncio.timeout(20):
-            with pytest.raises(replicas.PhaseUnavailable, match="does not answer"):
+            with pytest.raises(ports.PhaseUnavailable, match="does not answer"):
                 await frontend.links.ask("p", 1, unanswered)
         assert time.monotonic() - began >= 0.4
         await frontend.links.close()

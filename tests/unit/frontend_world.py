@@ -28,10 +28,10 @@ from trireme.extenders import extender_calls, extenders
 from trireme.framework import status
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import assembly
-from trireme.frontend.phase_clients import bind_replicas, children, replicas
+from trireme.frontend.phase_clients import bind_replicas, children
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
-from trireme.scheduling import status_outbox
+from trireme.scheduling import ports, status_outbox
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
 from trireme.wire import node_columns
@@ -453,7 +453,7 @@ class World:
         if how == "down":
             if rpc in ("Permit", "PreBind"):
                 raise _unavailable()
-            raise replicas.PhaseUnavailable("no replica is in step")
+            raise ports.PhaseUnavailable("no replica is in step")
         return question.answer if good else self._refused(question)
 
     def _refused(self, question: Question) -> Any:

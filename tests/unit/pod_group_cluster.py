@@ -91,14 +91,14 @@ class Cluster:
         self._make_cycle(post_filters, topology, own_policy, asynchronous)
 
     def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool, asynchronous: bool) -> None:
-        calls: Any = self
+        evaluators: Any = self
         self.observed = metrics_observed.Observations()
         parts = cycle_parts.CycleParts(
             cache=self.cache,
             queue=self.queue,
-            calls=calls,
+            evaluators=evaluators,
             results=_Results(self),  # type: ignore[arg-type]
-            reserved=reservations.Reservations(self.cache, calls, lambda changes: None),
+            reserved=reservations.Reservations(self.cache, evaluators, lambda changes: None),
             observed=self.observed,
             extension=None,
             publish=self.publish,

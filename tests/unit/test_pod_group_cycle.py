@@ -6,9 +6,9 @@ import pytest
 from pod_group_builders import pod_group
 from pod_group_cluster import Cluster, who_may_go
 
-from trireme.frontend.phase_clients import phases
 from trireme.queueing.groups.forest import GroupKey
 from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
+from trireme.scheduling import ports
 from trireme.scheduling.groups import pod_group_conditions
 from trireme.scheduling.groups.pod_group_results import Verdict, feasible
 from trireme.v1 import bind_pb2, filter_pb2, snapshot_pb2, status_pb2
@@ -197,7 +197,7 @@ async def test_an_error_fails_the_whole_group_and_undoes_what_was_assumed() -> N
 
     def break_down() -> None:
         if len(cluster.asked) == 3:
-            cluster.fault = phases.PhaseFault("filter answered UNKNOWN: odd")
+            cluster.fault = ports.PhaseFault("filter answered UNKNOWN: odd")
 
     cluster.meanwhile = break_down
     await cluster.run()

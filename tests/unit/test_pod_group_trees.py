@@ -6,10 +6,10 @@ import pytest
 from pod_group_builders import T0, Told, grouping_queue, member, of_groups, pod_group
 from pod_group_cluster import Cluster, who_may_go
 
-from trireme.frontend.phase_clients import phases
 from trireme.queueing.groups.forest import GroupKey
 from trireme.queueing.groups.group_queue import NOTIFY_AFTER, Attempt, PodGroupQueue
 from trireme.queueing.states import Active, Gated, Gone, QueueState, WaitingForGroup
+from trireme.scheduling import ports
 from trireme.v1 import filter_pb2, scheduling_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
@@ -142,7 +142,7 @@ async def test_nodes_of_other_domains_are_not_told_of() -> None:
     assert "0/2 placements are available" in cluster.text("b0")
 
 
-@pytest.mark.parametrize("fault", [phases.PhaseFault("filter is odd"), RuntimeError("a defect")], ids=["odd", "defect"])
+@pytest.mark.parametrize("fault", [ports.PhaseFault("filter is odd"), RuntimeError("a defect")], ids=["odd", "defect"])
 async def test_an_error_in_one_group_is_one_of_the_whole_tree(fault: Exception) -> None:
     """Nothing of it is left, and everybody is told the same."""
     cluster = Cluster([9], composite=True)

@@ -23,9 +23,9 @@ from trireme.frontend.phase_clients import (
     children,
     class_answers,
     fallback,
-    phases,
     plugin_streams,
     publishing,
+    remote_evaluators,
     replicas,
 )
 from trireme.frontend.serving import metrics_observed
@@ -283,15 +283,15 @@ class Frontend:
             self._wall,
             self.observed,
         )
-        self.calls = phases.Phases(
+        self.evaluators = remote_evaluators.RemoteEvaluators(
             self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
         )
         parts = cycle_parts.CycleParts(
             cache=self.cache,
             queue=self.queue,
-            calls=self.calls,
+            evaluators=self.evaluators,
             results=self.results,
-            reserved=reservations.Reservations(self.cache, self.calls, self.watch.on_assumed),
+            reserved=reservations.Reservations(self.cache, self.evaluators, self.watch.on_assumed),
             observed=self.observed,
             extension=self._extender_calls.extenders if self._extender_calls is not None else None,
             publish=self.publisher.publish,
@@ -357,7 +357,6 @@ class Frontend:
             parts,
             cycle,
             self.binding,
-            self.answers,
             self.pacer,
             self.available,
             self._completed.trireme.batch.max_pods,
@@ -535,7 +534,7 @@ class Frontend:
         if config_hash == self._config_hash:
             return
         self._configuration, self._config_hash = configuration, config_hash
-        self.calls.set_config_hash(config_hash)
+        self.evaluators.set_config_hash(config_hash)
         self.remote_queue.configure(configuration)
         if self._term is not None:
             self.plugin_streams.configure(configuration)

@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 from trireme.cache import cluster_cache
 from trireme.extenders import extenders
-from trireme.frontend.phase_clients import phases
 from trireme.frontend.serving import metrics_observed
 from trireme.queueing import remote_calls, scheduling_queue
-from trireme.scheduling import outcomes, reservations
+from trireme.scheduling import outcomes, ports, reservations
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -19,7 +18,7 @@ class CycleParts:
 
     cache: cluster_cache.ClusterCache
     queue: scheduling_queue.SchedulingQueue
-    calls: phases.Phases
+    evaluators: ports.Evaluators
     results: outcomes.Outcomes
     reserved: reservations.Reservations
     observed: metrics_observed.Observations

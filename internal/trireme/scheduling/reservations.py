@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from trireme.cache import assumed_objects, cluster_cache
 from trireme.framework import status
-from trireme.frontend.phase_clients import phases, replicas
+from trireme.scheduling import ports
 from trireme.v1 import cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.componentbase import supervision
@@ -23,13 +23,13 @@ class Reservations:
     def __init__(
         self,
         cache: cluster_cache.ClusterCache,
-        calls: phases.Phases,
+        evaluators: ports.Evaluators,
         changed: Callable[[Sequence[assumed_objects.Change]], None],
     ) -> None:
         """`changed` is told of objects that are assumed to be otherwise than before."""
         self._cache = cache
         self._changed = changed
-        self._calls = calls
+        self._evaluators = evaluators
         self.background = supervision.Supervisor()
 
     async def reserve(
@@ -39,8 +39,8 @@ class Reservations:
         share the claims of those before them.
         """
         try:
-            answers = await self._calls.reserve(cycle, placements)
-        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            answers = await self._evaluators.reserve(cycle, placements)
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return [status.error("", f"running Reserve plugins: {error}") for _ in placements]
         return [self._assumed(placement, answer, group) for placement, answer in zip(placements, answers, strict=True)]
 
@@ -79,6 +79,6 @@ class Reservations:
 
     async def _tell(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         try:
-            await self._calls.unreserve(cycle, list(reversed(placements)))
-        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            await self._evaluators.unreserve(cycle, list(reversed(placements)))
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             log.info("unreserve: %s", error)

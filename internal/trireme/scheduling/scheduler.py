@@ -9,11 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from grpc import aio
-
-from trireme.frontend.phase_clients import class_answers
 from trireme.queueing import scheduling_queue
-from trireme.scheduling import binding_cycle, cycle_parts, pacing, scheduling_cycle
+from trireme.scheduling import binding_cycle, cycle_parts, pacing, ports, scheduling_cycle
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -43,7 +40,6 @@ class Scheduler:
         parts: cycle_parts.CycleParts,
         cycle: scheduling_cycle.SchedulingCycle,
         binding: binding_cycle.BindingCycle,
-        answers: class_answers.ClassAnswers,
         pacer: pacing.Pacer,
         available: Callable[[], bool],
         max_batch: int,
@@ -54,13 +50,13 @@ class Scheduler:
         of a group of pods, where there are groups.
         """
         self._queue = parts.queue
-        self._calls = parts.calls
+        self._evaluators = parts.evaluators
         self._publish = parts.publish
         self._carry_out = parts.carry_out
         self._now = parts.now
         self._cycle = cycle
         self._binding = binding
-        self._answers = answers
+        self._answers = parts.evaluators.answers
         self._pacer = pacer
         self._available = available
         self._max_batch = max_batch
@@ -69,9 +65,9 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._completed = 0
         self._running = self._in_cycle = False
-        self._preparing: dict[class_answers.Key, asyncio.Task[None]] = {}
+        self._preparing: dict[ports.ClassKey, asyncio.Task[None]] = {}
         # Of the classes that come next those that the replicas have prepared.
-        self._prepared: set[class_answers.Key] = set()
+        self._prepared: set[ports.ClassKey] = set()
 
     def progress(self) -> Progress:
         """How many cycles have completed, and whether another one is under way or could begin."""
@@ -156,12 +152,12 @@ class Scheduler:
             self._preparing[key] = task
             task.add_done_callback(lambda _, key=key: self._preparing.pop(key, None))  # type: ignore[misc]
 
-    async def _prepare(self, key: class_answers.Key, generation: int) -> None:
+    async def _prepare(self, key: ports.ClassKey, generation: int) -> None:
         try:
-            await self._calls.prepare(*key, generation)
+            await self._evaluators.prepare(*key, generation)
             self._prepared.add(key)
-        except aio.AioRpcError as error:
-            log.debug("class %d could not be prepared: %s", key[1], error.details())
+        except ports.PhaseFault as error:
+            log.debug("class %d could not be prepared: %s", key[1], error)
 
     async def _flush_backoff(self) -> None:
         """Back-offs end on whole seconds."""

@@ -15,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from trireme.cache import placed_pod
 from trireme.extenders import extenders
 from trireme.framework import status
-from trireme.frontend.phase_clients import phases, replicas
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
-from trireme.scheduling import binding_cycle, cycle_parts, fit_error, outcomes, preempting
+from trireme.scheduling import binding_cycle, cycle_parts, fit_error, outcomes, ports, preempting
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 from trireme_kube.componentbase import klog
 
@@ -72,7 +71,7 @@ class SchedulingCycle:
         """
         self._cache = parts.cache
         self._queue = parts.queue
-        self._calls = parts.calls
+        self._evaluators = parts.evaluators
         self._results = parts.results
         self._publish = parts.publish
         self._now = parts.now
@@ -96,7 +95,7 @@ class SchedulingCycle:
         try:
             while pods:
                 pods = await self._round(batch.profile, batch.class_id, pods)
-        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             for pod in pods:
                 self._results.failed(pod, outcomes.Failure(str(error)))
 
@@ -113,12 +112,12 @@ class SchedulingCycle:
         wanted = 1 if before is None or before.about != about else min(2 * before.used, MAX_FORESEEN) or 1
         generation, revision = self._publish(), self._cache.revision
         try:
-            filtered = await self._calls.filter(profile, class_id, wanted, generation)
+            filtered = await self._evaluators.filter(profile, class_id, wanted, generation)
             if filtered.refuses(self._cache.slot_of("")) or filtered.needs_reserve:
                 return
             count = min(wanted, filtered.max_batch or wanted)
-            placed = await self._calls.place(profile, class_id, count, filtered, ())
-        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            placed = await self._evaluators.place(profile, class_id, count, filtered, ())
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             log.debug("class %d could not be asked about ahead: %s", class_id, error)
             return
         if placed.slots:
@@ -167,7 +166,7 @@ class SchedulingCycle:
         alone = placed_pod.NO_SLOT if self._extension is not None else slot
         crowd = not promised and self._crowd == (profile, class_id)
         preemptors = self._preemptors(profile, pods) if crowd else ()
-        filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee, alone, preemptors)
+        filtered = await self._evaluators.filter(profile, class_id, len(pods), generation, nominee, alone, preemptors)
         extra_scores: Sequence[int] = ()
         if self._extension is not None and not filtered.refuses(slot):
             try:
@@ -194,12 +193,12 @@ class SchedulingCycle:
         else:
             count = min(len(pods), filtered.max_batch or len(pods))
             looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
-            placed = await self._calls.place(profile, class_id, count, filtered, extra_scores)
+            placed = await self._evaluators.place(profile, class_id, count, filtered, extra_scores)
         if placed.failure is not None:
             self._fail_all(pods, outcomes.Failure(placed.failure.message, nominated_node=""))
             return []
         if not placed.slots:
-            raise phases.PhaseFault("score placed none of the pods, though filter found nodes for them")
+            raise ports.PhaseFault("score placed none of the pods, though filter found nodes for them")
         self._observed.placed(profile, len(placed.slots), self._observed.clock() - started, filtered, placed)
         return await self._bind_placed(profile, class_id, pods, filtered, placed, looked_at)
 
@@ -219,7 +218,7 @@ class SchedulingCycle:
             return await self._first_round(profile, class_id, pods)
         started = self._observed.clock()
         asked = [named(pod) for pod in pods[: len(slots)]]
-        filtered = await self._calls.filter_promised(profile, class_id, self._publish(), asked, slots)
+        filtered = await self._evaluators.filter_nominated(profile, class_id, self._publish(), asked, slots)
         if not filtered.admitted:
             return await self._first_round(profile, class_id, pods)
         placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
@@ -264,7 +263,7 @@ class SchedulingCycle:
     ) -> list[queued_pod.QueuedPodInfo]:
         """Assume those of the pods that have a place, reserve for them and have them bound; answers those left."""
         generation = filtered.answer.generation
-        cycle = self._calls.cycle(profile, class_id, generation)
+        cycle = self._evaluators.cycle(profile, class_id, generation)
         assumed = self._assume(pods[: len(placed.slots)], placed.slots, generation, looked_at)
         if filtered.needs_reserve and assumed:
             assumed = await self._reserve(cycle, assumed, filtered.needs_pre_bind)
@@ -405,7 +404,9 @@ class SchedulingCycle:
     ) -> PostFilterResult:
         trim = None if self._extension is None else self._extension.trimming(pod.uid, class_id)
         try:
-            return await self._calls.post_filter(profile, class_id, generation, self._preemptor(pod), filtered, trim)
+            return await self._evaluators.post_filter(
+                profile, class_id, generation, self._preemptor(pod), filtered, trim
+            )
         except extenders.ExtenderError as error:
             return PostFilterResult(f"preemption: {error}", (), None, status.Code.ERROR)
 

@@ -8,8 +8,7 @@ rest. `explain` reads it too: it is why a class is pending.
 from collections import OrderedDict
 
 from trireme.results.class_answer import ClassAnswer
-
-Key = tuple[str, int]  # profile, class
+from trireme.scheduling import ports
 
 # Classes whose answers are kept: what is dropped is asked for whole again.
 MAX_CLASSES = 256
@@ -23,12 +22,12 @@ class ClassAnswers:
 
     def __init__(self, max_classes: int = MAX_CLASSES) -> None:
         self._max_classes = max_classes
-        self._answers: OrderedDict[Key, ClassAnswer] = OrderedDict()
+        self._answers: OrderedDict[ports.ClassKey, ClassAnswer] = OrderedDict()
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._answers
 
-    def of(self, key: Key) -> ClassAnswer:
+    def of(self, key: ports.ClassKey) -> ClassAnswer:
         """What is known of the class, made if nothing is."""
         answer = self._answers.get(key)
         if answer is None:
@@ -37,7 +36,7 @@ class ClassAnswers:
         self._answers.move_to_end(key)
         return answer
 
-    def peek(self, key: Key) -> ClassAnswer | None:
+    def peek(self, key: ports.ClassKey) -> ClassAnswer | None:
         """What is known of the class, if anything."""
         return self._answers.get(key)
 

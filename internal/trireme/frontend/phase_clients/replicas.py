@@ -15,6 +15,7 @@ from grpc import aio
 
 from trireme.frontend.phase_clients import replica_link
 from trireme.rpc import dialing
+from trireme.scheduling import ports
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -34,10 +35,6 @@ _ELSEWHERE = frozenset(
         grpc.StatusCode.FAILED_PRECONDITION,
     }
 )
-
-
-class PhaseUnavailable(Exception):
-    """No replica of the phase could answer."""
 
 
 class Replicas:
@@ -156,7 +153,7 @@ class Replicas:
                 link.heard()
                 link.failures.worked()
                 return answer
-        raise PhaseUnavailable(f"{self.phase}: {last}")
+        raise ports.PhaseUnavailable(f"{self.phase}: {last}")
 
     async def _ask_one(
         self,

@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from trireme.cache import placed_pod
 from trireme.config import model
 from trireme.framework import status
-from trireme.frontend.phase_clients import phases, replicas
 from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import GroupNode
-from trireme.scheduling import cycle_parts
+from trireme.scheduling import cycle_parts, ports
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
@@ -55,7 +54,7 @@ class PodGroupPlacements:
         decides between placements that are equally good.
         """
         self._cache = parts.cache
-        self._calls = parts.calls
+        self._evaluators = parts.evaluators
         self._publish = parts.publish
         self._observed = parts.observed
         self._trials = trials
@@ -195,7 +194,7 @@ class PodGroupPlacements:
         """Nothing of any of them is assumed."""
         record = wanted.everybody()[0].record
         request = score_pb2.ScorePlacementsRequest(
-            cycle=self._calls.cycle(record.profile, record.class_id, self._publish()),
+            cycle=self._evaluators.cycle(record.profile, record.class_id, self._publish()),
             scheduled=sum(wanted.scheduled.get(leaf.name, 0) for leaf in node.leaves()),
         )
         for plugin in self._scorers.get(record.profile, ()):
@@ -204,8 +203,8 @@ class PodGroupPlacements:
             slots = placement.slots if placement is not None else ()
             request.placements.add(slots=slots, pod_classes=[trial.pod.record.class_id for trial in result.placed()])
         try:
-            response = await self._calls.score_placements(request)
-        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            response = await self._evaluators.score_placements(request)
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return GroupStatus(Verdict.ERROR, (str(error),))
         if wire_status.from_message(response.status).code is not status.Code.SUCCESS:
             return GroupStatus(Verdict.ERROR, tuple(response.status.messages))

@@ -12,10 +12,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from trireme.framework import status
-from trireme.frontend.phase_clients import phases, replicas
 from trireme.queueing import pre_enqueue, queued_pod
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
-from trireme.scheduling import cycle_parts
+from trireme.scheduling import cycle_parts, ports
 from trireme.scheduling.groups.pod_group_results import Result, Trial, Try, Verdict, Wanted
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, scheduling_pb2
@@ -51,7 +50,7 @@ class PodGroupPostFilters:
         groups may ask for one domain. `group_claims`: they may have claims for devices.
         """
         self._cache = parts.cache
-        self._calls = parts.calls
+        self._evaluators = parts.evaluators
         self._publish = parts.publish
         self._observed = parts.observed
         self._group_claims = group_claims
@@ -104,8 +103,8 @@ class PodGroupPostFilters:
             if trial.assumed is not None:
                 member.state = trial.assumed.state
         try:
-            response = await self._calls.pod_group_post_filter(request)
-        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            response = await self._evaluators.pod_group_post_filter(request)
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return GroupWayOut(status.Code.ERROR, str(error))
         code = wire_status.from_message(response.status).code
         return GroupWayOut(code, ", ".join(response.status.messages), actions=tuple(response.actions))
@@ -113,7 +112,7 @@ class PodGroupPostFilters:
     async def _preempt(self, wanted: Wanted) -> GroupWayOut:
         members, started = wanted.everybody(), self._observed.clock()
         try:
-            response = await self._calls.pod_group_post_filter(self._question(wanted, members))
+            response = await self._evaluators.pod_group_post_filter(self._question(wanted, members))
             if not response.potential:
                 current = {pod.uid: pod.record.nominated_node for pod in members}
                 way = _way_out(response, current)
@@ -124,7 +123,7 @@ class PodGroupPostFilters:
             way = await self._evaluate(wanted, response.potential)
             self._observed.preemption_evaluated(way.code, self._observed.clock() - started)
             return way
-        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return GroupWayOut(status.Code.ERROR, f"pod group preemption: {error}")
 
     async def _evaluate(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> GroupWayOut:
@@ -149,7 +148,7 @@ class PodGroupPostFilters:
             for member, (_, assumed) in zip(request.members, proposed, strict=True):
                 member.slot = assumed.slot
             request.victims.extend(potential)
-            response = await self._calls.pod_group_post_filter(request)
+            response = await self._evaluators.pod_group_post_filter(request)
             if response.HasField("disruption"):
                 self._observed.group_disrupts(wanted.tree.key.kind, response.disruption)
             return _way_out(response, {trial.pod.uid: assumed.node_name for trial, assumed in proposed})
@@ -161,7 +160,7 @@ class PodGroupPostFilters:
     ) -> filter_pb2.PodGroupPostFilterRequest:
         first, metadata = members[0].record, wanted.tree.message.metadata
         request = filter_pb2.PodGroupPostFilterRequest(
-            cycle=self._calls.cycle(first.profile, first.class_id, self._publish()),
+            cycle=self._evaluators.cycle(first.profile, first.class_id, self._publish()),
             pod_group=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
             composite=wanted.tree.composite,
             priority=wanted.tree.message.spec.priority,

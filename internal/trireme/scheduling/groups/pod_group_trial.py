@@ -17,13 +17,12 @@ import numpy as np
 
 from trireme.extenders import extenders
 from trireme.framework import status
-from trireme.frontend.phase_clients import phases, replicas
 from trireme.queueing import queued_pod
 from trireme.queueing.groups import forest
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import binding_cycle, cycle_parts, fit_error, outcomes, scheduling_cycle
+from trireme.scheduling import binding_cycle, cycle_parts, fit_error, outcomes, ports, scheduling_cycle
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
@@ -65,7 +64,7 @@ class PodGroupTrials:
         self._extension = parts.extension
         self._cache = parts.cache
         self._queue = parts.queue
-        self._calls = parts.calls
+        self._evaluators = parts.evaluators
         self._publish = parts.publish
         self._observed = parts.observed
         self._reserved = parts.reserved
@@ -130,7 +129,7 @@ class PodGroupTrials:
         try:
             for class_id, run in itertools.groupby(trials, key=lambda trial: trial.pod.record.class_id):
                 of_class = list(run)
-                cycle = self._calls.cycle(of_class[0].pod.record.profile, class_id, self._publish())
+                cycle = self._evaluators.cycle(of_class[0].pod.record.profile, class_id, self._publish())
                 for trial in of_class:
                     failed = self._assume_again(trial)
                     if failed:
@@ -205,7 +204,7 @@ class PodGroupTrials:
         try:
             while len(trials) < len(pods):
                 trials += await self._round(pods[len(trials) :])
-        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             trials.append(Trial(pods[len(trials)], failure=outcomes.Failure(str(error), nominated_node="")))
         except BaseException:
             self.undo(trials)
@@ -226,7 +225,7 @@ class PodGroupTrials:
             return [Trial(pod, failure=failure) for pod in pods]
         promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
         nominee = scheduling_cycle.named(pods[0]) if promised else None
-        filtered = await self._calls.filter(record.profile, record.class_id, len(pods), generation, nominee)
+        filtered = await self._evaluators.filter(record.profile, record.class_id, len(pods), generation, nominee)
         if self._within is not None and filtered.refusal is None:
             filtered = self._within.narrowed(filtered)
         slot = self._cache.slot_of(promised)
@@ -244,13 +243,13 @@ class PodGroupTrials:
             placed = PlaceResult((slot,), None, False)
         else:
             count = min(len(pods), filtered.max_batch or len(pods))
-            placed = await self._calls.place(record.profile, record.class_id, count, filtered, extra_scores)
+            placed = await self._evaluators.place(record.profile, record.class_id, count, filtered, extra_scores)
         if placed.failure is not None:
             return [Trial(pods[0], failure=outcomes.Failure(placed.failure.message, nominated_node=""))]
         if not placed.slots:
-            raise phases.PhaseFault("score placed none of the pods, though filter found nodes for them")
+            raise ports.PhaseFault("score placed none of the pods, though filter found nodes for them")
         self._observed.placed(record.profile, len(placed.slots), self._observed.clock() - started, filtered, placed)
-        cycle = self._calls.cycle(record.profile, record.class_id, generation)
+        cycle = self._evaluators.cycle(record.profile, record.class_id, generation)
         return await self._assume(pods, placed.slots, filtered, cycle)
 
     async def _assume(

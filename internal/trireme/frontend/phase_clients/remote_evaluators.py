@@ -1,7 +1,7 @@
-"""Asking filter and score about a class: the calls of one scheduling cycle, with what each replica knows already."""
+"""The evaluators behind gRPC: filter's and score's replicas, each asked with what it knows already."""
 
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import TypeVar
 
 import grpc
@@ -13,22 +13,16 @@ from trireme.frontend.phase_clients import class_answers, replica_link, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
+from trireme.scheduling import ports
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
 Answer = TypeVar("Answer")
 
-# Who has a say in preemption's candidates answers those that are left, perhaps with other victims.
-Trim = Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.PreemptionCandidates]]
 
-
-class PhaseFault(Exception):
-    """A phase answered what it must not: the pods go back by error, the text says what was wrong."""
-
-
-class Phases:
-    """The calls to filter and score. `fence` gives the current leadership for each call."""
+class RemoteEvaluators:
+    """Asks filter and score. `fence` gives the current leadership for each call."""
 
     def __init__(
         self,
@@ -45,6 +39,11 @@ class Phases:
         self._fence = fence
         self._config_hash = config_hash
         self._observed = observed
+
+    @property
+    def answers(self) -> Container[ports.ClassKey]:
+        """The classes whose last answer is kept here."""
+        return self._answers
 
     def set_config_hash(self, config_hash: int) -> None:
         """The configuration changed; what is known of classes may not hold any more."""
@@ -69,17 +68,13 @@ class Phases:
         count: int,
         generation: int,
         nominee: core_pb2.Pod | None = None,
-        promised: int = placed_pod.NO_SLOT,
+        nominated: int = placed_pod.NO_SLOT,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
-        """Where the class may run; `nominee` is the pod that is asked about where a node is promised to it, by name
-        and UID. Where the node at the slot `promised` is all that is needed if it passes, the answer may know of no
-        other. `preemptors` are the first pods, where they most likely fit nowhere and are promised nothing: ways out
-        for them may come with the answer. Raises: PhaseUnavailable, PhaseFault.
-        """
+        """As the port says; where filter knows the class already, it answers only what changed."""
         answer = self._answers.of((profile, class_id)) if nominee is None else class_answer.ClassAnswer()
         request = filter_pb2.FilterRequest(cycle=self.cycle(profile, class_id, generation), count=count)
-        request.nominated_first = promised != placed_pod.NO_SLOT
+        request.nominated_first = nominated != placed_pod.NO_SLOT
         if nominee is not None:
             request.cycle.pod.CopyFrom(nominee)
         request.preemptors.extend(preemptors)
@@ -90,24 +85,22 @@ class Phases:
             said = wire_status.from_message(response.pre_filter.status)
             refusal = None if said.code == status.Code.SUCCESS else said
         if response.HasField("nominated_slot"):
-            if response.nominated_slot != promised:
-                # It was promised another node meanwhile.
+            if response.nominated_slot != nominated:
+                # It was nominated for another node meanwhile.
                 return await self.filter(profile, class_id, count, generation, nominee)
-            answer.admit_alone(promised, generation)
+            answer.admit_alone(nominated, generation)
         elif refusal is None:
             try:
                 answer.take(node_columns.unpack(response.columns))
                 answer.source = source
             except ValueError as error:
-                raise PhaseFault(f"filter answered columns that do not fit together: {error}") from error
+                raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error
         return _filtered(answer, response, refusal, of_one=nominee is not None)
 
-    async def filter_promised(
+    async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
     ) -> FilterResult:
-        """How many of these pods, the first of them, may run where each was promised to: all at different slots. The
-        answer knows of no other nodes. Raises: PhaseUnavailable, PhaseFault.
-        """
+        """As the port says."""
         answer = class_answer.ClassAnswer(generation)
         first, *others = nominees
         cycle = self.cycle(profile, class_id, generation)
@@ -117,7 +110,7 @@ class Phases:
             request.nominated.add(namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid)
         response, _ = await self._filter(request, answer)
         said = [response.nominated_slot, *response.nominated_slots] if response.HasField("nominated_slot") else []
-        # Where a pod is by now promised another node than we knew, it is asked about anew.
+        # Where a pod is by now nominated for another node than we knew, it is asked about anew.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(said, slots, strict=False))
         return _filtered(answer, response, None, of_one=True, admitted=len(list(same)))
 
@@ -146,11 +139,9 @@ class Phases:
         generation: int,
         pod: core_pb2.Pod,
         filtered: FilterResult,
-        trim: Trim | None = None,
+        trim: ports.Trim | None = None,
     ) -> PostFilterResult:
-        """The way out for a pod that fits nowhere; `pod` is its name, UID and nomination, `trim` is whoever has a say
-        in preemption's candidates. Raises: PhaseUnavailable, PhaseFault.
-        """
+        """As the port says; with `trim` filter is asked for the candidates first."""
         request = filter_pb2.PostFilterRequest(
             cycle=self.cycle(profile, class_id, generation), offer_candidates=trim is not None
         )
@@ -174,7 +165,7 @@ class Phases:
     async def pod_group_post_filter(
         self, request: filter_pb2.PodGroupPostFilterRequest
     ) -> filter_pb2.PodGroupPostFilterResponse:
-        """The way out for a group. Raises: PhaseUnavailable, PhaseFault."""
+        """As the port says."""
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.PodGroupPostFilterResponse:
             stub = filter_pb2_grpc.FilterServiceStub(link.channel)
@@ -185,7 +176,7 @@ class Phases:
         return await self._asked("filter", "PodGroupPostFilter", asking)
 
     async def score_placements(self, request: score_pb2.ScorePlacementsRequest) -> score_pb2.ScorePlacementsResponse:
-        """How good each placement of a group is. Raises: PhaseUnavailable, PhaseFault."""
+        """As the port says."""
 
         async def call(link: replica_link.ReplicaLink) -> score_pb2.ScorePlacementsResponse:
             stub = score_pb2_grpc.ScoreServiceStub(link.channel)
@@ -196,15 +187,15 @@ class Phases:
         response = await self._asked("score", "ScorePlacements", asking)
         succeeded = wire_status.from_message(response.status).code is status.Code.SUCCESS
         if succeeded and len(response.totals) != len(request.placements):
-            raise PhaseFault(f"score answered {len(response.totals)} totals for {len(request.placements)} placements")
+            raise ports.PhaseFault(
+                f"score answered {len(response.totals)} totals for {len(request.placements)} placements"
+            )
         return response
 
     async def place(
         self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
     ) -> PlaceResult:
-        """The hosts of the next pods; `extra_scores` are added to the plugins', by slot. Raises: PhaseUnavailable,
-        PhaseFault.
-        """
+        """As the port says; a replica that knows the last answer gets what changed."""
         key = (profile, class_id)
         generation = filtered.answer.generation
 
@@ -241,7 +232,7 @@ class Phases:
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> Sequence[filter_pb2.Reservation]:
-        """What is to be assumed beside each placement. Raises: PhaseUnavailable, PhaseFault."""
+        """As the port says."""
         request = filter_pb2.ReserveRequest(cycle=cycle, placements=placements)
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.ReserveResponse:
@@ -251,11 +242,11 @@ class Phases:
 
         response = await self._asked("filter", "Reserve", self._filters.ask(cycle.profile, cycle.pod_class, call))
         if len(response.reservations) != len(placements):
-            raise PhaseFault(f"filter answered {len(response.reservations)} reservations for {len(placements)}")
+            raise ports.PhaseFault(f"filter answered {len(response.reservations)} reservations for {len(placements)}")
         return response.reservations
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """Tell that the placements are void. Raises: PhaseUnavailable, PhaseFault."""
+        """As the port says."""
         request = filter_pb2.UnreserveRequest(cycle=cycle, placements=placements)
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.UnreserveResponse:
@@ -268,14 +259,17 @@ class Phases:
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
         """Have the columns of a class made ahead of its turn, by the replicas that will be asked then."""
         cycle = self.cycle(profile, class_id, generation)
-        for link in self._filters.preferred(profile, class_id)[:1]:
-            await filter_pb2_grpc.FilterServiceStub(link.channel).Filter(
-                filter_pb2.FilterRequest(cycle=cycle, count=1, prepare=True), timeout=self._filters.deadline_seconds
-            )
-        for link in self._scores.preferred(profile, class_id)[:1]:
-            await score_pb2_grpc.ScoreServiceStub(link.channel).Place(
-                score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=self._scores.deadline_seconds
-            )
+        try:
+            for link in self._filters.preferred(profile, class_id)[:1]:
+                await filter_pb2_grpc.FilterServiceStub(link.channel).Filter(
+                    filter_pb2.FilterRequest(cycle=cycle, count=1, prepare=True), timeout=self._filters.deadline_seconds
+                )
+            for link in self._scores.preferred(profile, class_id)[:1]:
+                await score_pb2_grpc.ScoreServiceStub(link.channel).Place(
+                    score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=self._scores.deadline_seconds
+                )
+        except aio.AioRpcError as error:
+            raise ports.PhaseFault(error.details()) from error
 
     async def _asked(self, phase: str, rpc: str, asking: Awaitable[Answer]) -> Answer:
         started = self._observed.clock()
@@ -284,8 +278,8 @@ class Phases:
             return await asking
         except aio.AioRpcError as error:
             code = error.code()
-            raise PhaseFault(f"{phase} answered {code.name}: {error.details()}") from error
-        except replicas.PhaseUnavailable:
+            raise ports.PhaseFault(f"{phase} answered {code.name}: {error.details()}") from error
+        except ports.PhaseUnavailable:
             code = grpc.StatusCode.UNAVAILABLE
             raise
         finally:
