@@ -16,7 +16,7 @@ from trireme.config import commandline
 from trireme.filter import process as filter_process
 from trireme.frontend import assembly, leading
 from trireme.frontend.phase_clients import children
-from trireme.frontend.serving import metrics_observed
+from trireme.frontend.serving import scheduler_metrics
 from trireme.frontend.term import Term
 from trireme.phases import phase_process
 from trireme.remote import remote_plugin
@@ -60,7 +60,7 @@ class Cluster:
             assembly.Clients(None, None, {}),  # type: ignore[arg-type]  # nothing is read or written
             self.children,
             {},
-            metrics_observed.Observations(completed.profiles),
+            scheduler_metrics.of_configuration(completed),
         )
         self.pods: dict[str, dict[str, Any]] = {}  # by UID
         self.bound: dict[str, str] = {}  # UID to node

@@ -16,7 +16,7 @@ from aiohttp import web
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.config import commandline
 from trireme.frontend.phase_clients import children, class_answers
-from trireme.frontend.serving import metrics_observed, serving, serving_site, serving_trust
+from trireme.frontend.serving import scheduler_metrics, serving, serving_site, serving_trust
 from trireme.frontend.term import Term
 from trireme.queueing import pre_enqueue, queue_hints, queued_pod, scheduling_queue
 from trireme.scheduling import cluster_watch, preemption_retries, scheduler, waiting_pods
@@ -96,7 +96,7 @@ class FakeFrontend:
         return False
 
     def __post_init__(self) -> None:
-        self.observed = metrics_observed.Observations()
+        self.metrics = scheduler_metrics.SchedulerMetrics()
         self.registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.answers = class_answers.ClassAnswers()
@@ -113,7 +113,13 @@ class FakeFrontend:
         self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
         self.lease, self.lease_holder = "kube-system/kube-scheduler", "other"
         self.watch = cluster_watch.ClusterWatch(
-            self.cache, self.queue, frozenset({"default-scheduler"}), clocks.steady, lambda _: None, lambda _: None
+            self.cache,
+            self.queue,
+            frozenset({"default-scheduler"}),
+            clocks.steady,
+            lambda _: None,
+            lambda _: None,
+            self.metrics,
         )
 
     def place(self, pod: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from trireme.config import commandline, inspection, own_loading
 from trireme.framework import status
 from trireme.frontend.phase_clients import bind_replicas, replica_link
-from trireme.frontend.serving import metrics_observed, metrics_resources, own_certificates, serving_site
+from trireme.frontend.serving import metrics_resources, own_certificates, scheduler_metrics, serving_site
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import filter_pb2
 from trireme_kube.componentbase import exposition, http_site, self_signed
@@ -58,8 +58,7 @@ def test_a_metric_is_declared_as_by_kube_scheduler(tmp_path: Path, name: str) ->
     """A dashboard's query would find other labels or buckets."""
     frontend = support.FakeFrontend()
     if name in metrics_document.named("gated"):
-        frontend.observed.make_group_instruments()
-        frontend.observed.make_placement_instruments()
+        frontend.metrics = scheduler_metrics.SchedulerMetrics(groups=True, placements=True)
     instrument, recorded = (
         _instruments(metrics_document.site(tmp_path, frontend))[name],
         metrics_document.recorded()[name],
@@ -151,13 +150,13 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
     frontend.wait(support.pod("a"))
     batch = frontend.queue.pop(100.0, 10)
     assert batch is not None
-    observed, pod = frontend.observed, batch.pods[0]
-    observed.popped("default-scheduler", 1)
+    metrics, pod = frontend.metrics, batch.pods[0]
+    metrics.popped("default-scheduler", 1)
     timing = filter_pb2.Timing(plugin="Fit", extension_point="Filter", code=status.Code.SUCCESS, duration_us=30)
     filtered = _filtered(timing)
-    observed.placed("default-scheduler", 1, 0.003, filtered, PlaceResult((0,), None, False, (), ("Fit",)))
-    observed.bound(pod, pod.popped_at + 0.2)
-    observed.failed(pod, "unschedulable", pod.popped_at + 0.4)
+    metrics.placed("default-scheduler", 1, 0.003, filtered, PlaceResult((0,), None, False, (), ("Fit",)))
+    metrics.bound(pod, pod.popped_at + 0.2)
+    metrics.failed(pod, "unschedulable", pod.popped_at + 0.4)
     after = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     moved = {name for name in after if after[name] != values.get(name)}
     assert {
@@ -181,14 +180,13 @@ def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
     """Nobody would see that budgets are broken, or whose groups are torn apart."""
     frontend = support.FakeFrontend()
     profiles = inspection.inspect(None, own_loading.load(""), inspection.feature_gates(())).profiles
-    observed = frontend.observed = metrics_observed.Observations(profiles)
-    observed.make_group_instruments()
+    metrics = frontend.metrics = scheduler_metrics.SchedulerMetrics(profiles, groups=True)
     cost = filter_pb2.Disruption(victims=3, violations=2)
     way = PostFilterResult("", (), "node", status.Code.SUCCESS, cost)
-    observed.post_filtered("default-scheduler", way, 1, 0.5)
-    observed.group_disrupts("compositepodgroup", filter_pb2.Disruption(victims=4, violations=1, of_groups=2))
-    observed.group_disrupts("podgroup", filter_pb2.Disruption())
-    observed.preempted("podgroup", False, 0.25)
+    metrics.post_filtered("default-scheduler", way, 1, 0.5)
+    metrics.group_disrupts("compositepodgroup", filter_pb2.Disruption(victims=4, violations=1, of_groups=2))
+    metrics.group_disrupts("podgroup", filter_pb2.Disruption())
+    metrics.preempted("podgroup", False, 0.25)
     values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     moved = {name: value for name, value in values.items() if "preemption" in name and "bucket" not in name and value}
     assert {name.removeprefix("scheduler_"): value for name, value in moved.items()} == {
@@ -300,7 +298,7 @@ def _values(registry: Registry) -> dict[str, float]:
 def test_what_kube_scheduler_hides_is_hidden(tmp_path: Path, flags: tuple[str, ...], hidden: int) -> None:
     """A metric would be relied on here that is gone there, or the flag that brings it back be without effect."""
     frontend = support.FakeFrontend()
-    frontend.observed.preempted("pod", True, 0.1)
+    frontend.metrics.preempted("pod", True, 0.1)
     values = _values(metrics_document.site(tmp_path, frontend, *flags).registries()[0])
     assert values["hidden_metrics_total{}"] == hidden
     shown = [name for name in values if name.startswith("scheduler_preemption_goroutines_duration_seconds_count")]
@@ -315,6 +313,6 @@ def test_errors_of_volumes_are_counted_by_stage(tmp_path: Path) -> None:
         status.error("Other", "broken"),
         status.Status(status.Code.UNSCHEDULABLE, plugin="VolumeBinding"),
     ):
-        frontend.observed.volume_stage("bind", said)
+        frontend.metrics.volume_stage("bind", said)
     values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     assert values["scheduler_volume_scheduling_stage_error_total{operation=bind}"] == 1

@@ -29,7 +29,7 @@ from trireme.framework import status
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import assembly
 from trireme.frontend.phase_clients import bind_replicas, children
-from trireme.frontend.serving import metrics_observed
+from trireme.frontend.serving import scheduler_metrics
 from trireme.frontend.term import Term
 from trireme.scheduling import ports, status_outbox
 from trireme.snapshot import snapshot
@@ -210,7 +210,7 @@ class DrivenFrontend(assembly.Frontend):
             assembly.Clients(None, None, {}),  # type: ignore[arg-type]
             children.Children({}, {}),
             {},
-            metrics_observed.Observations(completed.profiles, world.loop.time),
+            scheduler_metrics.of_configuration(completed, world.loop.time),
             world.now,
             world.loop.time,
             world.wall,

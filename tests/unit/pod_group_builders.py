@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from trireme.cache import pod_projection
-from trireme.frontend.serving import metrics_observed
 from trireme.queueing.groups.group_queue import PodGroupQueue
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pre_enqueue import PreEnqueueResult
@@ -83,7 +82,6 @@ def grouping_queue(
     """A queue of one profile with GangScheduling."""
     told = told or Told()
     return PodGroupQueue(
-        metrics_observed.Observations(),
         HintTable({PROFILE: registrations}),
         pre_enqueue,
         gang_profiles=frozenset({PROFILE}),

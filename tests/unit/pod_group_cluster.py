@@ -14,7 +14,7 @@ from pod_group_builders import PROFILE, grouping_queue, parsed
 from trireme.cache import class_registry, cluster_cache
 from trireme.config import model
 from trireme.framework import status
-from trireme.frontend.serving import metrics_observed
+from trireme.frontend.serving import scheduler_metrics
 from trireme.queueing.groups import group_queue
 from trireme.queueing.nominator import Nominated, Nominator
 from trireme.queueing.queued_pod import by_priority
@@ -92,14 +92,14 @@ class Cluster:
 
     def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool, asynchronous: bool) -> None:
         evaluators: Any = self
-        self.observed = metrics_observed.Observations()
+        self.metrics = scheduler_metrics.SchedulerMetrics(groups=True, placements=True)
         parts = cycle_parts.CycleParts(
             cache=self.cache,
             queue=self.queue,
             evaluators=evaluators,
             results=_Results(self),  # type: ignore[arg-type]
             reserved=reservations.Reservations(self.cache, evaluators, lambda changes: None),
-            observed=self.observed,
+            observer=self.metrics,
             extension=None,
             publish=self.publish,
             carry_out=lambda instructions: None,

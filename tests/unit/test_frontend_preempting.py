@@ -9,7 +9,7 @@ import pytest
 
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import status
-from trireme.frontend.serving import metrics_observed
+from trireme.frontend.serving import scheduler_metrics
 from trireme.queueing import nominator, queued_pod
 from trireme.scheduling import call_batches, outcomes, pods_in_pre_bind, preempting, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
@@ -53,7 +53,7 @@ class World:
             ),
             self._apply,
             self.activated.extend,
-            metrics_observed.Observations(),
+            scheduler_metrics.SchedulerMetrics(),
             self.pre_binding,
             lambda uid: f"1{len(uid)}",
             self.held,
@@ -473,7 +473,7 @@ def test_a_refused_eviction_is_told_of(parsed: bool, on: str) -> None:
         lambda action: None,
         lambda: 0.0,
         lambda: 0.0,
-        metrics_observed.Observations(),
+        scheduler_metrics.SchedulerMetrics(),
     )
     pod = queued_pod.QueuedPodInfo(queued_pod.by_priority("ns/vip", "vip", 1, "p", 100), 0.0)
     results.not_preempted(pod, event_series.pod_reference("ns", "name-a", "a", "1"), "n0", "forbidden")

@@ -7,6 +7,7 @@ from queue_builders import exact
 
 from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.frontend.serving import scheduler_metrics
 from trireme.queueing import queue_hints
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.scheduling_queue import SchedulingQueue
@@ -34,10 +35,11 @@ class Watched:
                 self.told.append((event.label, old, new))
                 return super().on_event(event, old, new, now, **more)
 
+        self.metrics = scheduler_metrics.SchedulerMetrics()
         self.cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
         queue = Told(queue_hints.HintTable({PROFILE: ()}), lambda pod: PreEnqueueResult.ALLOWED, policy=exact())
         self.watch = cluster_watch.ClusterWatch(
-            self.cache, queue, frozenset({PROFILE}), lambda: 0.0, lambda _: None, lambda _: None
+            self.cache, queue, frozenset({PROFILE}), lambda: 0.0, lambda _: None, lambda _: None, self.metrics
         )
 
     def show_pod(self, version: int, **status: Any) -> None:
@@ -159,3 +161,14 @@ def test_a_rule_that_taints_devices_less_is_told_of_its_slices(selector: Json | 
     assert [label for label, _, _ in watched.take()] == expected
     watched.show("DeviceTaintRule", EventKind.DELETED, **_rule(selector, "NoExecute"))
     assert [label for label, _, _ in watched.take()] == expected
+
+
+def test_each_change_is_timed_by_what_it_was() -> None:
+    """Else nobody sees which changes cost the queue its time."""
+    watched = Watched()
+    watched.show_pod(1)
+    watched.show_pod(2, nominatedNodeName="n1")
+    watched.show("ResourceClaim", **_claim(1))
+    samples = watched.metrics.event_seconds.family().samples
+    counts = {sample.labels["event"]: sample.value for sample in samples if sample.name.endswith("_count")}
+    assert counts == {"UnscheduledPodAdd": 1, "UnscheduledPodUpdate": 1, "resource.k8s.io/ResourceClaimAdd": 1}

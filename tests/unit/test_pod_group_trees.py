@@ -224,7 +224,7 @@ async def test_who_fitted_is_promised_its_node_though_its_own_group_did_not_fit(
     promised = {name: each.nominated_node for name, each in cluster.failures.items()}
     assert {name: node for name, node in promised.items() if node} == {"a0": "n0", "a1": "n1", "b0": "n0"}
     assert sorted(cluster.nodes) == ["old0", "old1"]
-    violations = [(sample.labels, sample.value) for sample in cluster.observed.budget_violations.family().samples]
+    violations = [(sample.labels, sample.value) for sample in cluster.metrics.budget_violations.family().samples]
     assert violations == [({"preemptor": "compositepodgroup"}, 1)]
 
 

@@ -28,7 +28,7 @@ from trireme.frontend.phase_clients import (
     remote_evaluators,
     replicas,
 )
-from trireme.frontend.serving import metrics_observed
+from trireme.frontend.serving import scheduler_metrics
 from trireme.frontend.term import Term
 from trireme.queueing import (
     backoff,
@@ -88,7 +88,7 @@ class Frontend:
         clients: Clients,
         local: children.Children,
         infos: Mapping[str, plugin_pb2.PluginInfo],
-        observed: metrics_observed.Observations,
+        metrics: scheduler_metrics.SchedulerMetrics,
         now: Callable[[], float] = clocks.steady,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = clocks.wall,
@@ -102,7 +102,7 @@ class Frontend:
         self._now = now
         self._clock = clock
         self._wall = wall
-        self.observed = observed
+        self.metrics = metrics
         self._completed = completed
         election = completed.configuration.leader_election
         #: The Lease that leaders hold, as namespace/name.
@@ -172,7 +172,7 @@ class Frontend:
             self._now,
         )
         self._groups: pod_group_assembly.PodGroupAssembly | None = None
-        make_queue: Callable[..., scheduling_queue.SchedulingQueue] = metrics_observed.TimedQueue
+        make_queue: Callable[..., scheduling_queue.SchedulingQueue] = scheduling_queue.SchedulingQueue
         if self._with_groups:
             self._groups = self._make_groups()
             make_queue = self._groups.make_queue
@@ -182,9 +182,8 @@ class Frontend:
             pop_early=completed.gates.enabled("SchedulerPopFromBackoffQ"),
         )
         self.queue = make_queue(
-            self.observed,
             self._hints,
-            self.observed.timed_gate(
+            self.metrics.timed_gate(
                 pre_enqueue.gate_of(
                     completed.profiles,
                     self.remote_queue.gated,
@@ -204,9 +203,8 @@ class Frontend:
             self._now,
             self._carry_out,
             self._pod_deleted,
+            self.metrics,
             None if self._groups is None else self._groups.queue,
-            self.observed.placed_pod_updated,
-            self.observed.clock,
             self._node_json.take,
         )
 
@@ -214,7 +212,7 @@ class Frontend:
         completed = self._completed
         missing = set(self._missing_plugins.values())
         return {
-            profile.scheduler_name: self.observed.timed_hints(
+            profile.scheduler_name: self.metrics.timed_hints(
                 [
                     *hints.registrations(profile, completed.gates, self._view),
                     *remote_plugins.registrations(profile, self._taking_part(), missing),
@@ -281,10 +279,10 @@ class Frontend:
             self.outbox,
             self._now,
             self._wall,
-            self.observed,
+            self.metrics,
         )
         self.evaluators = remote_evaluators.RemoteEvaluators(
-            self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
+            self.filters, self.scores, self.answers, self._fence, self._config_hash, self.metrics
         )
         parts = cycle_parts.CycleParts(
             cache=self.cache,
@@ -292,7 +290,7 @@ class Frontend:
             evaluators=self.evaluators,
             results=self.results,
             reserved=reservations.Reservations(self.cache, self.evaluators, self.watch.on_assumed),
-            observed=self.observed,
+            observer=self.metrics,
             extension=self._extender_calls.extenders if self._extender_calls is not None else None,
             publish=self.publisher.publish,
             carry_out=self._carry_out,
@@ -307,7 +305,7 @@ class Frontend:
             self.results,
             self.binders.apply,
             self.activate,
-            self.observed,
+            self.metrics,
             in_pre_bind,
             self.watch.version_of,
             self.queue.held_preemptors,
@@ -523,7 +521,10 @@ class Frontend:
         self._infos = infos
         self._configure_phases(phase_configuration.configuration(self._completed, infos))
         self._missing_plugins = remote_plugins.missing_required(self._completed, self._taking_part())
-        self._carry_out(self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now()))
+        started = self.metrics.clock()
+        instructions = self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now())
+        self.metrics.event_handled(remote_plugins.PLUGIN_JOINED.label, started)
+        self._carry_out(instructions)
         self._hints.replace(self._registrations())
         for profile in self._missing_plugins:
             self._carry_out(self.queue.recheck_pre_enqueue(profile, remote_plugins.PLUGIN_REJECTED, self._now()))

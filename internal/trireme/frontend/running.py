@@ -17,7 +17,7 @@ from trireme.config import commandline
 from trireme.framework import release
 from trireme.frontend import assembly, ending, handle, leading, plugin_calls, plugin_monitor, reading_ahead
 from trireme.frontend.phase_clients import children
-from trireme.frontend.serving import metrics_observed, serving, serving_site
+from trireme.frontend.serving import scheduler_metrics, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.remote import remote_client
 from trireme.rpc.listening import ListenError
@@ -90,13 +90,13 @@ async def _run(
     monitor = plugin_monitor.PluginMonitor(completed)
     await monitor.start()
     supervisor = supervision.Supervisor()
-    observed = metrics_observed.Observations(completed.profiles)
-    watching = observed.request_observer(completed.connection.host.rpartition("://")[2])
+    metrics = scheduler_metrics.of_configuration(completed)
+    watching = metrics.request_observer(completed.connection.host.rpartition("://")[2])
     ahead.observe(watching)
     scheduling = ahead.api
     async with await client.connect(ahead.settings, watching) as writing:
         clients = assembly.Clients(scheduling, writing, ahead.lists)
-        frontend = assembly.Frontend(completed, clients, local, monitor.infos(), observed)
+        frontend = assembly.Frontend(completed, clients, local, monitor.infos(), metrics)
         leadership = leading.Leadership(
             completed, frontend, scheduling, local, functools.partial(children.standing_in, completed), time.monotonic
         )

@@ -262,11 +262,8 @@ class SchedulingQueue:
     # --- what happens in the cluster, and time -----------------------------------------------------------------------
 
     def listens(self) -> bool:
-        """Whether any pod waits for an event, or is tried and may wait then. If not, `skip_event` is enough."""
+        """Whether any pod waits for an event, or is tried and may wait then. If not, `on_event` need not be called."""
         return self._in_flight_events.wanted or bool(self._transitions.unschedulable.group_count)
-
-    def skip_event(self, event: ClusterEvent) -> None:
-        """Something changed while nobody listened."""
 
     def on_event(
         self,

@@ -91,7 +91,7 @@ class BindingCycle:
         self._results = parts.results
         self._carry_out = parts.carry_out
         self._now = parts.now
-        self._observed = parts.observed
+        self._observer = parts.observer
         self._reserved = parts.reserved
         self._extension = parts.extension
         self._binders = binders
@@ -135,7 +135,7 @@ class BindingCycle:
         if self._binding >= MAX_BINDING:
             self._room.clear()
         untouched = sum(not one.reserved for one in assumed)
-        self._observed.nothing_to_do(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
+        self._observer.nothing_to_do(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
         self.background.start(self._bind(cycle, assumed, waits))
 
     def allow(self, uids: Iterable[str], plugin: str) -> None:
@@ -157,12 +157,12 @@ class BindingCycle:
             for one in assumed:
                 self._wait_on_permit(cycle, one, waits)
         else:
-            self._observed.nothing_to_do(("Permit",), status.Code.SUCCESS, cycle.profile, len(assumed))
+            self._observer.nothing_to_do(("Permit",), status.Code.SUCCESS, cycle.profile, len(assumed))
             await self._bind_permitted(cycle, assumed)
 
     async def _permit(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float]) -> None:
         request = bind_pb2.PermitRequest(cycle=cycle, items=[one.item for one in assumed])
-        started = self._observed.clock()
+        started = self._observer.clock()
         try:
             response = await self._binders.permit(request)
             failed = "" if len(response.results) == len(assumed) else "bind answered about other pods than these"
@@ -175,8 +175,8 @@ class BindingCycle:
         permitted = []
         for one, result in zip(assumed, response.results, strict=True):
             said = wire_status.from_message(result.status)
-            seconds = (self._observed.clock() - started) / len(assumed)
-            self._observed.point("Permit", said.code, cycle.profile, seconds)
+            seconds = (self._observer.clock() - started) / len(assumed)
+            self._observer.point("Permit", said.code, cycle.profile, seconds)
             asked = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
             if said.code == status.Code.SUCCESS and not waits:
                 permitted.append(one)
@@ -189,11 +189,11 @@ class BindingCycle:
 
     def _wait_on_permit(self, cycle: cycle_pb2.Cycle, one: Assumed, waits: Mapping[str, float]) -> None:
         async def until_decided() -> None:
-            started = self._observed.clock()
+            started = self._observer.clock()
             said, _ = await asyncio.gather(
                 self._waiting.wait(one.pod.uid, one.pod.key, waits), self._tell_expected(one)
             )
-            self._observed.waited_on_permit(said.code, self._observed.clock() - started)
+            self._observer.waited_on_permit(said.code, self._observer.clock() - started)
             if said.code == status.Code.SUCCESS:
                 await self._bind_permitted(cycle, [one])
             else:
@@ -210,26 +210,26 @@ class BindingCycle:
             self.background.start(self._pre_bind(cycle, one))
         if len(slow) < len(assumed):
             left = len(assumed) - len(slow)
-            self._observed.nothing_to_do(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
-            self._observed.nothing_to_do(("PreBind",), status.Code.SUCCESS, cycle.profile, left)
+            self._observer.nothing_to_do(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
+            self._observer.nothing_to_do(("PreBind",), status.Code.SUCCESS, cycle.profile, left)
             await self._bind_prepared(cycle, [one for one in assumed if one not in slow] if slow else assumed)
 
     async def _pre_bind(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
         item = one.item
-        started = self._observed.clock()
+        started = self._observer.clock()
         work = await self._pre_binding.has_work(cycle, item)
-        begun = self._observed.clock()
+        begun = self._observer.clock()
         failed = work if isinstance(work, status.Status) else None
         code = failed.code if failed is not None else status.Code.SUCCESS if work else status.Code.SKIP
-        self._observed.point("PreBindPreFlight", code, cycle.profile, begun - started)
+        self._observer.point("PreBindPreFlight", code, cycle.profile, begun - started)
         said = failed or status.SUCCESS
         if work is True:
             await self._tell_expected(one)
             said = await self._in_pre_bind.run(one.pod.uid, self._prepare(cycle, one, item))
             one = dataclasses.replace(one, prepared=True)
-            self._observed.volume_stage("bind", said)
+            self._observer.volume_stage("bind", said)
         if failed is None:
-            self._observed.point("PreBind", said.code, cycle.profile, self._observed.clock() - begun)
+            self._observer.point("PreBind", said.code, cycle.profile, self._observer.clock() - begun)
         if said.code is status.Code.SUCCESS:
             await self._bind_prepared(cycle, [one])
         else:
@@ -238,7 +238,7 @@ class BindingCycle:
     async def _prepare(self, cycle: cycle_pb2.Cycle, one: Assumed, item: bind_pb2.BindItem) -> status.Status:
         """PreBind, with what people are to know of devices that it waits for."""
         drivers: list[str] = []
-        started = self._observed.clock()
+        started = self._observer.clock()
 
         def on_wait(plugin: str, keys: frozenset[object_waits.Key]) -> None:
             if plugin == DYNAMIC_RESOURCES:
@@ -248,7 +248,7 @@ class BindingCycle:
 
         said = await self._pre_binding.run(cycle, item, on_wait)
         if drivers:
-            self._observed.devices_prepared(cycle.profile, drivers, said, self._observed.clock() - started)
+            self._observer.devices_prepared(cycle.profile, drivers, said, self._observer.clock() - started)
         return said
 
     async def _tell_expected(self, one: Assumed) -> None:
@@ -260,12 +260,12 @@ class BindingCycle:
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
         """Have an extender bind the pod; where it fails and may be ignored, the Bind plugins do."""
         assert self._extension is not None
-        started = self._observed.clock()
+        started = self._observer.clock()
         said = await self._extension.bind(cycle.pod_class, one.item)
         if said is None:
             await self._bind_by_plugins(cycle, [one])
             return
-        self._observed.point("Bind", said.code, cycle.profile, self._observed.clock() - started)
+        self._observer.point("Bind", said.code, cycle.profile, self._observer.clock() - started)
         if said.code == status.Code.SUCCESS:
             self._settled(1)
             self.said_bound.add(one.pod.uid, (cycle, one))
@@ -302,11 +302,11 @@ class BindingCycle:
 
     async def _bind_by_plugins(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         request = bind_pb2.BindRequest(cycle=cycle, items=[one.item for one in assumed])
-        started = self._observed.clock()
+        started = self._observer.clock()
         async for result in self._binders.bind(request):
             one = assumed[result.index]
             said = wire_status.from_message(result.status)
-            self._observed.point("Bind", said.code, cycle.profile, self._observed.clock() - started)
+            self._observer.point("Bind", said.code, cycle.profile, self._observer.clock() - started)
             if said.code == status.Code.SUCCESS:
                 self._settled(1)
                 self._results.bound(one.pod, one.node_name, one.looked_at)
@@ -334,15 +334,11 @@ class BindingCycle:
         self._results.failed(one.pod, outcomes.Failure(text or why.message, rejectors, nominated_node=""))
         if was is not None:
             # To the others it is as if a pod had left the node.
-            self._carry_out(
-                self._queue.on_event(
-                    cluster_event.ASSIGNED_POD_DELETE,
-                    was,
-                    None,
-                    self._now(),
-                    exclude_uid=one.pod.uid if rejectors else "",
-                )
-            )
+            event, started = cluster_event.ASSIGNED_POD_DELETE, self._observer.clock()
+            exclude_uid = one.pod.uid if rejectors else ""
+            instructions = self._queue.on_event(event, was, None, self._now(), exclude_uid=exclude_uid)
+            self._observer.event_handled(event.label, started)
+            self._carry_out(instructions)
 
     async def _give_back(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str) -> None:
         await self._pre_binding.release(one.item)

@@ -6,7 +6,6 @@ had to be started over may leave out objects that are gone: they are dropped whe
 object that is known as it was afterwards, is passed over.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -23,7 +22,8 @@ from trireme.cache import (
 from trireme.cache.pod_projection import ParsedPod
 from trireme.framework import cluster_event
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
-from trireme.queueing.transition_log import BOUND
+from trireme.queueing.transition_log import BOUND, DELETED
+from trireme.scheduling import ports
 from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2, snapshot_pb2
 from trireme_kube.client.watch import Event, EventKind
 
@@ -31,6 +31,11 @@ ActionType = cluster_event.ActionType
 
 # Kinds of object that the queue hears of too: of pods, and of such groups.
 _GROUPS = ("pod_group", "composite_pod_group")
+
+# As metrics call these changes.
+_POD_UPDATE = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, ActionType.UPDATE).label
+_POD_DELETE = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, ActionType.DELETE).label
+_PLACED_POD_UPDATE = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, ActionType.UPDATE).label
 
 
 class PodInEvent(NamedTuple):
@@ -89,14 +94,12 @@ class ClusterWatch:
         now: Callable[[], float],
         carry_out: Callable[[remote_calls.Instructions], None],
         deleted: Callable[[str], None],
+        observer: ports.Observer,
         groups: "GroupWatcher | None" = None,
-        placed_updated: Callable[[float], None] = lambda started: None,
-        clock: Callable[[], float] = time.perf_counter,
         json_of: Callable[[core_pb2.Node], bytes] = lambda node: b"",
     ) -> None:
         """`carry_out` gets what the queue wants done; `deleted` the UID of each pending pod that is gone; `groups`
-        hears of pod groups, where there are any; `placed_updated` is told, with when that began by `clock`, that the
-        update of a pod that has a node was worked in; `json_of` answers the JSON of a node that plugins want, once.
+        hears of pod groups, where there are any; `json_of` answers the JSON of a node that plugins want, once.
         """
         self._cache = cache
         self._registry = cache.registry
@@ -106,8 +109,8 @@ class ClusterWatch:
         self._carry_out = carry_out
         self._deleted = deleted
         self._groups = groups
-        self._placed_updated = placed_updated
-        self._clock = clock
+        self._observer = observer
+        self._clock = observer.clock
         self._json_of = json_of
         self._pending: dict[str, PendingPod] = {}
         self._label_keys = label_keys.LabelKeys()  # of these, and of pods whose resize is deferred
@@ -196,10 +199,10 @@ class ClusterWatch:
             if self._queue.listens():
                 self._tell(cluster_event.ASSIGNED_POD_ADD, None, self._in_event(self._registry[class_id].pod, parsed))
             else:
-                self._queue.skip_event(cluster_event.ASSIGNED_POD_ADD)
+                self._observer.event_ignored(cluster_event.ASSIGNED_POD_ADD.label)
             return
         after = self._registry[class_id].pod
-        self._placed_updated(started)
+        self._observer.event_handled(_PLACED_POD_UPDATE, started)
         if before is not after:
             for changed in self._pod_events(before, after, target=False):
                 event = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, changed.action)
@@ -221,7 +224,7 @@ class ClusterWatch:
         self._index_labels(parsed, pending)
         record = self._record(new)
         if pending is None:
-            self._carry_out(self._queue.add(record, self._now()))
+            self._add_to_queue(record)
             return
         events: list[cluster_event.ClusterEvent] = []
         old_object = new_object = None
@@ -229,7 +232,7 @@ class ClusterWatch:
             old_object = self._in_event(self._registry[pending.class_id].pod, pending.parsed)
             new_object = self._in_event(self._registry[new.class_id].pod, parsed)
             events = self._pod_events(old_object.pod, new_object.pod, target=True)
-        self._carry_out(self._queue.update(record, events, old_object, new_object, self._now()))
+        self._update_in_queue(record, events, old_object, new_object)
         if pending.parsed.nominated_node and pending.parsed.nominated_node != parsed.nominated_node:
             self._nomination_gone(pending)
         if pending.class_id:
@@ -253,7 +256,7 @@ class ClusterWatch:
         new = self._resized[parsed.uid] = self._intern(alone)
         self._index_labels(parsed, known)
         if known is None:
-            self._carry_out(self._queue.add(self._record(new), self._now()))
+            self._add_to_queue(self._record(new))
             return
         events: list[cluster_event.ClusterEvent] = []
         old_object = new_object = None
@@ -261,7 +264,7 @@ class ClusterWatch:
             old_object = self._in_event(self._registry[known.class_id].pod, known.parsed)
             new_object = self._in_event(self._registry[new.class_id].pod, alone)
             events = self._pod_events(old_object.pod, new_object.pod, target=True)
-        self._carry_out(self._queue.update(self._record(new), events, old_object, new_object, self._now()))
+        self._update_in_queue(self._record(new), events, old_object, new_object)
         if known.class_id:
             self._registry.release(known.class_id)
 
@@ -269,7 +272,7 @@ class ClusterWatch:
         gone = self._resized.pop(uid, None)
         if gone is not None:
             self._label_keys.remove(uid, gone.parsed.labels)
-            self._carry_out(self._queue.delete(gone.parsed.key, uid, self._now()))
+            self._delete_from_queue(gone.parsed.key, uid, DELETED)
             self._deleted(uid)
             if gone.class_id:
                 self._registry.release(gone.class_id)
@@ -314,16 +317,41 @@ class ClusterWatch:
         pending = self._pending.pop(parsed.uid, None)
         if pending is not None:
             self._label_keys.remove(parsed.uid, pending.parsed.labels)
-            self._carry_out(self._queue.delete(parsed.key, parsed.uid, self._now(), BOUND))
+            self._delete_from_queue(parsed.key, parsed.uid, BOUND)
             if pending.class_id:
                 self._registry.release(pending.class_id)
+
+    def _add_to_queue(self, record: queued_pod.PodInfo) -> None:
+        started = self._clock()
+        instructions = self._queue.add(record, self._now())
+        self._observer.event_handled(cluster_event.UNSCHEDULED_POD_ADD.label, started)
+        self._carry_out(instructions)
+
+    def _update_in_queue(
+        self, record: queued_pod.PodInfo, events: Sequence[cluster_event.ClusterEvent], old: Any, new: Any
+    ) -> None:
+        """An update counts as such, and as each of the changes that it is made of."""
+        started = self._clock()
+        instructions = self._queue.update(record, events, old, new, self._now())
+        self._observer.event_handled(_POD_UPDATE, started)
+        for event in events:
+            label = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, event.action).label
+            if label != _POD_UPDATE:
+                self._observer.event_handled(label, started)
+        self._carry_out(instructions)
+
+    def _delete_from_queue(self, key: str, uid: str, cause: str) -> None:
+        started = self._clock()
+        instructions = self._queue.delete(key, uid, self._now(), cause)
+        self._observer.event_handled(_POD_DELETE, started)
+        self._carry_out(instructions)
 
     def _drop_pod(self, uid: str) -> None:
         self._foreign.pop(uid, None)
         pending = self._pending.pop(uid, None)
         if pending is not None:
             self._label_keys.remove(uid, pending.parsed.labels)
-            self._carry_out(self._queue.delete(pending.parsed.key, uid, self._now()))
+            self._delete_from_queue(pending.parsed.key, uid, DELETED)
             self._deleted(uid)
             if pending.parsed.nominated_node:
                 self._nomination_gone(pending)
@@ -347,16 +375,17 @@ class ClusterWatch:
         """Pods of no higher priority may use the room that was promised to the pod, as it was until now."""
         if pending.class_id:
             gone = self._in_event(self._registry[pending.class_id].pod, pending.parsed)
-            self._carry_out(
-                self._queue.on_event(
-                    cluster_event.ASSIGNED_POD_DELETE,
-                    gone,
-                    None,
-                    self._now(),
-                    max_priority=pending.parsed.priority,
-                    exclude_uid=pending.parsed.uid,
-                )
+            started = self._clock()
+            instructions = self._queue.on_event(
+                cluster_event.ASSIGNED_POD_DELETE,
+                gone,
+                None,
+                self._now(),
+                max_priority=pending.parsed.priority,
+                exclude_uid=pending.parsed.uid,
             )
+            self._observer.event_handled(cluster_event.ASSIGNED_POD_DELETE.label, started)
+            self._carry_out(instructions)
 
     def _index_labels(self, parsed: ParsedPod, before: PendingPod | None) -> None:
         """The pod's labels are these from now on. `before`: as it was known; None: it was not."""
@@ -503,9 +532,12 @@ class ClusterWatch:
 
     def _tell(self, event: cluster_event.ClusterEvent, old: Any, new: Any) -> None:
         if self._queue.listens():
-            self._carry_out(self._queue.on_event(event, old, new, self._now()))
+            started = self._clock()
+            instructions = self._queue.on_event(event, old, new, self._now())
+            self._observer.event_handled(event.label, started)
+            self._carry_out(instructions)
         else:
-            self._queue.skip_event(event)
+            self._observer.event_ignored(event.label)
 
     def _on_list(self, kind: EventKind, name: str, known: Callable[[], set[Any]], drop: Callable[[Any], None]) -> None:
         if kind == EventKind.LIST_START:

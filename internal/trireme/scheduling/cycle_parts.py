@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from trireme.cache import cluster_cache
 from trireme.extenders import extenders
-from trireme.frontend.serving import metrics_observed
 from trireme.queueing import remote_calls, scheduling_queue
 from trireme.scheduling import outcomes, ports, reservations
 
@@ -21,7 +20,7 @@ class CycleParts:
     evaluators: ports.Evaluators
     results: outcomes.Outcomes
     reserved: reservations.Reservations
-    observed: metrics_observed.Observations
+    observer: ports.Observer
     extension: extenders.Extenders | None  # the HTTP extenders, where there are any
     publish: Callable[[], int]
     carry_out: Callable[[remote_calls.Instructions], None]

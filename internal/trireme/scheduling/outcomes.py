@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from trireme.cache import pod_projection
 from trireme.framework import status
-from trireme.frontend.serving import metrics_observed
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.results import class_answer
-from trireme.scheduling import cluster_watch, fit_error, status_outbox
+from trireme.scheduling import cluster_watch, fit_error, ports, status_outbox
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
 from trireme_kube.client import event_text
@@ -61,7 +60,7 @@ class Outcomes:
         outbox: status_outbox.StatusOutbox,
         now: Callable[[], float],
         wall: Callable[[], float],
-        observed: metrics_observed.Observations,
+        observer: ports.Observer,
     ) -> None:
         self._queue = queue
         self._recorder = recorder
@@ -73,12 +72,12 @@ class Outcomes:
         # The condition last asked for, for pods whose object does not show it yet: reason, message, since (Unix s).
         self._asked: dict[str, tuple[str, str, int]] = {}
         self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
-        self._observed = observed
+        self._observer = observer
 
     def failed(self, pod: queued_pod.QueuedPodInfo, failure: Failure) -> None:
         """The attempt failed: the pod goes back, is told of, and gets its condition."""
         refused = failure.reason == UNSCHEDULABLE
-        self._observed.failed(pod, metrics_observed.UNSCHEDULABLE if refused else metrics_observed.ERROR, self._now())
+        self._observer.failed(pod, ports.UNSCHEDULABLE if refused else ports.ERROR, self._now())
         _log_failure(pod.key, failure)
         uid = pod.uid
         pending = self._pending(uid)
@@ -135,7 +134,7 @@ class Outcomes:
 
     def bound(self, pod: queued_pod.QueuedPodInfo, node_name: str, looked_at: tuple[int, int]) -> None:
         """The pod is on the node. `looked_at`: how many nodes were, and how many of them would have done."""
-        self._observed.bound(pod, self._now())
+        self._observer.bound(pod, self._now())
         if klog.enabled(log, 2):
             evaluated, feasible = looked_at
             klog.info(

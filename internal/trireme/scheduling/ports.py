@@ -1,13 +1,17 @@
-"""Ports: what the scheduler needs of the world around it. Every decision is asked of `Evaluators`.
+"""Ports: what the scheduler needs of the world around it.
+
+`Evaluators` decide where pods may go and where they go best; `Observer` measures.
 
 Scheduling knows these interfaces alone, so that the same algorithm runs against replicas behind gRPC
 (`frontend/phase_clients`), or against anything else that answers.
 """
 
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from trireme.cache import placed_pod
+from trireme.framework import status
+from trireme.queueing import queued_pod
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, score_pb2
 
@@ -109,3 +113,104 @@ class Evaluators(Protocol):
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
         """Have the class evaluated ahead of its turn, so that the calls about it are answered sooner."""
         ...
+
+
+# How a pod's attempt without a node ended, as `Observer.failed` is told.
+UNSCHEDULABLE = "unschedulable"
+ERROR = "error"
+
+# What makes room for itself, where it is no group.
+POD = "pod"
+
+
+class Observer(Protocol):
+    """Hears of each step, to measure it. Units: seconds, of the observer's own clock unless said otherwise."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """The clock by which steps are timed."""
+        ...
+
+    # Attempts
+
+    def popped(self, profile: str, pods: int) -> None:
+        """A batch was taken from the queue."""
+
+    def placed(
+        self,
+        profile: str,
+        pods: int,
+        seconds: float,
+        filtered: FilterResult,
+        placed: PlaceResult,
+        again: bool = False,
+    ) -> None:
+        """One answer of filter and score placed so many pods, at least one; `again`: it had placed others before."""
+
+    def refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
+        """One answer of filter refused so many pods, at least one, on every node."""
+
+    def failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
+        """The pod's attempt ended without a node: UNSCHEDULABLE or ERROR. `now` by the queue's clock."""
+
+    def bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
+        """The pod is bound. `now` by the queue's clock."""
+
+    # Groups of pods
+
+    def group_attempted(self, profile: str, result: str, seconds: float) -> None:
+        """An attempt to schedule a group ended so."""
+
+    def group_evaluated(self, seconds: float) -> None:
+        """The nodes of a group were looked for."""
+
+    def placements_generated(self, profile: str, placements: int) -> None:
+        """A group is going to be tried in so many placements."""
+
+    def placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
+        """A group was tried in a placement."""
+
+    # Preemption
+
+    def post_filtered(self, profile: str, result: PostFilterResult, pods: int, seconds: float) -> None:
+        """PostFilter answered, and its answer holds for so many pods."""
+
+    def preemption_evaluated(self, code: status.Code, seconds: float) -> None:
+        """Victims were looked for, for a group."""
+
+    def group_preemption_attempted(self, code: status.Code) -> None:
+        """A group tried to make room for itself."""
+
+    def group_disrupts(self, kind: str, cost: filter_pb2.Disruption) -> None:
+        """Room is made for a group of this kind."""
+
+    def evicted(self, kind: str, succeeded: bool, seconds: float) -> None:
+        """The evictions for a pod, or a group of this kind, were carried out, or failed."""
+
+    def preempted(self, kind: str, succeeded: bool, seconds: float) -> None:
+        """As `evicted`, beside the scheduling of others."""
+
+    # Extension points
+
+    def point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
+        """An extension point was run for so many pods at once."""
+
+    def nothing_to_do(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
+        """So many pods passed these extension points, at which no plugin has anything to do for them."""
+
+    def waited_on_permit(self, code: status.Code, seconds: float) -> None:
+        """A pod no longer waits on Permit."""
+
+    def volume_stage(self, operation: str, result: status.Status) -> None:
+        """A pod was stopped by this at Filter (predicate), Reserve (assume) or PreBind (bind)."""
+
+    def devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:
+        """PreBind waited for devices of these drivers."""
+
+    # Changes in the cluster
+
+    def event_handled(self, label: str, started: float) -> None:
+        """The queue took in a change in the cluster, beginning at `started`."""
+
+    def event_ignored(self, label: str) -> None:
+        """Something changed while no pod could be helped by anything."""

@@ -28,9 +28,8 @@ from dataclasses import dataclass
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
-from trireme.frontend.serving import metrics_observed
 from trireme.queueing import nominator, queued_pod
-from trireme.scheduling import call_batches, outcomes, pods_in_pre_bind, preemption_retries, waiting_pods
+from trireme.scheduling import call_batches, outcomes, pods_in_pre_bind, ports, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.client.event_series import pod_reference
@@ -80,7 +79,7 @@ class Preempting:
         results: outcomes.Outcomes,
         apply: call_batches.Send[bind_pb2.Action, bind_pb2.BindResult],
         activate: Callable[[Sequence[tuple[str, str]]], object],
-        observed: metrics_observed.Observations,
+        observer: ports.Observer,
         pre_binding: pods_in_pre_bind.PodsInPreBind,
         version_of: Callable[[str], str],
         held: MutableMapping[str, str],
@@ -96,7 +95,7 @@ class Preempting:
         self._results = results
         self._batches = call_batches.CallBatches(apply)
         self._activate = activate
-        self._observed = observed
+        self._observer = observer
         self._pre_binding = pre_binding
         self._version_of = version_of
         self._held = held
@@ -175,7 +174,7 @@ class Preempting:
         if not victims:
             return ""
         _log_target(pod, node_name)
-        known, started = self._begin(pod, victims), self._observed.clock()
+        known, started = self._begin(pod, victims), self._observer.clock()
         ends: Sequence[_End] = (_End.FAILED,)
         try:
             ends = await asyncio.gather(*(self._preempt(pod, node_name, victim, known) for victim in victims))
@@ -183,7 +182,7 @@ class Preempting:
                 await self._clear_nominations(pod, node_name)
         finally:
             self._end(known)
-            self._observed.evicted(_kind(pod, node_name), _End.FAILED not in ends, self._observed.clock() - started)
+            self._observer.evicted(_kind(pod, node_name), _End.FAILED not in ends, self._observer.clock() - started)
         return known.failure if _End.FAILED in ends else ""
 
     async def carry_out(self, actions: Sequence[bind_pb2.Action], rank: call_batches.Rank = call_batches.FIRST) -> str:
@@ -232,7 +231,7 @@ class Preempting:
         self, pod: queued_pod.QueuedPodInfo, node_name: str, victims: Sequence[bind_pb2.Action], known: _Preemption
     ) -> None:
         failed, in_memory = True, False
-        started = self._observed.clock()
+        started = self._observer.clock()
         try:
             await self._clear_nominations(pod, node_name)
             *others, last = victims
@@ -251,7 +250,7 @@ class Preempting:
             if newest and (failed or in_memory or known.unheard or not self._stands(known.last)):
                 del self._preemptions[pod.uid]
                 self._let_go(pod.key, pod.uid)
-            self._observed.preempted(_kind(pod, node_name), not failed, self._observed.clock() - started)
+            self._observer.preempted(_kind(pod, node_name), not failed, self._observer.clock() - started)
             result = "error" if failed else "success"
             text = "Async Preemption finished completely"
             klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=result)
@@ -357,7 +356,7 @@ class Preempting:
 
 def _kind(pod: queued_pod.QueuedPodInfo, node_name: str) -> str:
     """The preemptor's kind, as metrics name it. A group's victims are on no one node."""
-    return metrics_observed.POD if node_name else pod.key.partition("/")[0]
+    return ports.POD if node_name else pod.key.partition("/")[0]
 
 
 def _name(victim: bind_pb2.Action) -> str:

@@ -75,7 +75,7 @@ class SchedulingCycle:
         self._results = parts.results
         self._publish = parts.publish
         self._now = parts.now
-        self._observed = parts.observed
+        self._observer = parts.observer
         self._reserved = parts.reserved
         self._extension = parts.extension
         self._binding = binding
@@ -87,7 +87,7 @@ class SchedulingCycle:
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the pods of the batch, or say of each why not."""
-        self._observed.popped(batch.profile, len(batch.pods))
+        self._observer.popped(batch.profile, len(batch.pods))
         pods = [pod for pod in batch.pods if self._to_be_tried(pod)]
         if klog.enabled(log, 3):
             for pod in pods:
@@ -151,7 +151,7 @@ class SchedulingCycle:
             return await self._first_round(profile, class_id, pods)
         if pods[0].record.nominated and len(pods) > 1:
             return await self._promised_round(profile, class_id, pods)
-        started = self._observed.clock()
+        started = self._observer.clock()
         promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
         known = None if promised else self._foreseen_for(profile, class_id, len(pods))
         if known is not None:
@@ -176,7 +176,7 @@ class SchedulingCycle:
                 return []
         if filtered.refuses(slot):
             left = await self._refused(profile, class_id, generation, pods, filtered)
-            self._observed.refused(profile, len(pods) - len(left), self._observed.clock() - started, filtered)
+            self._observer.refused(profile, len(pods) - len(left), self._observer.clock() - started, filtered)
             return [pod for pod in left if self._still_wanted(pod)]
         if crowd:
             self._crowd = None
@@ -199,7 +199,7 @@ class SchedulingCycle:
             return []
         if not placed.slots:
             raise ports.PhaseFault("score placed none of the pods, though filter found nodes for them")
-        self._observed.placed(profile, len(placed.slots), self._observed.clock() - started, filtered, placed)
+        self._observer.placed(profile, len(placed.slots), self._observer.clock() - started, filtered, placed)
         return await self._bind_placed(profile, class_id, pods, filtered, placed, looked_at)
 
     async def _first_round(
@@ -216,13 +216,13 @@ class SchedulingCycle:
         slots = self._different_slots(pods) if self._extension is None else []
         if len(slots) < 2:
             return await self._first_round(profile, class_id, pods)
-        started = self._observed.clock()
+        started = self._observer.clock()
         asked = [named(pod) for pod in pods[: len(slots)]]
         filtered = await self._evaluators.filter_nominated(profile, class_id, self._publish(), asked, slots)
         if not filtered.admitted:
             return await self._first_round(profile, class_id, pods)
         placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
-        self._observed.placed(profile, filtered.admitted, self._observed.clock() - started, filtered, placed)
+        self._observer.placed(profile, filtered.admitted, self._observer.clock() - started, filtered, placed)
         pods, left = pods[: filtered.admitted], pods[filtered.admitted :]
         return [*await self._bind_placed(profile, class_id, pods, filtered, placed, (1, 1)), *left]
 
@@ -240,7 +240,7 @@ class SchedulingCycle:
         self, known: _Foreseen, pods: list[queued_pod.QueuedPodInfo]
     ) -> list[queued_pod.QueuedPodInfo]:
         """Nothing is asked, so nothing happens in between; answers those of the pods that are left."""
-        started = self._observed.clock()
+        started = self._observer.clock()
         filtered, again = known.filtered, known.used > 0
         placed = known.take(len(pods))
         looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
@@ -248,8 +248,8 @@ class SchedulingCycle:
         if known.revision != self._cache.revision:
             # Not all of them could be assumed.
             self._foreseen = None
-        seconds = self._observed.clock() - started
-        self._observed.placed(known.about[0], len(pods), seconds, filtered, placed, again)
+        seconds = self._observer.clock() - started
+        self._observer.placed(known.about[0], len(pods), seconds, filtered, placed, again)
         return left
 
     async def _bind_placed(
@@ -290,19 +290,19 @@ class SchedulingCycle:
         self, cycle: cycle_pb2.Cycle, assumed: list[binding_cycle.Assumed], pre_bind: bool
     ) -> list[binding_cycle.Assumed]:
         """Reserve for the pods; answers those for which it succeeded. The others go back."""
-        started = self._observed.clock()
+        started = self._observer.clock()
         answers = await self._reserved.reserve(cycle, [one.placement for one in assumed])
-        seconds = (self._observed.clock() - started) / len(assumed)
+        seconds = (self._observer.clock() - started) / len(assumed)
         kept = []
         for one, answer in zip(assumed, answers, strict=True):
             code = answer.code if isinstance(answer, status.Status) else status.Code.SUCCESS
-            self._observed.point("Reserve", code, cycle.profile, seconds)
+            self._observer.point("Reserve", code, cycle.profile, seconds)
             if isinstance(answer, bytes):
                 kept.append(dataclasses.replace(one, reserved=True, pre_bind=pre_bind, state=answer))
                 continue
             self._reserved.unreserve(cycle, [one.placement])
             self._cache.forget(one.pod.uid)
-            self._observed.volume_stage("assume", answer)
+            self._observer.volume_stage("assume", answer)
             self._results.failed(one.pod, not_reserved(answer))
         return kept
 
@@ -356,19 +356,19 @@ class SchedulingCycle:
         """Take the way out for the first pod; it is asked for unless filter said it. Answers those that are left."""
         for refusal, _ in refusals:
             if refusal.code == status.Code.ERROR:
-                self._observed.volume_stage("predicate", refusal)
+                self._observer.volume_stage("predicate", refusal)
                 self._fail_all(pods, outcomes.Failure(refusal.message, nominated_node=""))
                 return []
         way = PostFilterResult("", (), "")
         if profile in self._post_filtering:
-            asked = self._observed.clock()
+            asked = self._observer.clock()
             if said is not None:
                 way, seconds = PostFilterResult.from_message(said.post_filter), said.duration_us / 1_000_000
             else:
                 way = await self._way_out(profile, class_id, generation, pods[0], filtered)
-                seconds = self._observed.clock() - asked
+                seconds = self._observer.clock() - asked
             handled = 1 if way.actions or way.nominated_node else len(pods)
-            self._observed.post_filtered(profile, way, handled, seconds)
+            self._observer.post_filtered(profile, way, handled, seconds)
             _log_way_out(pods[0].key, way)
         if not way.actions and not way.nominated_node:
             if profile in self._post_filtering:

@@ -10,7 +10,7 @@ from grpc import aio
 from trireme.cache import placed_pod
 from trireme.framework import status
 from trireme.frontend.phase_clients import class_answers, replica_link, replicas
-from trireme.frontend.serving import metrics_observed
+from trireme.frontend.serving import scheduler_metrics
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
@@ -31,14 +31,14 @@ class RemoteEvaluators:
         answers: class_answers.ClassAnswers,
         fence: Callable[[], cycle_pb2.Fence],
         config_hash: int,
-        observed: metrics_observed.Observations,
+        metrics: scheduler_metrics.SchedulerMetrics,
     ) -> None:
         self._filters = filters
         self._scores = scores
         self._answers = answers
         self._fence = fence
         self._config_hash = config_hash
-        self._observed = observed
+        self._metrics = metrics
 
     @property
     def answers(self) -> Container[ports.ClassKey]:
@@ -272,7 +272,7 @@ class RemoteEvaluators:
             raise ports.PhaseFault(error.details()) from error
 
     async def _asked(self, phase: str, rpc: str, asking: Awaitable[Answer]) -> Answer:
-        started = self._observed.clock()
+        started = self._metrics.clock()
         code = grpc.StatusCode.OK
         try:
             return await asking
@@ -283,7 +283,7 @@ class RemoteEvaluators:
             code = grpc.StatusCode.UNAVAILABLE
             raise
         finally:
-            self._observed.rpc(phase, rpc, code.name, self._observed.clock() - started)
+            self._metrics.rpc(phase, rpc, code.name, self._metrics.clock() - started)
 
 
 def _filtered(

@@ -75,7 +75,7 @@ class FrontendSite:
         self._health = health.Health(self._checks(), {"readyz": self._plugin_notes})
         self._registry = Registry(options.disabled, allowed, options.hidden)
         self._registry.add(
-            *frontend.observed.instruments(),
+            *frontend.metrics.instruments(),
             *metrics_collector.instruments(frontend, completed),
             *own_process.instruments(),
             *self.access.instruments(),

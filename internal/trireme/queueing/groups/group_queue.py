@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.frontend.serving import metrics_observed
 from trireme.queueing.groups import group_statistics
 from trireme.queueing.groups.forest import Group, GroupKey, key_of
 from trireme.queueing.groups.group_transitions import ADDED, CHANGED, GroupTransitions
@@ -29,7 +28,7 @@ from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
 from trireme.queueing.queue_status import QueueStatistics, QueueStatus
 from trireme.queueing.queued_pod import NO_PLUGINS, PodInfo, QueuedPodInfo
 from trireme.queueing.remote_calls import Instructions
-from trireme.queueing.scheduling_queue import Batch
+from trireme.queueing.scheduling_queue import Batch, SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Destination, Gone, InFlight, PreEnqueuePending
 from trireme.queueing.transition_log import DELETED, ImpossibleTransition
 
@@ -50,12 +49,11 @@ class Attempt(enum.Enum):
     ERROR = "error"
 
 
-class PodGroupQueue(metrics_observed.TimedQueue):
+class PodGroupQueue(SchedulingQueue):
     """The scheduling queue, with groups in it."""
 
     def __init__(
         self,
-        observed: metrics_observed.Observations,
         hints: Any,
         pre_enqueue: PreEnqueue,
         *,
@@ -79,7 +77,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             # PreEnqueue has answered for the group's members before it comes this far.
             return PreEnqueueResult.ALLOWED if pod.record.class_id < 0 else pre_enqueue(pod)
 
-        super().__init__(observed, hints, gate, **named)
+        super().__init__(hints, gate, **named)
         self._group_transitions = GroupTransitions(
             self.groups,
             self._transitions,

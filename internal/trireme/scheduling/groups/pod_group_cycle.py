@@ -73,10 +73,9 @@ class PodGroupCycle:
         """
         self._cache = parts.cache
         self._results = parts.results
-        self._observed = parts.observed
+        self._observer = parts.observer
         self._carry_out = parts.carry_out
         self._now = parts.now
-        self._observed.make_group_instruments()
         self._queue = queue
         self._trials = trials
         self._try = attempt
@@ -92,13 +91,13 @@ class PodGroupCycle:
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the members that wait, or say of each why not."""
         group: queued_group.QueuedPodGroupInfo = batch.pods[0].record.pod
-        started = self._observed.clock()
+        started = self._observer.clock()
         how = Attempt.ERROR
         try:
             how = await self._attempt(group)
         finally:
             self._carry_out(self._queue.finish_attempt(group, how, self._now()))
-            self._observed.group_tried(batch.profile, how.value, self._observed.clock() - started)
+            self._observer.group_attempted(batch.profile, how.value, self._observer.clock() - started)
 
     async def _attempt(self, group: queued_group.QueuedPodGroupInfo) -> Attempt:
         tree = group.tree
@@ -119,9 +118,9 @@ class PodGroupCycle:
         wanted = self._wanted(group, tree, members)
         self._queue.nominator.withhold(pod.uid for pod in members)
         try:
-            started = self._observed.clock()
+            started = self._observer.clock()
             result = await self._try(wanted)
-            self._observed.group_algorithm_seconds.observe(self._observed.clock() - started)
+            self._observer.group_evaluated(self._observer.clock() - started)
             how, way = _ATTEMPTS[result.status.verdict], None
             if how is Attempt.UNSCHEDULABLE:
                 way = await self._look_for_a_way(wanted, result)
@@ -135,9 +134,9 @@ class PodGroupCycle:
 
     async def _look_for_a_way(self, wanted: Wanted, result: Result) -> pod_group_preempting.GroupWayOut:
         """Ask for a way out, and start on it."""
-        group, started = wanted.group, self._observed.clock()
+        group, started = wanted.group, self._observer.clock()
         way = await self._post_filters.find(wanted, result)
-        self._observed.point("PodGroupPostFilter", way.code, wanted.profile, self._observed.clock() - started)
+        self._observer.point("PodGroupPostFilter", way.code, wanted.profile, self._observer.clock() - started)
         await self._free_devices(group, way.actions)
         if way.code is not status.Code.SUCCESS:
             return way

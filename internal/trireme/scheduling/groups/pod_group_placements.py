@@ -56,12 +56,11 @@ class PodGroupPlacements:
         self._cache = parts.cache
         self._evaluators = parts.evaluators
         self._publish = parts.publish
-        self._observed = parts.observed
+        self._observer = parts.observer
         self._trials = trials
         self._generators = generators
         self._scorers = scorers
         self._random = random
-        self._observed.make_placement_instruments()
 
     async def run(self, wanted: Wanted) -> Result:
         """Try the tree; on success everybody who has a place is assumed there, in the best placement."""
@@ -78,7 +77,7 @@ class PodGroupPlacements:
         if not placements:
             return Result(node, GroupStatus(Verdict.UNSCHEDULABLE, ("no feasible placements found",)))
         if not node.composite:
-            self._observed.generated_placements.add((wanted.profile,), len(placements))
+            self._observer.placements_generated(wanted.profile, len(placements))
         found: list[tuple[Placement | None, Result]] = []
         first: Result | None = None
         for placement in placements:
@@ -98,10 +97,10 @@ class PodGroupPlacements:
         """Try a group in one placement."""
         if node.composite:
             return await self._children(wanted, node, placement)
-        started = self._observed.clock()
+        started = self._observer.clock()
         result = await self._trials.leaf(wanted, node, placement)
         if result.status.verdict is not Verdict.ERROR:
-            self._observed.placement_tried(wanted.profile, result.succeeded, self._observed.clock() - started)
+            self._observer.placement_evaluated(wanted.profile, result.succeeded, self._observer.clock() - started)
         return result
 
     async def _children(self, wanted: Wanted, node: GroupNode, placement: Placement | None) -> Result:

@@ -52,7 +52,7 @@ class PodGroupPostFilters:
         self._cache = parts.cache
         self._evaluators = parts.evaluators
         self._publish = parts.publish
-        self._observed = parts.observed
+        self._observer = parts.observer
         self._group_claims = group_claims
         self._try = attempt
         self._topology = topology
@@ -68,7 +68,7 @@ class PodGroupPostFilters:
                 said = await self._devices(wanted, tried.trials)
             elif plugin == pre_enqueue.DEFAULT_PREEMPTION:
                 said = await self._preempt(wanted)
-                self._observed.group_preemption_attempts.add((said.code.label,))
+                self._observer.group_preemption_attempted(said.code)
             else:
                 continue
             actions.extend(said.actions)
@@ -110,7 +110,7 @@ class PodGroupPostFilters:
         return GroupWayOut(code, ", ".join(response.status.messages), actions=tuple(response.actions))
 
     async def _preempt(self, wanted: Wanted) -> GroupWayOut:
-        members, started = wanted.everybody(), self._observed.clock()
+        members, started = wanted.everybody(), self._observer.clock()
         try:
             response = await self._evaluators.pod_group_post_filter(self._question(wanted, members))
             if not response.potential:
@@ -118,10 +118,10 @@ class PodGroupPostFilters:
                 way = _way_out(response, current)
                 # Who may not preempt, or does already, is not looked at any closer.
                 if way.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    self._observed.preemption_evaluated(way.code, self._observed.clock() - started)
+                    self._observer.preemption_evaluated(way.code, self._observer.clock() - started)
                 return way
             way = await self._evaluate(wanted, response.potential)
-            self._observed.preemption_evaluated(way.code, self._observed.clock() - started)
+            self._observer.preemption_evaluated(way.code, self._observer.clock() - started)
             return way
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return GroupWayOut(status.Code.ERROR, f"pod group preemption: {error}")
@@ -150,7 +150,7 @@ class PodGroupPostFilters:
             request.victims.extend(potential)
             response = await self._evaluators.pod_group_post_filter(request)
             if response.HasField("disruption"):
-                self._observed.group_disrupts(wanted.tree.key.kind, response.disruption)
+                self._observer.group_disrupts(wanted.tree.key.kind, response.disruption)
             return _way_out(response, {trial.pod.uid: assumed.node_name for trial, assumed in proposed})
         finally:
             self._trials.undo(list(result.placed()))

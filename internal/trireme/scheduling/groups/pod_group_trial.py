@@ -66,7 +66,7 @@ class PodGroupTrials:
         self._queue = parts.queue
         self._evaluators = parts.evaluators
         self._publish = parts.publish
-        self._observed = parts.observed
+        self._observer = parts.observer
         self._reserved = parts.reserved
         # One trial at a time: where it is held.
         self._within: Placement | None = None
@@ -213,7 +213,7 @@ class PodGroupTrials:
 
     async def _round(self, pods: list[queued_pod.QueuedPodInfo]) -> list[Trial]:
         """Trials for as many of the pods, from the first, as one answer allows; at least one."""
-        started = self._observed.clock()
+        started = self._observer.clock()
         record = pods[0].record
         if not record.class_id:
             return [Trial(pod, failure=outcomes.Failure(record.pod.invalid)) for pod in pods]
@@ -236,7 +236,7 @@ class PodGroupTrials:
             except extenders.ExtenderError as error:
                 return [Trial(pods[0], failure=outcomes.Failure(str(error), nominated_node=""))]
         if filtered.refuses(slot):
-            self._observed.refused(record.profile, len(pods), self._observed.clock() - started, filtered)
+            self._observer.refused(record.profile, len(pods), self._observer.clock() - started, filtered)
             columns = self._about_devices(record.class_id, filtered)
             return [Trial(pod, failure=self._refusal(filtered), columns=columns) for pod in pods]
         if filtered.answer.admits(slot):
@@ -248,7 +248,7 @@ class PodGroupTrials:
             return [Trial(pods[0], failure=outcomes.Failure(placed.failure.message, nominated_node=""))]
         if not placed.slots:
             raise ports.PhaseFault("score placed none of the pods, though filter found nodes for them")
-        self._observed.placed(record.profile, len(placed.slots), self._observed.clock() - started, filtered, placed)
+        self._observer.placed(record.profile, len(placed.slots), self._observer.clock() - started, filtered, placed)
         cycle = self._evaluators.cycle(record.profile, record.class_id, generation)
         return await self._assume(pods, placed.slots, filtered, cycle)
 

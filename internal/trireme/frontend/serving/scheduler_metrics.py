@@ -15,29 +15,20 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from trireme.config import model
+from trireme.config import commandline, model
 from trireme.framework import cluster_event, status
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.queueing import pre_enqueue, queue_hints, queued_pod, scheduling_queue
-from trireme.queueing.remote_calls import Instructions
-from trireme.queueing.transition_log import DELETED
+from trireme.queueing import pre_enqueue, queue_hints, queued_pod
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
+from trireme.scheduling import ports
 from trireme.v1 import filter_pb2
 from trireme_kube.componentbase.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
 
-SCHEDULED = "scheduled"
-UNSCHEDULABLE = "unschedulable"
-ERROR = "error"
-
-# What makes room for itself, where it is no group.
-POD = "pod"
+_SCHEDULED = "scheduled"
 
 _PREEMPTION = "DefaultPreemption"
 _VOLUME_BINDING = "VolumeBinding"
 _SUCCESS = status.Code.SUCCESS.label
-_POD_UPDATE = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, cluster_event.ActionType.UPDATE).label
-_PLACED_UPDATE = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, cluster_event.ActionType.UPDATE).label
-_POD_DELETE = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, cluster_event.ActionType.DELETE).label
 
 # From so many attempts on they share a label.
 _MANY_ATTEMPTS = 15
@@ -48,14 +39,28 @@ _PLUGIN_SECONDS = exponential(0.00001, 1.5, 20)
 _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
-class Observations:
-    """The instruments, and what is done with them."""
+def of_configuration(
+    completed: commandline.CompletedConfig, clock: Callable[[], float] = time.perf_counter
+) -> "SchedulerMetrics":
+    """The metrics of a scheduler so configured."""
+    groups = completed.gates.enabled("GenericWorkload")
+    placements = groups and completed.gates.enabled("TopologyAwareWorkloadScheduling")
+    return SchedulerMetrics(completed.profiles, clock, groups=groups, placements=placements)
+
+
+class SchedulerMetrics:
+    """The instruments; scheduling knows them as its Observer."""
 
     def __init__(
-        self, profiles: Sequence[model.CompletedProfile] = (), clock: Callable[[], float] = time.perf_counter
+        self,
+        profiles: Sequence[model.CompletedProfile] = (),
+        clock: Callable[[], float] = time.perf_counter,
+        *,
+        groups: bool = False,
+        placements: bool = False,
     ) -> None:
         """`profiles` tell which plugins have a PreFilter and a PreScore, which the phases do not say apart, and where
-        pods are preempted.
+        pods are preempted. `groups`: there are groups of pods; `placements`: they may have to be in one domain.
         """
         self.clock = clock
         self._preempting = frozenset(
@@ -66,11 +71,15 @@ class Observations:
             for profile in profiles
             for point, before in (("Filter", ExtensionPoint.PRE_FILTER), ("Score", ExtensionPoint.PRE_SCORE))
         }
-        self._with_groups = False
+        self._with_groups = groups
         self._make_attempts()
         self._make_framework()
         self._make_volumes()
         self._make_own()
+        if groups:
+            self._make_groups()
+        if placements:
+            self._make_placements()
         self.requests = Counter(
             "rest_client_requests_total",
             "Number of HTTP requests, partitioned by status code, method, and host.",
@@ -153,8 +162,7 @@ class Observations:
             ("profile", "result"),
         )
 
-    def make_placement_instruments(self) -> None:
-        """Groups of pods may have to be in one domain."""
+    def _make_placements(self) -> None:
         self.generated_placements = Counter(
             "scheduler_generated_placements_total", "Placements that groups of pods were tried in.", ("profile",)
         )
@@ -170,8 +178,7 @@ class Observations:
             ("result", "profile"),
         )
 
-    def make_group_instruments(self) -> None:
-        """There are groups of pods, so there are metrics of them."""
+    def _make_groups(self) -> None:
         self.group_attempts = Counter(
             "scheduler_podgroup_schedule_attempts_total",
             "Attempts to schedule groups of pods, by result.",
@@ -219,7 +226,6 @@ class Observations:
             exponential(0.001, 2, 16),
             ("preemptor", "result"),
         )
-        self._with_groups = True
 
     def _make_framework(self) -> None:
         self.point_seconds = Histogram(
@@ -338,7 +344,7 @@ class Observations:
 
     def bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
         """The pod is bound. `now` by the steady clock."""
-        values = (SCHEDULED, pod.record.profile)
+        values = (_SCHEDULED, pod.record.profile)
         self.point_seconds.observe(0.0, ("PostBind", _SUCCESS, pod.record.profile))
         self.schedule_attempts.add(values)
         self.attempt_seconds.observe(now - pod.popped_at, values)
@@ -352,12 +358,20 @@ class Observations:
 
     # Groups of pods
 
-    def group_tried(self, profile: str, result: str, seconds: float) -> None:
+    def group_attempted(self, profile: str, result: str, seconds: float) -> None:
         """An attempt to schedule a group ended so."""
         self.group_attempts.add((result, profile))
         self.group_attempt_seconds.observe(seconds, (result, profile))
 
-    def placement_tried(self, profile: str, feasible: bool, seconds: float) -> None:
+    def group_evaluated(self, seconds: float) -> None:
+        """The nodes of a group were looked for."""
+        self.group_algorithm_seconds.observe(seconds)
+
+    def placements_generated(self, profile: str, placements: int) -> None:
+        """A group is going to be tried in so many placements."""
+        self.generated_placements.add((profile,), placements)
+
+    def placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
         """A group was tried in a placement."""
         values = ("feasible" if feasible else "infeasible", profile)
         self.placement_evaluations.add(values)
@@ -367,6 +381,10 @@ class Observations:
         """It was looked for whom to evict for a group."""
         # Groups of groups are not told apart in this one.
         self.evaluation_seconds.observe(seconds, ("podgroup", code.label))
+
+    def group_preemption_attempted(self, code: status.Code) -> None:
+        """A group tried to make room for itself."""
+        self.group_preemption_attempts.add((code.label,))
 
     def group_disrupts(self, kind: str, cost: filter_pb2.Disruption) -> None:
         """Room is made for a group of this kind."""
@@ -378,18 +396,18 @@ class Observations:
 
     # Preemption
 
-    def post_filtered(self, profile: str, way: PostFilterResult, pods: int, seconds: float) -> None:
+    def post_filtered(self, profile: str, result: PostFilterResult, pods: int, seconds: float) -> None:
         """PostFilter was asked for a way out, and its answer holds for so many pods."""
-        self.point("PostFilter", way.code, profile, seconds, pods)
+        self.point("PostFilter", result.code, profile, seconds, pods)
         if profile not in self._preempting:
             return
         self.preemption_attempts.add((), pods)
-        if way.disruption is not None:
-            self.preemption_victims.observe(way.disruption.victims)
+        if result.disruption is not None:
+            self.preemption_victims.observe(result.disruption.victims)
         if self._with_groups:
-            self.evaluation_seconds.observe(seconds / pods, (POD, way.code.label), pods)
-            if way.disruption is not None and way.disruption.violations:
-                self.budget_violations.add((POD,), way.disruption.violations)
+            self.evaluation_seconds.observe(seconds / pods, (ports.POD, result.code.label), pods)
+            if result.disruption is not None and result.disruption.violations:
+                self.budget_violations.add((ports.POD,), result.disruption.violations)
 
     def evicted(self, kind: str, succeeded: bool, seconds: float) -> None:
         """The evictions for a pod, or a group of this kind, were carried out, or failed."""
@@ -418,31 +436,31 @@ class Observations:
         for point in points if pods else ():
             self.point_seconds.observe(0.0, (point, code.label, profile), pods)
 
-    def volume_stage(self, operation: str, said: status.Status) -> None:
+    def volume_stage(self, operation: str, result: status.Status) -> None:
         """This stopped a pod; of VolumeBinding's errors there is a count by stage."""
-        if said.code is status.Code.ERROR and said.plugin == _VOLUME_BINDING:
+        if result.code is status.Code.ERROR and result.plugin == _VOLUME_BINDING:
             self.volume_errors.add((operation,))
 
-    def devices_prepared(self, profile: str, drivers: Iterable[str], said: status.Status, seconds: float) -> None:
+    def devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:
         """Devices of these drivers were waited for so long, with this outcome."""
         outcome = "error"
-        if said.code is status.Code.SUCCESS:
+        if result.code is status.Code.SUCCESS:
             outcome = "success"
-        elif "device binding timeout" in said.message:
+        elif "device binding timeout" in result.message:
             outcome = "timeout"
-        elif "device binding failed" in said.message:
+        elif "device binding failed" in result.message:
             outcome = "failure"
         for driver in drivers:
             self.device_attempts.add((profile, driver, outcome))
             self.device_seconds.observe(seconds, (profile, driver, outcome))
 
-    def handled(self, label: str, started: float) -> None:
-        """What an informer told was worked in."""
+    def event_handled(self, label: str, started: float) -> None:
+        """The queue took in what an informer brought."""
         self.event_seconds.observe(self.clock() - started, (label,))
 
-    def placed_pod_updated(self, started: float) -> None:
-        """The update of a pod that has a node was worked in."""
-        self.handled(_PLACED_UPDATE, started)
+    def event_ignored(self, label: str) -> None:
+        """Something changed while no pod could be helped by anything: it counts, and takes no time."""
+        self.event_seconds.observe(0.0, (label,))
 
     def timings(self, profile: str, timings: Iterable[filter_pb2.Timing], pods: int) -> None:
         """What a phase says of how long things took."""
@@ -520,66 +538,3 @@ class Observations:
             self.throttle_seconds.observe(waited, (method, host))
 
         return observe
-
-
-class TimedQueue(scheduling_queue.SchedulingQueue):
-    """The scheduling queue, with the time measured that it takes over what the informers tell."""
-
-    def __init__(self, observed: Observations, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._observed = observed
-
-    def add(self, record: queued_pod.PodInfo, now: float) -> Instructions:
-        """As the queue's."""
-        started = self._observed.clock()
-        try:
-            return super().add(record, now)
-        finally:
-            self._observed.handled(cluster_event.UNSCHEDULED_POD_ADD.label, started)
-
-    def update(
-        self,
-        record: queued_pod.PodInfo,
-        events: Sequence[cluster_event.ClusterEvent],
-        old: Any,
-        new: Any,
-        now: float,
-    ) -> Instructions:
-        """As the queue's; an update counts as such, and as each of the changes that it is made of."""
-        started = self._observed.clock()
-        try:
-            return super().update(record, events, old, new, now)
-        finally:
-            self._observed.handled(_POD_UPDATE, started)
-            for event in events:
-                label = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, event.action).label
-                if label != _POD_UPDATE:
-                    self._observed.handled(label, started)
-
-    def delete(self, key: str, uid: str, now: float, cause: str = DELETED) -> Instructions:
-        """As the queue's."""
-        started = self._observed.clock()
-        instructions = super().delete(key, uid, now, cause)
-        self._observed.handled(_POD_DELETE, started)
-        return instructions
-
-    def skip_event(self, event: cluster_event.ClusterEvent) -> None:
-        """As the queue's; it counts, and takes no time."""
-        self._observed.event_seconds.observe(0.0, (event.label,))
-
-    def on_event(
-        self,
-        event: cluster_event.ClusterEvent,
-        old: Any,
-        new: Any,
-        now: float,
-        *,
-        max_priority: int | None = None,
-        exclude_uid: str = "",
-    ) -> Instructions:
-        """As the queue's."""
-        started = self._observed.clock()
-        try:
-            return super().on_event(event, old, new, now, max_priority=max_priority, exclude_uid=exclude_uid)
-        finally:
-            self._observed.handled(event.label, started)
