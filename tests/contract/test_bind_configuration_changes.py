@@ -11,6 +11,7 @@ from grpc import aio
 
 from trireme.frontend.phase_clients import bind_replicas
 from trireme.rpc import dialing, fencing, grpc_server, listening
+from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
 
 Context = aio.ServicerContext[Any, Any]
@@ -125,7 +126,7 @@ async def test_a_replica_that_never_takes_the_configuration_is_not_called_for_ev
     """The pod fails and is tried again later; the next call begins with another Fence."""
     await setting.replicas.announced(DEADLINE)
     setting.announced_hash, setting.config_hash = 1, 2
-    with pytest.raises(aio.AioRpcError, match="call Fence with it"):
+    with pytest.raises(ports.PhaseFault, match="call Fence with it"):
         await setting.permit()
     assert len(setting.bind.calls) == bind_replicas.UNARY_TRIES
 
@@ -134,6 +135,6 @@ async def test_a_refusal_for_another_reason_is_not_repeated(setting: Setting) ->
     """FAILED_PRECONDITION says a stale epoch as well, for example."""
     await setting.replicas.announced(DEADLINE)
     setting.bind.refusal = (grpc.StatusCode.FAILED_PRECONDITION, "no reason given")
-    with pytest.raises(aio.AioRpcError, match="no reason given"):
+    with pytest.raises(ports.PhaseFault, match="no reason given"):
         await setting.permit()
     assert len(setting.bind.calls) == 1

@@ -14,12 +14,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from typing import Any
 
 import frontend_world_victims
-import grpc
 import numpy as np
 import orjson
 from frontend_world_api import Api
 from frontend_world_victims import cpus
-from grpc import aio
 from virtual_time import StillLoop
 
 from trireme.cache import extender_objects, object_kinds, pod_projection
@@ -28,7 +26,7 @@ from trireme.extenders import extender_calls, extenders
 from trireme.framework import status
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import assembly
-from trireme.frontend.phase_clients import bind_replicas, children
+from trireme.frontend.phase_clients import children
 from trireme.frontend.serving import scheduler_metrics
 from trireme.frontend.term import Term
 from trireme.scheduling import ports, status_outbox
@@ -153,19 +151,19 @@ class FakeBinders:
 
     async def pre_bind(
         self,
-        items: Sequence[bind_replicas.PreBindItem],
+        items: Sequence[ports.PreBindItem],
         tell: Callable[[int, bind_pb2.PreBindResult], None],
         started: Callable[[int, str], None],
     ) -> None:
         """Prepare pods, each on its own; a replica that is down is called again."""
 
-        async def one(index: int, item: bind_replicas.PreBindItem) -> None:
+        async def one(index: int, item: ports.PreBindItem) -> None:
             started(index, "bind")
             request = bind_pb2.PreBindRequest(cycle=item.cycle, items=[item.item], preflight=item.preflight)
             while True:
                 try:
                     response = await self._world.ask("PreBind", request)
-                except aio.AioRpcError:
+                except ports.PhaseFault:
                     continue
                 tell(index, response.results[0])
                 return
@@ -452,7 +450,7 @@ class World:
             return _said(self.api.apply(request) if good else "the API server says no")
         if how == "down":
             if rpc in ("Permit", "PreBind"):
-                raise _unavailable()
+                raise ports.PhaseFault("UNAVAILABLE: down")
             raise ports.PhaseUnavailable("no replica is in step")
         return question.answer if good else self._refused(question)
 
@@ -587,10 +585,6 @@ def _node(raw: Json) -> core_pb2.Node:
 
 def _said(why: str) -> status_pb2.Status:
     return wire_status.to_message(status.error("", why)) if why else SUCCESS
-
-
-def _unavailable() -> aio.AioRpcError:
-    return aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), "down")
 
 
 @contextlib.contextmanager

@@ -10,12 +10,9 @@ import dataclasses
 import logging
 from collections.abc import Iterable, Mapping
 
-from grpc import aio
-
 from trireme.cache import object_waits
 from trireme.extenders import reported_bound
 from trireme.framework import cluster_event, status
-from trireme.frontend.phase_clients import bind_replicas
 from trireme.queueing import queued_pod
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.scheduling import (
@@ -24,6 +21,7 @@ from trireme.scheduling import (
     fit_error,
     outcomes,
     pods_in_pre_bind,
+    ports,
     pre_binding,
     waiting_pods,
 )
@@ -78,7 +76,7 @@ class BindingCycle:
     def __init__(
         self,
         parts: cycle_parts.CycleParts,
-        binders: bind_replicas.BindReplicas,
+        binder: ports.Binder,
         waiting: waiting_pods.WaitingPods,
         pre_binding: pre_binding.PreBinding,
         in_pre_bind: pods_in_pre_bind.PodsInPreBind,
@@ -94,7 +92,7 @@ class BindingCycle:
         self._observer = parts.observer
         self._reserved = parts.reserved
         self._extension = parts.extension
-        self._binders = binders
+        self._binder = binder
         self._waiting = waiting
         self._pre_binding = pre_binding
         self._in_pre_bind = in_pre_bind
@@ -164,10 +162,10 @@ class BindingCycle:
         request = bind_pb2.PermitRequest(cycle=cycle, items=[one.item for one in assumed])
         started = self._observer.clock()
         try:
-            response = await self._binders.permit(request)
+            response = await self._binder.permit(request)
             failed = "" if len(response.results) == len(assumed) else "bind answered about other pods than these"
-        except aio.AioRpcError as error:
-            failed = f"{error.code().name}: {error.details()}"
+        except ports.PhaseFault as error:
+            failed = str(error)
         if failed:
             for one in assumed:
                 self._take_back(cycle, one, status.error("", f"running Permit plugins: {failed}"))
@@ -303,7 +301,7 @@ class BindingCycle:
     async def _bind_by_plugins(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         request = bind_pb2.BindRequest(cycle=cycle, items=[one.item for one in assumed])
         started = self._observer.clock()
-        async for result in self._binders.bind(request):
+        async for result in self._binder.bind(request):
             one = assumed[result.index]
             said = wire_status.from_message(result.status)
             self._observer.point("Bind", said.code, cycle.profile, self._observer.clock() - started)

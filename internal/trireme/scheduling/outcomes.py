@@ -16,7 +16,7 @@ from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
 from trireme_kube.client import event_text
 from trireme_kube.client.event_series import ObjectReference, pod_reference
-from trireme_kube.client.events import NORMAL, WARNING, EventRecorder
+from trireme_kube.client.events import NORMAL, WARNING
 from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Outcomes:
     def __init__(
         self,
         queue: scheduling_queue.SchedulingQueue,
-        recorder: EventRecorder,
+        events: ports.Events,
         pending: Callable[[str], cluster_watch.PendingPod | None],
         carry_out: Callable[[remote_calls.Instructions], None],
         outbox: status_outbox.StatusOutbox,
@@ -63,7 +63,7 @@ class Outcomes:
         observer: ports.Observer,
     ) -> None:
         self._queue = queue
-        self._recorder = recorder
+        self._events = events
         self._pending = pending
         self._carry_out = carry_out
         self._outbox = outbox
@@ -97,7 +97,7 @@ class Outcomes:
             return
         parsed = pending.parsed
         regarding = _reference(parsed)
-        self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
+        self._events.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
         self._set_condition(pending, failure)
 
     def last_failure(self, uid: str) -> str:
@@ -113,7 +113,7 @@ class Outcomes:
         pending: cluster_watch.PendingPod = pod.record.pod
         text = f"waiting for binding conditions for device on node {node_name}"
         regarding = _reference(pending.parsed)
-        self._recorder.record(regarding, NORMAL, "BindingConditionsPending", "Scheduling", text, pod.record.profile)
+        self._events.record(regarding, NORMAL, "BindingConditionsPending", "Scheduling", text, pod.record.profile)
 
     def skipped(self, pod: queued_pod.QueuedPodInfo) -> None:
         """The pod is being deleted: it is not tried."""
@@ -122,7 +122,7 @@ class Outcomes:
         if pending is not None:
             text = f"skip schedule deleting pod: {pending.parsed.key}"
             regarding = _reference(pending.parsed)
-            self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", text, pod.record.profile)
+            self._events.record(regarding, WARNING, "FailedScheduling", "Scheduling", text, pod.record.profile)
 
     def has_unwritten(self, uid: str) -> bool:
         """Whether the condition or nomination of an earlier attempt of the pod is still to be written."""
@@ -148,7 +148,7 @@ class Outcomes:
             )
         self.gone(pod.uid)
         pending: cluster_watch.PendingPod = pod.record.pod
-        self._recorder.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
+        self._events.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
 
     def gone(self, uid: str) -> None:
         """The pod is deleted, or bound: nothing is to be said of its attempts any more."""
@@ -158,7 +158,7 @@ class Outcomes:
 
     def preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
         """The victim is deleted to make room."""
-        self._recorder.record(victim, NORMAL, "Preempted", "Preempting", message, profile)
+        self._events.record(victim, NORMAL, "Preempted", "Preempting", message, profile)
 
     def not_preempted(
         self, pod: queued_pod.QueuedPodInfo, victim: ObjectReference, node_name: str, failure: str
@@ -169,7 +169,7 @@ class Outcomes:
         pending = self._pending(pod.uid)
         regarding = victim if pending is None else _reference(pending.parsed)
         text = f"cannot preempt pod {victim.namespace}/{victim.name} on node {node_name}: {failure}"
-        self._recorder.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
+        self._events.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
 
     def _set_condition(self, pending: cluster_watch.PendingPod, failure: Failure) -> None:
         parsed = pending.parsed

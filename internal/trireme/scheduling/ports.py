@@ -1,19 +1,22 @@
 """Ports: what the scheduler needs of the world around it.
 
-`Evaluators` decide where pods may go and where they go best; `Observer` measures.
+`Evaluators` decide where pods may go and where they go best; `Effects` are all that is written; `Clocks` and `Random`
+are what else differs from run to run; `Observer` measures.
 
 Scheduling knows these interfaces alone, so that the same algorithm runs against replicas behind gRPC
 (`frontend/phase_clients`), or against anything else that answers.
 """
 
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from trireme.cache import placed_pod
 from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, score_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, score_pb2
+from trireme_kube.client import event_series
 
 # A profile's name and a class of pods.
 ClassKey = tuple[str, int]
@@ -114,6 +117,89 @@ class Evaluators(Protocol):
         """Have the class evaluated ahead of its turn, so that the calls about it are answered sooner."""
         ...
 
+
+@dataclass(frozen=True, slots=True)
+class PreBindItem:
+    """A pod to prepare for binding. `preflight`: nothing is written, bind only says whether there is work."""
+
+    cycle: cycle_pb2.Cycle
+    item: bind_pb2.BindItem
+    preflight: bool = False
+
+
+class Binder(Protocol):
+    """Binds pods, and carries out every other write to objects of the cluster: conditions, nominations, evictions,
+    claims. What is uncertain is asked again until it is known, so only `permit` may fail.
+    """
+
+    async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
+        """What the Permit plugins say of placed pods. Raises: PhaseFault."""
+        ...
+
+    async def pre_bind(
+        self,
+        items: Sequence[PreBindItem],
+        tell: Callable[[int, bind_pb2.PreBindResult], None],
+        started: Callable[[int, str], None],
+    ) -> None:
+        """Run the PreBind plugins for all items; `tell` gets each result, by index, as it is known. `started` gets for
+        each item the address of who runs it, as `apply` takes it.
+        """
+        ...
+
+    def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
+        """Bind all items; each result once, as it is known. Does not end before every item has one."""
+        ...
+
+    async def apply(
+        self,
+        actions: Sequence[bind_pb2.Action],
+        tell: Callable[[int, bind_pb2.BindResult], None] | None = None,
+        address: str = "",
+    ) -> list[bind_pb2.BindResult]:
+        """Carry out all actions; answers a result for each, in order. `tell` gets each, by index, as it is known.
+        `address`: who should do it if that is possible.
+        """
+        ...
+
+
+class Events(Protocol):
+    """Records events; returns at once."""
+
+    def record(
+        self,
+        regarding: event_series.ObjectReference,
+        event_type: str,
+        reason: str,
+        action: str,
+        message: str,
+        controller: str,
+    ) -> None:
+        """Something happened to an object; `controller` is the profile's scheduler name."""
+
+    def scheduled(self, pod: event_series.ObjectReference, node: str, controller: str) -> None:
+        """The pod was bound to the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Everything that scheduling writes goes through these."""
+
+    binder: Binder
+    events: Events
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Where times come from, each a function that answers seconds."""
+
+    now: Callable[[], float]  # Unix seconds that never run backwards: back-offs, and what the queue is told
+    monotonic: Callable[[], float]  # deadlines
+    wall: Callable[[], float]  # Unix seconds as they are written
+
+
+# Answers a number in [0, 1).
+Random = Callable[[], float]
 
 # How a pod's attempt without a node ended, as `Observer.failed` is told.
 UNSCHEDULABLE = "unschedulable"

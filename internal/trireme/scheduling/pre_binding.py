@@ -13,8 +13,7 @@ from google.protobuf import duration_pb2
 
 from trireme.cache import object_waits
 from trireme.framework import status
-from trireme.frontend.phase_clients import bind_replicas
-from trireme.scheduling import call_batches
+from trireme.scheduling import call_batches, ports
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 
@@ -37,17 +36,17 @@ class PreBinding:
 
     def __init__(
         self,
-        binders: bind_replicas.BindReplicas,
+        binder: ports.Binder,
         waits: object_waits.ObjectWaits,
         clock: Callable[[], float],
         nominating: bool,
     ) -> None:
-        self._binders = binders
+        self._binder = binder
         self._waits = waits
         self._clock = clock
         self._nominating = nominating
         self._calls = call_batches.CallBatches(self._send, MAX_UNDER_WAY)
-        self._actions = call_batches.CallBatches(binders.apply)
+        self._actions = call_batches.CallBatches(binder.apply)
         # By the pod's UID: the replica that runs its PreBind, which goes on there after a pod was cancelled here.
         self._addresses: dict[str, str] = {}
 
@@ -78,7 +77,7 @@ class PreBinding:
         it: one that still runs it ends that first.
         """
         action = bind_pb2.Action(pod=item.pod, release=bind_pb2.Release(state=item.state))
-        for result in await self._binders.apply([action], address=self._addresses.pop(item.pod.uid, "")):
+        for result in await self._binder.apply([action], address=self._addresses.pop(item.pod.uid, "")):
             said = wire_status.from_message(result.status)
             if said.code is not status.Code.SUCCESS:
                 log.warning("release of pod %s/%s: %s", item.pod.namespace, item.pod.name, said.message)
@@ -123,11 +122,11 @@ class PreBinding:
     async def _call(
         self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem, preflight: bool = False
     ) -> bind_pb2.PreBindResult:
-        return (await self._calls.carry_out([bind_replicas.PreBindItem(cycle, item, preflight)]))[0]
+        return (await self._calls.carry_out([ports.PreBindItem(cycle, item, preflight)]))[0]
 
     async def _send(
         self,
-        items: Sequence[bind_replicas.PreBindItem],
+        items: Sequence[ports.PreBindItem],
         tell: Callable[[int, bind_pb2.PreBindResult], None],
     ) -> None:
         def started(index: int, address: str) -> None:
@@ -135,7 +134,7 @@ class PreBinding:
             if items[index].item.state and not items[index].preflight:
                 self._addresses[items[index].item.pod.uid] = address
 
-        await self._binders.pre_bind(items, tell, started)
+        await self._binder.pre_bind(items, tell, started)
 
 
 def _seconds(timeout: duration_pb2.Duration) -> float:

@@ -21,6 +21,7 @@ from grpc import aio
 
 from trireme.frontend.phase_clients import failure_log, replica_link
 from trireme.rpc import dialing, fencing
+from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
 from trireme_kube.componentbase import supervision
 
@@ -54,15 +55,6 @@ class BindLinkStatistics:
     fenced: bool
     in_flight: int  # calls
     last_error: str
-
-
-@dataclass(frozen=True, slots=True)
-class PreBindItem:
-    """A pod to prepare for binding. `preflight`: nothing is written, bind only says whether there is work."""
-
-    cycle: cycle_pb2.Cycle
-    item: bind_pb2.BindItem
-    preflight: bool = False
 
 
 class _BindLink:
@@ -230,18 +222,21 @@ class BindReplicas:
         return [results[index] for index in range(len(actions))]
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-        """Call the Permit plugins. Raises: AioRpcError."""
+        """Call the Permit plugins. Raises: PhaseFault."""
 
         async def call(stub: Any) -> bind_pb2.PermitResponse:
             self._update(request.cycle)
             response: bind_pb2.PermitResponse = await stub.Permit(request, timeout=self._deadline)
             return response
 
-        return await self._unary(call)
+        try:
+            return await self._unary(call)
+        except aio.AioRpcError as error:
+            raise ports.PhaseFault(f"{error.code().name}: {error.details()}") from error
 
     async def pre_bind(
         self,
-        items: Sequence[PreBindItem],
+        items: Sequence[ports.PreBindItem],
         tell: Callable[[int, bind_pb2.PreBindResult], None],
         started: Callable[[int, str], None] = lambda index, address: None,
     ) -> None:
@@ -269,7 +264,7 @@ class BindReplicas:
                     missing.discard(indexes[answer.index])
                     tell(indexes[answer.index], answer.result)
 
-    def _pre_bind_request(self, items: Sequence[PreBindItem]) -> bind_pb2.PreBindStreamRequest:
+    def _pre_bind_request(self, items: Sequence[ports.PreBindItem]) -> bind_pb2.PreBindStreamRequest:
         """The items in their order; neighbours of one cycle share it."""
         request = bind_pb2.PreBindStreamRequest(timeout_ms=round(self._deadline * 1000))
         for (_, preflight), group in itertools.groupby(items, key=lambda item: (id(item.cycle), item.preflight)):

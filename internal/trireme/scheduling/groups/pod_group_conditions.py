@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import Group
+from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2
 from trireme_kube.client import event_text
 from trireme_kube.client.event_series import ObjectReference, pod_reference
-from trireme_kube.client.events import WARNING, EventRecorder
+from trireme_kube.client.events import WARNING
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
@@ -36,12 +37,12 @@ class PodGroupConditions:
     def __init__(
         self,
         send: Callable[[bind_pb2.Action], None],
-        recorder: EventRecorder,
+        events: ports.Events,
         now: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
         self._send = send
-        self._recorder = recorder
+        self._events = events
         self._now = now
         self._wall = wall
         # By UID: what was asked for last, of which object, and until when that counts.
@@ -105,10 +106,10 @@ class PodGroupConditions:
                 f"scheduling.k8s.io/{version}",
                 metadata.resource_version,
             )
-            self._recorder.record(reference, WARNING, WAITING_FOR_PODS, "Scheduling", text, profile)
+            self._events.record(reference, WARNING, WAITING_FOR_PODS, "Scheduling", text, profile)
             return
         for pod in group.waiting.values():
             parsed = pod.record.pod.parsed
             regarding = pod_reference(parsed.namespace, parsed.name, parsed.uid, str(parsed.resource_version))
             text = f"waiting {missing}"
-            self._recorder.record(regarding, WARNING, WAITING_FOR_GROUP, "Scheduling", text, profile)
+            self._events.record(regarding, WARNING, WAITING_FOR_GROUP, "Scheduling", text, profile)

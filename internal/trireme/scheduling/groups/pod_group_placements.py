@@ -11,7 +11,7 @@ Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingPlacementAlgori
 compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from trireme.cache import placed_pod
 from trireme.config import model
@@ -48,7 +48,7 @@ class PodGroupPlacements:
         trials: PodGroupTrials,
         generators: Mapping[str, Sequence[str]],
         scorers: Mapping[str, Sequence[model.Plugin]],
-        random: Callable[[], float],
+        random: ports.Random,
     ) -> None:
         """`generators` and `scorers` are the plugins at PlacementGenerate and PlacementScore of each profile; `random`
         decides between placements that are equally good.
