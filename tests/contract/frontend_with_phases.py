@@ -5,6 +5,7 @@ dict: whatever has to do with connections happens as in production, and ten thou
 import asyncio
 import collections
 import contextlib
+import dataclasses
 import functools
 import pathlib
 import time
@@ -14,9 +15,8 @@ from typing import Any
 from trireme.cache import pod_projection
 from trireme.config import commandline
 from trireme.filter import process as filter_process
-from trireme.frontend import assembly, leading
+from trireme.frontend import app, leading, scheduler_metrics
 from trireme.frontend.phase_clients import children
-from trireme.frontend.serving import scheduler_metrics
 from trireme.frontend.term import Term
 from trireme.phases import phase_process
 from trireme.remote import remote_plugin
@@ -42,26 +42,20 @@ def _completed() -> commandline.CompletedConfig:
     return found[0]
 
 
-class _Frontend(assembly.Frontend):
-    @property
-    def synced(self) -> bool:
-        """What the test has delivered is all there is."""
-        return True
-
-
 class Cluster:
     """The frontend and what it knows. Pods are bound by `Bind` servers, which all write here."""
 
     def __init__(self) -> None:
         completed = _completed()
         self.children = children.Children({}, {})
-        self.frontend = _Frontend(
+        built = app.build(
             completed,
-            assembly.Clients(None, None, {}),  # type: ignore[arg-type]  # nothing is read or written
-            self.children,
+            app.Clients(None, None, {}),  # type: ignore[arg-type]  # nothing is read or written
             {},
             scheduler_metrics.of_configuration(completed),
         )
+        # What the test has delivered is all there is.
+        self.frontend = dataclasses.replace(built, informers=())
         self.pods: dict[str, dict[str, Any]] = {}  # by UID
         self.bound: dict[str, str] = {}  # UID to node
         self.bound_at: dict[str, float] = {}
@@ -85,8 +79,8 @@ class Cluster:
             tasks = [
                 group.create_task(supervision.supervise(name, work))
                 for name, work in (
-                    ("scheduler", frontend.scheduler.run),
-                    ("status outbox", frontend.outbox.run),
+                    ("scheduler", frontend.scheduling.scheduler.run),
+                    ("status outbox", frontend.scheduling.outbox.run),
                     ("publisher", leadership._publish_steadily),
                     ("background", frontend.failed),
                 )
@@ -96,15 +90,14 @@ class Cluster:
             finally:
                 for task in tasks:
                     task.cancel()
-        await frontend.preemptions.close()
-        await frontend.binding.close()
-        for phase in (frontend.filters, frontend.scores, frontend.binders):
-            await phase.close()
+        await frontend.scheduling.preemptions.close()
+        await frontend.scheduling.binding.close()
+        await frontend.phases.links.close()
         await self.children.stop()
 
     def deliver_nodes(self, nodes: Sequence[core_pb2.Node], kind: EventKind = EventKind.ADDED) -> None:
         """The watch shows these nodes."""
-        self.frontend._on_nodes([Event(kind, node) for node in nodes])
+        self.frontend.inbox.on_nodes([Event(kind, node) for node in nodes])
 
     def create(self, name: str, cpu: str) -> str:
         """Somebody creates a pod, and the watch shows it; answers its UID."""
@@ -146,7 +139,7 @@ class Cluster:
         return collections.Counter(self.bound.values())
 
     def _show(self, uid: str, kind: EventKind) -> None:
-        self.frontend._on_pods([Event(kind, pod_projection.parse(self.pods[uid]))])
+        self.frontend.inbox.on_pods([Event(kind, pod_projection.parse(self.pods[uid]))])
 
 
 class _Bind(bind_pb2_grpc.BindServiceServicer):

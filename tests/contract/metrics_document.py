@@ -78,7 +78,7 @@ def site(
     start = commandline.Start(arguments, {}, io.StringIO(), io.StringIO(), lambda line: None)
     completed = start.run().completed
     assert completed is not None
-    return serving_site.FrontendSite(completed, frontend, clock)  # type: ignore[arg-type]  # as far as it is read
+    return serving_site.FrontendSite(completed, frontend.parts(), clock)
 
 
 def of_frontend(folder: pathlib.Path) -> dict[str, Instrument]:

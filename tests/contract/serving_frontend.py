@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import kube_fake_server as fake
@@ -15,8 +16,10 @@ from aiohttp import web
 
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.config import commandline
-from trireme.frontend.phase_clients import children, class_answers
-from trireme.frontend.serving import scheduler_metrics, serving, serving_site, serving_trust
+from trireme.frontend import app, scheduler_metrics
+from trireme.frontend.phase_clients import class_answers
+from trireme.frontend.serving import served as served_parts
+from trireme.frontend.serving import serving, serving_site, serving_trust
 from trireme.frontend.term import Term
 from trireme.queueing import pre_enqueue, queue_hints, queued_pod, scheduling_queue
 from trireme.scheduling import cluster_watch, preemption_retries, scheduler, waiting_pods
@@ -87,14 +90,6 @@ class FakeFrontend:
     absent: list[str] = field(default_factory=list)
     lease_seconds: float = 10.0
 
-    def to_wall(self, moment: float) -> float:
-        """A moment of the queue by the wall clock."""
-        return clocks.to_wall(moment, clocks.steady(), clocks.wall())
-
-    def candidate_synced(self) -> bool:
-        """Whether it stands for election."""
-        return False
-
     def __post_init__(self) -> None:
         self.metrics = scheduler_metrics.SchedulerMetrics()
         self.registry = class_registry.ClassRegistry()
@@ -111,7 +106,7 @@ class FakeFrontend:
         self.informers: list[Any] = []
         self.results = Results()
         self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
-        self.lease, self.lease_holder = "kube-system/kube-scheduler", "other"
+        self.lease, self.holder = "kube-system/kube-scheduler", "other"
         self.watch = cluster_watch.ClusterWatch(
             self.cache,
             self.queue,
@@ -141,26 +136,42 @@ class FakeFrontend:
         assert found is not None
         return found
 
-    def missing_plugin(self, profile: str) -> str:
-        """The remote plugin that the profile's pods wait for: none."""
-        return ""
-
-    def missing(self) -> list[str]:
-        """The phases that cannot be asked."""
-        return self.absent
+    def parts(self) -> served_parts.Served:
+        """What is served is read from this."""
+        links = SimpleNamespace(
+            filters=self.filters, scores=self.scores, binders=self.binders, missing=lambda: self.absent
+        )
+        membership = SimpleNamespace(missing_plugin=lambda profile: "", is_rejected=lambda name: False)
+        scheduling = SimpleNamespace(
+            queue=self.queue,
+            watch=self.watch,
+            waiting=self.waiting,
+            results=self.results,
+            binding=self.binding,
+            preemptions=self.preemptions,
+            scheduler=self.scheduler,
+            shell=SimpleNamespace(remote=None),
+        )
+        parts: Any = (
+            SimpleNamespace(leader=self, metrics=self.metrics, membership=membership, clocks=app.CLOCKS),
+            SimpleNamespace(registry=self.registry, cache=self.cache),
+            SimpleNamespace(
+                links=links,
+                answers=self.answers,
+                # Of filter one of our own stands in.
+                stands_in=lambda phase: phase == "filter",
+            ),
+            scheduling,
+            self.informers if self.synced else [SimpleNamespace(synced=False)],
+            SimpleNamespace(statistics=list),
+            self.plugin_rows,
+        )
+        return served_parts.Served(*parts)
 
     @property
     def term(self) -> Term | None:
         """The term of leadership."""
         return Term(7, "me", lambda: self.lease_seconds) if self.leading else None
-
-    def stands_in(self, phase: str) -> bool:
-        """Whether a phase of our own stands in: of filter one does."""
-        return phase == "filter"
-
-    def children_statistics(self) -> list[children.ChildStatistics]:
-        """Own phases: none."""
-        return []
 
 
 async def review(_: web.Request, seen: fake.Seen) -> web.StreamResponse:
@@ -258,7 +269,7 @@ async def served(
         assert outcome.completed is not None, outcome
         before = klog.LogOptions()
         try:
-            async with serving.serve(outcome.completed, frontend, supervision.Supervisor()) as site:  # type: ignore[arg-type]  # as far as it is read
+            async with serving.serve(outcome.completed, frontend.parts(), supervision.Supervisor()) as site:
                 yield Served(port, folder, kubeconfig, frontend, site, api_server)
         finally:
             klog.set_verbosity(before.verbosity)

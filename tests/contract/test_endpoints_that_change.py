@@ -19,7 +19,11 @@ class Endpoints:
 
     def __init__(self, cluster: Cluster, phase: str, folder: pathlib.Path, rng: random.Random) -> None:
         frontend = cluster.frontend
-        self._replicas = {"filter": frontend.filters, "score": frontend.scores, "bind": frontend.binders}[phase]
+        self._replicas = {
+            "filter": frontend.phases.links.filters,
+            "score": frontend.phases.links.scores,
+            "bind": frontend.phases.links.binders,
+        }[phase]
         self.servers = [Server(cluster, phase, folder, number) for number in range(SERVERS_PER_PHASE)]
         self.listed: set[str] = set()
         self._rng = rng

@@ -11,6 +11,7 @@ import pytest
 from grpc import aio
 
 from trireme.frontend import plugin_calls, plugin_monitor
+from trireme.frontend.phase_clients import phase_links
 from trireme.rpc import channels, dialing
 from trireme.v1 import plugin_pb2
 from trireme_kube.componentbase import supervision
@@ -55,8 +56,8 @@ class _Monitor:
 def _calls(phase: _Phase) -> plugin_calls.PluginCalls:
     none = types.SimpleNamespace(channels=list)
     queue = types.SimpleNamespace(statistics=dict)
-    frontend = types.SimpleNamespace(filters=phase, scores=none, binders=none, remote_queue=queue)
-    return plugin_calls.PluginCalls(cast(Any, _Monitor()), cast(Any, frontend))
+    links: Any = phase_links.PhaseLinks(cast(Any, phase), cast(Any, none), cast(Any, none))
+    return plugin_calls.PluginCalls(cast(Any, _Monitor()), links, cast(Any, queue))
 
 
 @pytest.mark.parametrize(

@@ -53,17 +53,17 @@ async def test_a_pod_after_a_quiet_time_is_bound_within_a_second(tmp_path: pathl
     servers = [Server(cluster, phase, tmp_path, 0) for phase in ("filter", "score", "bind")]
     for server in servers:
         await server.start()
-    links = (frontend.filters, frontend.scores)
+    links = (frontend.phases.links.filters, frontend.phases.links.scores)
 
     def followed() -> bool:
         statistics = [entry for phase in links for entry in phase.statistics()]
-        return all(entry.in_step and entry.acknowledged == frontend.cache.generation for entry in statistics)
+        return all(entry.in_step and entry.acknowledged == frontend.cluster.cache.generation for entry in statistics)
 
     async with cluster.scheduling():
-        for replicas, server in zip((*links, frontend.binders), servers, strict=True):
+        for replicas, server in zip((*links, frontend.phases.links.binders), servers, strict=True):
             replicas.set_endpoints([server.address])
         async with asyncio.timeout(60):
-            while not frontend.available():
+            while not frontend.phases.links.available():
                 await asyncio.sleep(0.05)
         for kind, version in ((EventKind.ADDED, 1), (EventKind.MODIFIED, 2)):
             await _deliver(cluster, kind, version)
@@ -72,12 +72,12 @@ async def test_a_pod_after_a_quiet_time_is_bound_within_a_second(tmp_path: pathl
                 while not followed():
                     await asyncio.sleep(0.05)
         # Nothing was left for a cycle to publish.
-        generation = frontend.cache.generation
+        generation = frontend.cluster.cache.generation
         created = time.monotonic()
         uid = cluster.create("pod", "100m")
         await cluster.until_bound(1, 60)
         took = cluster.bound_at[uid] - created
-        assert frontend.cache.generation <= generation + 2
+        assert frontend.cluster.cache.generation <= generation + 2
         assert took < BOUND_SECONDS
         for server in servers:
             await server.stop()

@@ -18,7 +18,7 @@ def _site(folder: Path, *flags: str) -> serving_site.FrontendSite:
     start = commandline.Start(arguments, {}, io.StringIO(), io.StringIO(), lambda line: None)
     completed = start.run().completed
     assert completed is not None
-    return serving_site.FrontendSite(completed, support.FakeFrontend())  # type: ignore[arg-type]  # what it reads of it
+    return serving_site.FrontendSite(completed, support.FakeFrontend().parts())
 
 
 async def _text(site: serving_site.FrontendSite, path: str) -> str:

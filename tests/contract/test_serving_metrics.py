@@ -12,8 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from trireme.config import commandline, inspection, own_loading
 from trireme.framework import status
+from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import bind_replicas, replica_link
-from trireme.frontend.serving import metrics_resources, own_certificates, scheduler_metrics, serving_site
+from trireme.frontend.serving import metrics_resources, own_certificates, serving_site
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import filter_pb2
 from trireme_kube.componentbase import exposition, http_site, self_signed
@@ -258,7 +259,7 @@ def test_resources_are_those_of_the_specification() -> None:
     frontend.wait(support.pod("b"))
     found = {
         (sample.labels["pod"], sample.labels["resource"]): sample
-        for family in metrics_resources.families(frontend)  # type: ignore[arg-type]  # as far as it is read
+        for family in metrics_resources.families(frontend.cache, frontend.queue)
         for sample in family.samples
         if sample.name == "kube_pod_resource_request"
     }

@@ -25,11 +25,12 @@ from trireme.config import commandline, model
 from trireme.extenders import extender_calls, extenders
 from trireme.framework import status
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import assembly
-from trireme.frontend.phase_clients import children
-from trireme.frontend.serving import scheduler_metrics
+from trireme.frontend import app, scheduler_metrics
+from trireme.frontend.phase_clients import children, phase_links
+from trireme.frontend.serving import served
+from trireme.frontend.serving.served import Served
 from trireme.frontend.term import Term
-from trireme.scheduling import ports, status_outbox
+from trireme.scheduling import ports
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
 from trireme.wire import node_columns
@@ -198,42 +199,36 @@ class _Whole:
         raise AssertionError("an extender without a cache of its own")
 
 
-class DrivenFrontend(assembly.Frontend):
-    """A frontend whose phases are the world's."""
+def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
+    """A frontend whose phases and extenders are the world's, that leads, and knows all there is."""
 
-    def __init__(self, world: "World", completed: commandline.CompletedConfig) -> None:
-        self._world = world
-        super().__init__(
-            completed,
-            assembly.Clients(None, None, {}),  # type: ignore[arg-type]
-            children.Children({}, {}),
-            {},
-            scheduler_metrics.of_configuration(completed, world.loop.time),
-            world.now,
-            world.loop.time,
-            world.wall,
+    def connect(*_: Any) -> phase_links.PhaseLinks:
+        phases: tuple[Any, ...] = (
+            FakePhase(world.ask, world.follow),
+            FakePhase(world.ask, lambda request: None),
+            FakeBinders(world),
         )
-        self._term = Term(1, "", lambda: 10.0)
+        return phase_links.PhaseLinks(*phases)
 
-    @property
-    def synced(self) -> bool:
-        """What is known is all there is."""
-        return True
-
-    def _make_extender_calls(self) -> extender_calls.ExtenderCalls | None:
-        configured = self._completed.configuration.extenders
+    def make_extenders(configured: Sequence[model.Extender], *cluster: Any) -> extender_calls.ExtenderCalls | None:
         if not configured:
             return None
-        made = [(config, _Extender(self._world)) for config in configured]
-        asking = extenders.Extenders(made, self.registry, self.cache, _Whole(self._world))
+        made = [(config, _Extender(world)) for config in configured]
+        asking = extenders.Extenders(made, *cluster, _Whole(world))
         return extender_calls.ExtenderCalls(asking, extender_objects.ExtenderObjects(False, False), None)  # type: ignore[arg-type]
 
-    def _make_phases(self) -> None:
-        world = self._world
-        self.filters = FakePhase(world.ask, world.follow)  # type: ignore[assignment]
-        self.scores = FakePhase(world.ask, lambda request: None)  # type: ignore[assignment]
-        self.binders = FakeBinders(world)  # type: ignore[assignment]
-        self.outbox = status_outbox.StatusOutbox(self.binders.apply)
+    built = app.build(
+        completed,
+        app.Clients(None, None, {}),  # type: ignore[arg-type]
+        {},
+        scheduler_metrics.of_configuration(completed, world.loop.time),
+        lambda: world.rejected,
+        ports.Clocks(world.now, world.loop.time, world.wall),
+        connect,
+        make_extenders,
+    )
+    built.site.leader.begin(Term(1, "", lambda: 10.0))
+    return dataclasses.replace(built, informers=())
 
 
 @functools.cache
@@ -262,6 +257,8 @@ class World:
         """`arguments` are the frontend's, beside those that it needs here; `extended`: it has extenders."""
         self.loop = StillLoop()
         self.wall_ahead = 0.0
+        #: Remote plugins that took part and are rejected.
+        self.rejected: frozenset[str] = frozenset()
         self.api = Api()
         self.mirror = snapshot.Snapshot()
         self.questions: list[Question] = []
@@ -269,10 +266,10 @@ class World:
         # What the frontend should know, by what it was told: pods by UID.
         self.seen: dict[str, Json] = {}
         with self._current_loop():
-            self.frontend = DrivenFrontend(self, _completed(*arguments, extended=extended))
+            self.frontend = _build(self, _completed(*arguments, extended=extended))
         self._tasks = [
-            self.loop.create_task(self.frontend.scheduler.run()),
-            self.loop.create_task(self.frontend.outbox.run()),
+            self.loop.create_task(self.frontend.scheduling.scheduler.run()),
+            self.loop.create_task(self.frontend.scheduling.outbox.run()),
         ]
         self.loop.settle()
 
@@ -283,6 +280,10 @@ class World:
             yield
         finally:
             asyncio.set_event_loop(None)
+
+    def served(self) -> Served:
+        """What reports about the frontend read."""
+        return served.of(self.frontend, children.Children({}, {}))
 
     def now(self) -> float:
         """The steady clock. Units: Unix seconds."""
@@ -302,8 +303,8 @@ class World:
         async def end() -> None:
             for task in self._tasks:
                 task.cancel()
-            await self.frontend.preemptions.close()
-            await self.frontend.binding.close()
+            await self.frontend.scheduling.preemptions.close()
+            await self.frontend.scheduling.binding.close()
             results = await asyncio.gather(*self._tasks, return_exceptions=True)
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
@@ -364,15 +365,14 @@ class World:
         (of_groups,) = (each for each in object_kinds.KINDS if isinstance(group, each.message))
 
         async def tell() -> None:
-            self.frontend._on_objects(of_groups, [Event(kind, group)])
+            self.frontend.inbox.on_objects(of_groups, [Event(kind, group)])
 
         self.loop.run_until_complete(tell())
         self.loop.settle()
 
     def _tell(self, resource: str, events: Sequence[tuple[EventKind, Json | None]]) -> None:
-        take, parse = (
-            (self.frontend._on_pods, pod_projection.parse) if resource == "pods" else (self.frontend._on_nodes, _node)
-        )
+        inbox = self.frontend.inbox
+        take, parse = (inbox.on_pods, pod_projection.parse) if resource == "pods" else (inbox.on_nodes, _node)
 
         async def tell() -> None:
             take([Event(kind, None if raw is None else parse(raw)) for kind, raw in events])
@@ -424,8 +424,8 @@ class World:
         return (
             self.all_heard
             and not self.questions
-            and not self.frontend.waiting.pods()
-            and not self.frontend.queue.ready()
+            and not self.frontend.scheduling.waiting.pods()
+            and not self.frontend.scheduling.queue.ready()
         )
 
     @property
@@ -557,7 +557,7 @@ class World:
         return filter_pb2.UnreserveResponse()
 
     def _permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-        pod = self.frontend.registry[request.cycle.pod_class].pod
+        pod = self.frontend.cluster.registry[request.cycle.pod_class].pod
         result = bind_pb2.PermitResult(status=SUCCESS)
         if cpus(pod) == GUARDED_CPUS:
             result = bind_pb2.PermitResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=GUARD))

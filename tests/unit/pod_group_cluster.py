@@ -14,13 +14,13 @@ from pod_group_builders import PROFILE, grouping_queue, parsed
 from trireme.cache import class_registry, cluster_cache
 from trireme.config import model
 from trireme.framework import status
-from trireme.frontend.serving import scheduler_metrics
+from trireme.frontend import scheduler_metrics
 from trireme.queueing.groups import group_queue
 from trireme.queueing.nominator import Nominated, Nominator
 from trireme.queueing.queued_pod import by_priority
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import cluster_watch, cycle_parts, outcomes, reservations
+from trireme.scheduling import cluster_watch, outcomes, reservations
 from trireme.scheduling.groups import (
     pod_group_conditions,
     pod_group_cycle,
@@ -93,44 +93,52 @@ class Cluster:
     def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool, asynchronous: bool) -> None:
         evaluators: Any = self
         self.metrics = scheduler_metrics.SchedulerMetrics(groups=True, placements=True)
-        parts = cycle_parts.CycleParts(
-            cache=self.cache,
-            queue=self.queue,
-            evaluators=evaluators,
-            results=_Results(self),  # type: ignore[arg-type]
-            reserved=reservations.Reservations(self.cache, evaluators, lambda changes: None),
-            observer=self.metrics,
-            extension=None,
-            publish=self.publish,
-            carry_out=lambda instructions: None,
-            now=lambda: T0,
-        )
-        trials = pod_group_trial.PodGroupTrials(parts)
+        results: Any = _Results(self)
+        reserved = reservations.Reservations(self.cache, evaluators, lambda changes: None)
+        seen: dict[str, Any] = {
+            "cache": self.cache,
+            "evaluators": evaluators,
+            "observer": self.metrics,
+            "publish": self.publish,
+        }
+        trials = pod_group_trial.PodGroupTrials(queue=self.queue, reserved=reserved, extension=None, **seen)
         attempt = trials.anywhere
         if topology:
-            generators = {PROFILE: (pod_group_placements.TOPOLOGY,)}
-            scorers = {PROFILE: (model.Plugin("PodGroupPodsCount", 1),)}
-            attempt = pod_group_placements.PodGroupPlacements(parts, trials, generators, scorers, lambda: 0.5).run
+            attempt = pod_group_placements.PodGroupPlacements(
+                trials=trials,
+                generators={PROFILE: (pod_group_placements.TOPOLOGY,)},
+                scorers={PROFILE: (model.Plugin("PodGroupPodsCount", 1),)},
+                random=lambda: 0.5,
+                **seen,
+            ).run
         conditions = pod_group_conditions.PodGroupConditions(
             self.written.append,
             None,  # type: ignore[arg-type]
             lambda: T0,
             lambda: T0,
         )
-        plugins = {PROFILE: tuple(post_filters)}
         self.cycle_of_groups = pod_group_cycle.PodGroupCycle(
-            parts,
-            self.queue,
-            trials,
-            attempt,
-            pod_group_preempting.PodGroupPostFilters(
-                parts, trials, attempt, plugins, topology=topology, group_claims=True
+            cache=self.cache,
+            queue=self.queue,
+            results=results,
+            observer=self.metrics,
+            carry_out=lambda instructions: None,
+            now=lambda: T0,
+            trials=trials,
+            attempt=attempt,
+            post_filters=pod_group_preempting.PodGroupPostFilters(
+                trials=trials,
+                attempt=attempt,
+                plugins={PROFILE: tuple(post_filters)},
+                topology=topology,
+                group_claims=True,
+                **seen,
             ),
-            _Preempting(self),  # type: ignore[arg-type]
-            _Binding(self),  # type: ignore[arg-type]
-            conditions,
-            frozenset({PROFILE}),
-            100,
+            preemptions=_Preempting(self),  # type: ignore[arg-type]
+            binding=_Binding(self),  # type: ignore[arg-type]
+            conditions=conditions,
+            gang_profiles=frozenset({PROFILE}),
+            max_batch=100,
             asynchronous=asynchronous,
             own_policy=own_policy,
         )

@@ -1,11 +1,14 @@
 """A pod that comes alone finds filter's and score's answers ready, for as long as they hold."""
 
+import dataclasses
+import types
 from collections.abc import Callable, Iterator
 
 import pytest
 from frontend_world import GUARD, World, one_node
 from frontend_world_api import PROFILE
 
+from trireme.frontend import app
 from trireme.scheduling import scheduler, scheduling_cycle
 from trireme_kube.client.watch import EventKind
 
@@ -185,16 +188,17 @@ def test_nothing_is_asked_after_a_refusal(world: World) -> None:
     _quiet(world)
     world.create("huge", 4)
     world.answer_all()
-    assert world.frontend.queue.statistics().unschedulable == 1
+    assert world.frontend.scheduling.queue.statistics().unschedulable == 1
     world.loop.advance(2 * scheduler.QUIET_SECONDS)
     assert world.asked() == []
 
 
 def test_who_asks_plugins_of_others_asks_when_there_is_a_pod(world: World) -> None:
     """They may answer otherwise by then, though nothing in the cluster has changed."""
-    assert world.frontend._anticipating() == {PROFILE}
-    world.frontend._remote_plugins = frozenset({GUARD})
-    assert world.frontend._anticipating() == frozenset()
+    completed = world.frontend.site.completed
+    assert app.anticipating(completed) == {PROFILE}
+    own = dataclasses.replace(completed.trireme, remote_plugins=(types.SimpleNamespace(name=GUARD),))
+    assert app.anticipating(dataclasses.replace(completed, trireme=own)) == frozenset()
 
 
 def test_whoever_creates_each_pod_when_the_one_before_is_bound_waits_for_no_batch(roomy: World) -> None:

@@ -17,20 +17,20 @@ def test_a_full_sync_is_made_again_only_where_much_has_changed() -> None:
         frontend = world.frontend
         node = core_pb2.Node()
         node.metadata.name = "early"
-        frontend.cache.set_node(node)
-        first = frontend.publisher.full_sync()
+        frontend.cluster.cache.set_node(node)
+        first = frontend.phases.publisher.full_sync()
         assert _nodes(list(first)) == ["early"]
-        assert frontend.publisher.full_sync() == first
+        assert frontend.phases.publisher.full_sync() == first
         node.metadata.name = "late"
-        frontend.cache.set_node(node)
-        second = frontend.publisher.full_sync()
+        frontend.cluster.cache.set_node(node)
+        second = frontend.phases.publisher.full_sync()
         assert second[: len(first)] == first
         assert _nodes(list(second)) == ["early", "late"]
         node.metadata.name = "later"
         for number in range(20):
             node.metadata.labels["changed"] = str(number)
-            frontend.cache.set_node(node)
-            frontend.publisher.publish()
-        assert _nodes(list(frontend.publisher.full_sync())) == ["early", "late", "later"]
+            frontend.cluster.cache.set_node(node)
+            frontend.phases.publisher.publish()
+        assert _nodes(list(frontend.phases.publisher.full_sync())) == ["early", "late", "later"]
     finally:
         world.close()

@@ -15,7 +15,7 @@ def test_a_woken_pod_is_taken_early_only_where_the_gate_says_so(gate: bool) -> N
         world.api.add_pod("p", 4, 0)
         world.deliver("pods", 1)
         world.answer_all()
-        assert world.frontend.queue.statistics().unschedulable == 1
+        assert world.frontend.scheduling.queue.statistics().unschedulable == 1
         world.api.put_node("n0", 5)
         world.deliver("nodes", 1)
         assert [question.rpc for question in world.questions] == (["Filter"] if gate else [])

@@ -55,9 +55,9 @@ def test_a_busy_scheduler_is_alive() -> None:
 def test_a_cycle_that_waits_for_its_phase_is_work_that_waits() -> None:
     """Its pods are in no queue, and nothing else shows that a cycle hangs."""
     with one_node() as world:
-        assert world.frontend.scheduler.progress() == scheduler.Progress(0, False)
+        assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(0, False)
         world.create("p", 1)
         assert world.asked() == ["Filter"]
-        assert world.frontend.scheduler.progress() == scheduler.Progress(0, True)
+        assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(0, True)
         world.answer_all()
-        assert world.frontend.scheduler.progress() == scheduler.Progress(1, False)
+        assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(1, False)

@@ -24,8 +24,8 @@ def test_a_pod_deleted_while_filter_thinks_is_let_go(world: World) -> None:
     world.api.remove("pods", "p")
     world.deliver("pods", 1)
     world.answer_all()
-    assert world.frontend.queue.in_flight_pods() == []
-    assert world.frontend.cache.statistics().assumed_pods == 0
+    assert world.frontend.scheduling.queue.in_flight_pods() == []
+    assert world.frontend.cluster.cache.statistics().assumed_pods == 0
 
 
 def test_whoever_is_woken_by_a_refused_permit_is_tried_at_once(world: World) -> None:
@@ -34,9 +34,9 @@ def test_whoever_is_woken_by_a_refused_permit_is_tried_at_once(world: World) -> 
     world.answer_all()
     world.create("waits", 1)
     world.answer_all()
-    assert world.frontend.queue.statistics().unschedulable == 1
-    (waiting,) = world.frontend.waiting.pods()
-    world.frontend.waiting.reject(waiting.uid, GUARD, "no")
+    assert world.frontend.scheduling.queue.statistics().unschedulable == 1
+    (waiting,) = world.frontend.scheduling.waiting.pods()
+    world.frontend.scheduling.waiting.reject(waiting.uid, GUARD, "no")
     world.loop.settle()
     assert "Filter" in world.asked()
 
@@ -49,23 +49,23 @@ def test_an_answer_about_other_pods_than_were_asked_about_takes_the_pod_back(
     world.create("p", 1)
     world.answer_all()
     assert "Permit" not in world.asked()
-    assert world.frontend.queue.in_flight_pods() == []
-    assert world.frontend.cache.statistics().assumed_pods == 0
-    assert world.frontend.queue.statistics().error_backoff == 1
+    assert world.frontend.scheduling.queue.in_flight_pods() == []
+    assert world.frontend.cluster.cache.statistics().assumed_pods == 0
+    assert world.frontend.scheduling.queue.statistics().error_backoff == 1
 
 
 def test_a_pod_that_was_bound_and_gone_between_two_lists_takes_no_room(world: World) -> None:
     """It stayed assumed for ever: no watch tells of a pod that a list left out."""
     world.create("p", 3)
     world.answer_all()
-    (waiting,) = world.frontend.waiting.pods()
-    world.frontend.waiting.allow(waiting.uid, GUARD)
+    (waiting,) = world.frontend.scheduling.waiting.pods()
+    world.frontend.scheduling.waiting.allow(waiting.uid, GUARD)
     world.loop.settle()
     world.answer_all()
-    assert world.frontend.cache.statistics().assumed_pods == 1
+    assert world.frontend.cluster.cache.statistics().assumed_pods == 1
     world.api.remove("pods", "p")
     world.relist("pods", twice=False)
-    assert world.frontend.cache.statistics().pods == 0
+    assert world.frontend.cluster.cache.statistics().pods == 0
 
 
 def test_what_is_told_late_of_a_bound_pod_does_not_put_it_into_the_queue(world: World) -> None:
@@ -73,9 +73,9 @@ def test_what_is_told_late_of_a_bound_pod_does_not_put_it_into_the_queue(world: 
     world.create("p", 1)
     world.answer_all()
     world.deliver("pods", 1000)
-    assert world.frontend.cache.statistics().pods == 1
+    assert world.frontend.cluster.cache.statistics().pods == 1
     world.repeat("pods", back=len(world.api.log["pods"]) - 1)
-    assert world.frontend.queue.waiting_pods() == []
+    assert world.frontend.scheduling.queue.waiting_pods() == []
 
 
 def test_what_is_told_late_of_a_node_does_not_bring_back_what_it_had(world: World) -> None:
@@ -83,7 +83,7 @@ def test_what_is_told_late_of_a_node_does_not_bring_back_what_it_had(world: Worl
     world.api.put_node("n0", 1)
     world.deliver("nodes", 1)
     world.repeat("nodes", back=1)
-    node = world.frontend.cache.node("n0")
+    node = world.frontend.cluster.cache.node("n0")
     assert node is not None
     assert node.status.allocatable["cpu"].string == "1"
 
@@ -116,13 +116,13 @@ def test_a_pod_that_an_extender_did_not_bind_though_it_says_so_is_tried_again() 
         world.answer(binding, "lie" if name == "p" else "good")
         world.answer_all()
         world.deliver("pods", 1000)
-    (waits,) = status_report.status(world.frontend)["pending"]
+    (waits,) = status_report.status(world.served())["pending"]
     assert waits["summary"] == "was bound to node n0, says an extender; waits until the API server shows it"
     world.loop.advance(reported_bound.BELIEVED_SECONDS - 1.0)
-    assert world.frontend.cache.statistics().assumed_pods == 1
+    assert world.frontend.cluster.cache.statistics().assumed_pods == 1
     world.loop.advance(1.0)
-    assert world.frontend.cache.statistics().assumed_pods == 0
-    assert world.frontend.queue.statistics().error_backoff == 1
+    assert world.frontend.cluster.cache.statistics().assumed_pods == 0
+    assert world.frontend.scheduling.queue.statistics().error_backoff == 1
     world.answer_all()
     (condition,) = world.api.pods["p"]["status"]["conditions"]
     text = "an extender said that it has bound the pod to node n0, and the pod is still without a node"
@@ -131,5 +131,5 @@ def test_a_pod_that_an_extender_did_not_bind_though_it_says_so_is_tried_again() 
     world.answer_all()
     world.deliver("pods", 1000)
     assert [pod["spec"]["nodeName"] for pod in world.api.pods.values()] == ["n0", "n0"]
-    assert world.frontend.binding.binding == 0
+    assert world.frontend.scheduling.binding.binding == 0
     world.close()

@@ -9,7 +9,7 @@ import pytest
 
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import status
-from trireme.frontend.serving import scheduler_metrics
+from trireme.frontend import scheduler_metrics
 from trireme.queueing import nominator, queued_pod
 from trireme.scheduling import call_batches, outcomes, pods_in_pre_bind, preempting, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2

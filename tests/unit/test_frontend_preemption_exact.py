@@ -7,6 +7,7 @@ import pytest
 from frontend_world import Question, World
 
 from trireme.frontend import leading
+from trireme.frontend.phase_clients import children
 from trireme.scheduling import call_batches
 from trireme.v1 import bind_pb2
 
@@ -74,7 +75,7 @@ def test_who_is_woken_before_the_others_victims_are_gone_preempts_nobody_else(wo
     for name in ("p", "q", "r"):
         _create(world, name, 100)
         _decide(world, written=written)
-    nominator = world.frontend.queue.nominator
+    nominator = world.frontend.scheduling.queue.nominator
     assert [pod.key for pod in nominator.pods_for("n0")] == ["ns/p", "ns/r"]
     assert _victims(world) == ["b", "d"]
     _go(world, "d")
@@ -98,13 +99,13 @@ def test_who_is_woken_before_the_others_victims_are_gone_preempts_nobody_else(wo
 
 def _publish_steadily(world: World) -> None:
     """The replicas learn of what happens as they do from a leader."""
-    frontend = world.frontend
+    frontend, local = world.frontend, children.Children({}, {})
     leadership = leading.Leadership(
-        frontend._completed,
+        frontend.site.completed,
         frontend,
         None,  # type: ignore[arg-type]  # nothing is read
-        frontend._children,
-        lambda _: frontend._children,
+        local,
+        lambda _: local,
         time.monotonic,
     )
     world._tasks.append(world.loop.create_task(leadership._publish_steadily()))
@@ -126,7 +127,7 @@ def test_victims_that_go_between_filter_and_post_filter_are_not_replaced_by_othe
     world.loop.advance(2 * leading.STEADY_PUBLISH_SECONDS)
     assert question in world.questions, "its answer is that of before"
     _decide(world)
-    assert [pod.key for pod in world.frontend.queue.nominator.pods_for("n1")] == ["ns/q"]
+    assert [pod.key for pod in world.frontend.scheduling.queue.nominator.pods_for("n1")] == ["ns/q"]
     _go(world, "d")
     for _ in range(3):
         world.loop.advance(1.0)
@@ -153,7 +154,7 @@ def test_a_crowd_finds_its_victims_in_one_call(world: World) -> None:
     assert [pod.metadata.name for pod in question.request.preemptors] == ["q", "r", "s"]
     world.answer(question, "good")
     assert not [each for each in world.questions if each.rpc in ("Filter", "PostFilter")]
-    assert {len(world.frontend.queue.nominator.pods_for(node)) for node in ("n0", "n1")} == {2}
+    assert {len(world.frontend.scheduling.queue.nominator.pods_for(node)) for node in ("n0", "n1")} == {2}
 
 
 def test_answers_for_a_crowd_end_with_a_pod_that_is_gone(world: World) -> None:
@@ -165,7 +166,7 @@ def test_answers_for_a_crowd_end_with_a_pod_that_is_gone(world: World) -> None:
     (again,) = (each for each in world.questions if each.rpc == "Filter")
     assert [pod.metadata.name for pod in again.request.preemptors] == ["s"]
     world.answer(again, "good")
-    promised = [pod.key for node in ("n0", "n1") for pod in world.frontend.queue.nominator.pods_for(node)]
+    promised = [pod.key for node in ("n0", "n1") for pod in world.frontend.scheduling.queue.nominator.pods_for(node)]
     assert sorted(promised) == ["ns/p", "ns/q", "ns/s"]
 
 
@@ -207,7 +208,7 @@ def test_who_cannot_have_its_room_is_tried_by_itself_after_those_before_it(world
     question = _all_go(world, "b", "d")
     del question.answer.nominated_slots[:]
     world.answer(question, "good")
-    assert world.frontend.cache.pod(question.request.cycle.pod.metadata.uid) is not None
+    assert world.frontend.cluster.cache.pod(question.request.cycle.pod.metadata.uid) is not None
     (again,) = (each for each in world.questions if each.rpc == "Filter")
     assert again.request.cycle.pod.metadata.name == "q"
     assert not again.request.nominated

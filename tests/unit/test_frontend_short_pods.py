@@ -12,7 +12,7 @@ import pytest
 
 from trireme.cache import object_kinds, pod_projection
 from trireme.cache.pod_projection import ParsedPod
-from trireme.frontend import assembly
+from trireme.frontend import app
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
@@ -46,9 +46,9 @@ class _Passage:
 
     def __init__(self, *arguments: str) -> None:
         self.world = frontend_world.World(*arguments)
-        self.frontend: assembly.Frontend = self.world.frontend
+        self.frontend: app.App = self.world.frontend
         self.follower = _Follower()
-        self.frontend.publisher.phases = ()
+        self.frontend.phases.publisher.phases = ()
         self._version = 0
         self._jobs = 0
         nodes = [
@@ -58,12 +58,12 @@ class _Passage:
             )
             for number in range(NODES)
         ]
-        self.frontend._on_nodes([Event(EventKind.ADDED, node) for node in nodes])
+        self.frontend.inbox.on_nodes([Event(EventKind.ADDED, node) for node in nodes])
 
     def lead(self) -> None:
         """Publish to a replica from now on."""
-        self.frontend.publisher.phases = (self.follower,)  # type: ignore[assignment]
-        for request in self.frontend.publisher.full_sync():
+        self.frontend.phases.publisher.phases = (self.follower,)  # type: ignore[assignment]
+        for request in self.frontend.phases.publisher.full_sync():
             self.follower.publish(request, 0)
 
     def run(self, jobs: int, schedule: Callable[[list[ParsedPod]], None], objects: bool) -> None:
@@ -83,12 +83,12 @@ class _Passage:
         """The leader assumes all pods, and binds them."""
         frontend = self.frontend
         number = {pod.uid: number for number, pod in enumerate(pods)}
-        while batch := frontend.queue.pop(1000.0, 64):
-            frontend.publisher.publish()
+        while batch := frontend.scheduling.queue.pop(1000.0, 64):
+            frontend.phases.publisher.publish()
             for pod in batch.pods:
-                pending = frontend.watch.pending(pod.uid)
+                pending = frontend.scheduling.watch.pending(pod.uid)
                 assert pending is not None
-                frontend.cache.assume(
+                frontend.cluster.cache.assume(
                     pod.key,
                     pod.uid,
                     f"n{number[pod.uid] % NODES}",
@@ -96,16 +96,16 @@ class _Passage:
                     pending.parsed.labels,
                     pending.class_id,
                 )
-                frontend.queue.done(pod.uid, 1000.0)
-        frontend.publisher.publish()
+                frontend.scheduling.queue.done(pod.uid, 1000.0)
+        frontend.phases.publisher.publish()
 
     def _show(self, kind: EventKind, pods: list[ParsedPod]) -> None:
         self._version += 1
-        self.frontend._on_pods([Event(kind, pod._replace(resource_version=self._version)) for pod in pods])
+        self.frontend.inbox.on_pods([Event(kind, pod._replace(resource_version=self._version)) for pod in pods])
 
     def _show_objects(self, kind: EventKind, made: list[tuple[object_kinds.ObjectKind, Any]]) -> None:
         for of_kind, entry in made:
-            self.frontend._on_objects(of_kind, [Event(kind, entry)])
+            self.frontend.inbox.on_objects(of_kind, [Event(kind, entry)])
 
     def _job(self, *, grouped: bool) -> Iterator[ParsedPod]:
         self._jobs += 1
@@ -116,7 +116,7 @@ class _Passage:
             "containers": [{"name": "main", "image": "job", "resources": {"requests": {"cpu": "1m"}}}],
         }
         # A leader tries the members of a group together, which is another matter.
-        if grouped and not self.frontend.publisher.phases:
+        if grouped and not self.frontend.phases.publisher.phases:
             spec["schedulingGroup"] = {"podGroupName": name}
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"uid-{name}", "controller": True}
         labels = {"job-name": name, "app": "batch"}
@@ -182,7 +182,7 @@ def test_memory_is_flat_while_short_pods_pass_by(leads: bool, objects: bool, tot
     schedule = passage.schedule if leads else lambda pods: None
     passage.run(WARM_UP // PODS_PER_JOB, schedule, objects)
     before, resident = (_sizes(passage.frontend), _sizes(passage.follower)), _resident_bytes()
-    assert len(passage.frontend.registry) > 1000
+    assert len(passage.frontend.cluster.registry) > 1000
     passage.run((total - WARM_UP) // PODS_PER_JOB, schedule, objects)
     after, grown = (_sizes(passage.frontend), _sizes(passage.follower)), _resident_bytes() - resident
     passage.world.close()

@@ -66,7 +66,7 @@ class Leadership(leading.Leadership):
         configuration = types.SimpleNamespace(delay_cache_until_active=delayed, leader_election=election)
         self._completed: Any = types.SimpleNamespace(profiles=[profile], configuration=configuration)
         self.frontend = Frontend()
-        self._frontend: Any = self.frontend
+        self._app: Any = self.frontend
         self.story: list[str] = []
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
@@ -164,10 +164,10 @@ def test_a_term_begins_when_what_an_earlier_leader_wrote_is_known(
 
     kinds = [resources.NODES, *leading.WRITTEN_BY_LEADERS]
     frontend: Any = types.SimpleNamespace(
-        binders=Binders(),
+        phases=types.SimpleNamespace(links=types.SimpleNamespace(binders=Binders())),
         informers=[WrittenInformer(kind, caught_up) for kind in kinds],
-        scheduler=Scheduler(),
-        cache=types.SimpleNamespace(statistics=lambda: ""),
+        scheduling=types.SimpleNamespace(scheduler=Scheduler()),
+        cluster=types.SimpleNamespace(cache=types.SimpleNamespace(statistics=lambda: "")),
     )
     completed: Any = types.SimpleNamespace(
         trireme=types.SimpleNamespace(phase=lambda name: types.SimpleNamespace(endpoints=endpoints))

@@ -148,22 +148,22 @@ class FrontendMachine(RuleBasedStateMachine):
                 self.world.deliver(resource, 1000)
         self.world.answer_all()
 
-    @precondition(lambda self: self.frontend.waiting.pods())
+    @precondition(lambda self: self.frontend.scheduling.waiting.pods())
     @rule(data=st.data(), allow=st.booleans())
     def decide(self, data: st.DataObject, allow: bool) -> None:
         """A Permit plugin makes up its mind."""
-        waiting = data.draw(st.sampled_from(self.frontend.waiting.pods()))
+        waiting = data.draw(st.sampled_from(self.frontend.scheduling.waiting.pods()))
         if allow:
-            self.frontend.waiting.allow(waiting.uid, GUARD)
+            self.frontend.scheduling.waiting.allow(waiting.uid, GUARD)
         else:
-            self.frontend.waiting.reject(waiting.uid, GUARD, "no")
+            self.frontend.scheduling.waiting.reject(waiting.uid, GUARD, "no")
         self.world.loop.settle()
 
     @rule(phase=st.sampled_from(["filters", "scores", "binders"]), available=st.booleans())
     def phase_changes(self, phase: str, available: bool) -> None:
         """The replicas of a phase are gone, or there again."""
         getattr(self.frontend, phase).available = available
-        self.frontend.wake()
+        self.frontend.site.wakeup.set()
         self.world.loop.settle()
 
     @rule(seconds=st.sampled_from([0.0, 0.4, 1.0, 1.0, 3.3, 12.0, 61.0]))
@@ -184,8 +184,8 @@ class FrontendMachine(RuleBasedStateMachine):
 
     def every_pending_pod_is_in_one_place(self) -> None:
         """The queue has each pending pod once, and beside them only what is gone and still in flight."""
-        places = self.frontend.queue._transitions
-        pending = set(self.frontend.watch._pending)
+        places = self.frontend.scheduling.queue._transitions
+        pending = set(self.frontend.scheduling.watch._pending)
         assert pending == {uid for uid, raw in self.world.seen.items() if not raw["spec"].get("nodeName")}
         found = Counter(pod.uid for pod in places.queued.values())
         found.update(uid for uid, pod in places.in_flight.items() if pod.in_attempt)
@@ -193,29 +193,29 @@ class FrontendMachine(RuleBasedStateMachine):
         assert found == Counter(pending)
         for key, pod in places.queued.items():
             assert pod.key == key
-            assert self.frontend.cache.pod(pod.uid) is None, "waits, and is on a node"
+            assert self.frontend.cluster.cache.pod(pod.uid) is None, "waits, and is on a node"
 
     def whoever_left_the_queue_is_being_looked_after(self) -> None:
         """A pod that is done is terminating, or assumed; one that is assumed is being bound, or is bound."""
-        cache, api = self.frontend.cache, self.api
+        cache, api = self.frontend.cluster.cache, self.api
         asked = {uid for question in self.world.questions for uid in _pods_of(question)}
-        for uid, pod in self.frontend.queue._transitions.done.items():
+        for uid, pod in self.frontend.scheduling.queue._transitions.done.items():
             assert cache.is_assumed(uid) or pod.record.pod.parsed.flags & TERMINATING, "nobody looks after it"
         for uid in cache._assumed:
             raw = next((raw for raw in api.pods.values() if raw["metadata"]["uid"] == uid), None)
-            busy = uid in asked or self.frontend.waiting.waits(uid)
+            busy = uid in asked or self.frontend.scheduling.waiting.waits(uid)
             told = raw is not None and raw["spec"].get("nodeName") and uid in self.world.seen
             assert busy or told or uid in self.world.seen, "assumed for ever"
 
     def what_is_placed_adds_up(self) -> None:
         """The cache holds what was told and what is assumed; its replicas count the same for each node."""
-        cache, mirror = self.frontend.cache, self.world.mirror
+        cache, mirror = self.frontend.cluster.cache, self.world.mirror
         placed = {uid: raw["spec"]["nodeName"] for uid, raw in self.world.seen.items() if raw["spec"].get("nodeName")}
         assert {pod.uid: pod.node_name for pod in cache.pods() if not pod.assumed} == placed
-        self.frontend.publisher.publish()
+        self.frontend.phases.publisher.publish()
         expected: Counter[str] = Counter()
         for pod in cache.pods():
-            expected[pod.node_name] += cpus(self.frontend.registry[pod.class_id].pod)
+            expected[pod.node_name] += cpus(self.frontend.cluster.registry[pod.class_id].pod)
         cpu = mirror.nodes.resource_names.names.index("cpu")
         for name, slot in mirror.nodes.slots.items():
             assert int(mirror.nodes.requested[cpu, slot]) == 1000 * expected[name]
@@ -230,17 +230,19 @@ class FrontendMachine(RuleBasedStateMachine):
         assert self._nobody_may_be_tried(), "asleep"
 
     def _nobody_may_be_tried(self) -> bool:
-        if not self.frontend.queue.ready() or not self.frontend.available() or self.frontend.scheduler._growth() > 0:
+        scheduling = self.frontend.scheduling
+        available = self.frontend.phases.links.available()
+        if not scheduling.queue.ready() or not available or scheduling.scheduler._growth() > 0:
             return True
         # What PostFilter decided beside evictions is carried out within the cycle.
         return any(question.rpc in (*IN_CYCLE, "Apply") for question in self.world.questions)
 
     def the_status_names_every_pending_pod(self) -> None:
         """The report has a line for each, which says what it waits for."""
-        report = status_report.status(self.frontend)
+        report = status_report.status(self.world.served())
         named = Counter(pod["uid"] for pod in report["pending"])
         # One that is gone may be in flight still.
-        assert set(named) >= set(self.frontend.watch._pending)
+        assert set(named) >= set(self.frontend.scheduling.watch._pending)
         assert max(named.values(), default=1) == 1
         assert all(pod["summary"] and pod["waitsFor"]["for"] for pod in report["pending"])
         alike = {(entry["class"], entry["summary"]): entry["pods"] for entry in report["pendingAlike"]}
@@ -256,13 +258,15 @@ class FrontendMachine(RuleBasedStateMachine):
             self.world.close()
 
     def _rest(self) -> None:
-        for phase in (self.frontend.filters, self.frontend.scores, self.frontend.binders):
+        for phase in self.frontend.phases.links:
             phase.available = True  # type: ignore[misc]
-        self.frontend.wake()
+        self.frontend.site.wakeup.set()
         self._calm_down()
         for pod in self._singles():
             if not pod.gated_by and pod.rejectors <= {"NodeResourcesFit"}:
-                assert not self._fits(pod), f"sleeps, and fits: {self.frontend.queue.transitions_of(pod.key)}"
+                assert not self._fits(pod), (
+                    f"sleeps, and fits: {self.frontend.scheduling.queue.transitions_of(pod.key)}"
+                )
         # What was refused without a reason that an event could take away is tried again in time.
         self.world.loop.advance(331.0)
         self._calm_down()
@@ -275,19 +279,19 @@ class FrontendMachine(RuleBasedStateMachine):
                 assert pod.record.pod.parsed.gates
             else:
                 assert not self._fits(pod)
-        assert self.frontend.cache._assumed == set()
-        assert self.frontend.binding.binding == 0
-        assert self.frontend.queue.in_flight_pods() == []
+        assert self.frontend.cluster.cache._assumed == set()
+        assert self.frontend.scheduling.binding.binding == 0
+        assert self.frontend.scheduling.queue.in_flight_pods() == []
 
     def _fits(self, pod: Any) -> bool:
-        asked = cpus(self.frontend.registry[pod.record.class_id].pod)
+        asked = cpus(self.frontend.cluster.registry[pod.record.class_id].pod)
         return any(cpu >= asked for cpu in self.world.free(pod.record.priority, pod.uid).values())
 
     def _calm_down(self) -> None:
         """Everything is heard, every question has a good answer, and whoever is to go goes."""
         for _ in range(200):
             self._hear_and_answer()
-            if self.world.calm and (self.frontend.queue.next_backoff() is None or not self.api.nodes):
+            if self.world.calm and (self.frontend.scheduling.queue.next_backoff() is None or not self.api.nodes):
                 return
             self.world.loop.advance(0.5)
         raise AssertionError("it does not come to rest")
@@ -298,14 +302,14 @@ class FrontendMachine(RuleBasedStateMachine):
                 self.api.remove("pods", name)
         for resource in RESOURCES:
             self.world.deliver(resource, 1000)
-        for waiting in self.frontend.waiting.pods():
-            self.frontend.waiting.allow(waiting.uid, GUARD)
+        for waiting in self.frontend.scheduling.waiting.pods():
+            self.frontend.scheduling.waiting.allow(waiting.uid, GUARD)
         self.world.loop.settle()
         self.world.answer_all()
 
     def _singles(self) -> list[Any]:
         """The waiting pods that are scheduled one by one."""
-        return self.frontend.queue.waiting_pods()
+        return self.frontend.scheduling.queue.waiting_pods()
 
 
 def _pods_of(question: Any) -> list[str]:

@@ -84,9 +84,9 @@ class GroupMachine(FrontendMachine):
 
     def every_pending_pod_is_in_one_place(self) -> None:
         """The queue has each pending pod once: by itself, or with its group."""
-        pending = set(self.frontend.watch._pending)
+        pending = set(self.frontend.scheduling.watch._pending)
         assert pending == {uid for uid, raw in self.world.seen.items() if not raw["spec"].get("nodeName")}
-        queue: Any = self.frontend.queue
+        queue: Any = self.frontend.scheduling.queue
         assert Counter(pod.uid for pod in queue.pods() if pod.in_attempt or not pod.popped) == Counter(pending)
         for group in queue.groups:
             if group.attempt is None:
@@ -98,11 +98,11 @@ class GroupMachine(FrontendMachine):
                 assert held == 1, f"{pod} is in {held} places"
                 if type(pod.state) is Done:
                     leaving = "deletionTimestamp" in self.world.seen[uid]["metadata"]
-                    assert leaving or self.frontend.cache.pod(uid) is not None, "nobody looks after it"
+                    assert leaving or self.frontend.cluster.cache.pod(uid) is not None, "nobody looks after it"
 
     def _rest(self) -> None:
         super()._rest()
-        queue: Any = self.frontend.queue
+        queue: Any = self.frontend.scheduling.queue
         for group in queue.groups:
             if group.waiting:
                 assert not self._could_go(group), f"{group.key} waits, and fits"
@@ -115,7 +115,7 @@ class GroupMachine(FrontendMachine):
         free = self.world.free(0)
         fitted = 0
         for pod in in_order(list(group.waiting.values())):
-            asked = cpus(self.frontend.registry[pod.record.class_id].pod)
+            asked = cpus(self.frontend.cluster.registry[pod.record.class_id].pod)
             slot = next((slot for slot, cpu in sorted(free.items()) if cpu >= asked), None)
             if slot is not None:
                 free[slot] -= asked

@@ -7,7 +7,7 @@ from queue_builders import exact
 
 from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.frontend.serving import scheduler_metrics
+from trireme.frontend import scheduler_metrics
 from trireme.queueing import queue_hints
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.scheduling_queue import SchedulingQueue

@@ -3,7 +3,6 @@
 import frontend_world
 import pytest
 
-from trireme.frontend.serving import pending_report
 from trireme.queueing import states
 from trireme_kube.componentbase import clocks
 
@@ -20,7 +19,7 @@ def test_pods_back_off_as_long_as_they_should_whatever_the_wall_clock_says(steps
             world.answer(_only(world, "Place"), "bad")
             while "Apply" in world.asked():
                 world.answer(_only(world, "Apply"), "good")
-        pods = [world.frontend.queue.get(f"ns/p{number}") for number in range(3)]
+        pods = [world.frontend.scheduling.queue.get(f"ns/p{number}") for number in range(3)]
         assert {type(pod.state) for pod in pods if pod is not None} == {states.BackOff}
         tried = {pod.key: pod.attempts for pod in pods if pod is not None}
         for step in steps:
@@ -45,9 +44,9 @@ def test_what_is_written_and_shown_is_by_the_wall_clock() -> None:
         condition = _only(world, "Apply").request
         written = condition.set_condition.condition.last_transition_time.seconds
         assert written == int(world.wall())
-        pod = world.frontend.queue.get("ns/big")
+        pod = world.frontend.scheduling.queue.get("ns/big")
         assert pod is not None
-        shown = pending_report.PendingReport(world.frontend).of(pod)
+        shown = world.served().pending_report().of(pod)
         assert shown["since"] == pytest.approx(world.wall(), abs=2.0)
 
 

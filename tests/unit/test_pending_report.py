@@ -24,11 +24,11 @@ def _world() -> Iterator[World]:
 
 
 def _waits(world: World, name: str) -> tuple[dict[str, Any], str]:
-    report = status_report.status(world.frontend)
+    report = status_report.status(world.served())
     (found,) = (pod for pod in report["pending"] if pod["pod"] == f"ns/{name}")
     assert any(alike["summary"] == found["summary"] for alike in report["pendingAlike"])
     assert f"ns/{name}" in display.as_text(status_command.render(report, one_by_one=True))
-    explained = status_report.explain(world.frontend, f"ns/{name}")
+    explained = status_report.explain(world.served(), f"ns/{name}")
     assert explained is not None
     assert explained["summary"] == found["summary"]
     return found["waitsFor"], found["summary"]
@@ -36,8 +36,8 @@ def _waits(world: World, name: str) -> tuple[dict[str, Any], str]:
 
 def _bind(world: World) -> None:
     world.answer_all()
-    for waiting in world.frontend.waiting.pods():
-        world.frontend.waiting.allow(waiting.uid, GUARD)
+    for waiting in world.frontend.scheduling.waiting.pods():
+        world.frontend.scheduling.waiting.allow(waiting.uid, GUARD)
         world.loop.settle()
     world.answer_all()
     world.deliver("pods", 1000)
@@ -87,7 +87,11 @@ def test_a_permit(world: World) -> None:
 @pytest.mark.parametrize("phase", ["filter", "score", "bind"])
 def test_a_service_that_is_down(world: World, phase: str) -> None:
     """Nothing about the pod is wrong: the service is to be looked at."""
-    replicas = {"filter": world.frontend.filters, "score": world.frontend.scores, "bind": world.frontend.binders}
+    replicas = {
+        "filter": world.frontend.phases.links.filters,
+        "score": world.frontend.phases.links.scores,
+        "bind": world.frontend.phases.links.binders,
+    }
     replicas[phase].available = False  # type: ignore[misc]
     world.create("p", 1)
     assert _waits(world, "p") == ({"for": "service", "services": [phase]}, f"waits for {phase}, which cannot be asked")
@@ -100,7 +104,7 @@ def test_bind_that_goes_down_while_it_binds(world: World) -> None:
         world.answer(world.questions[0], "good")
     assert [question.rpc for question in world.questions] == ["Bind"]
     assert _waits(world, "p") == ({"for": "binding", "node": "n0"}, "is being bound to node n0")
-    world.frontend.binders.available = False  # type: ignore[misc]
+    world.frontend.phases.links.binders.available = False  # type: ignore[misc]
     assert _waits(world, "p")[0] == {"for": "service", "services": ["bind"]}
 
 
@@ -152,9 +156,9 @@ def test_an_attempt_and_a_turn(world: World) -> None:
 
 def test_a_frontend_that_does_not_lead(world: World) -> None:
     """Else pods look as if the scheduler had forgotten them."""
-    world.frontend.filters.available = False  # type: ignore[misc]
+    world.frontend.phases.links.filters.available = False  # type: ignore[misc]
     world.create("p", 1)
-    world.frontend._term = None
+    world.frontend.site.leader.term = None
     assert _waits(world, "p")[0] == {"for": "leadership"}
 
 
@@ -168,10 +172,10 @@ def test_a_pod_that_is_being_deleted(world: World) -> None:
 
 def test_a_remote_plugin_that_is_asked_whether_the_pod_may_enter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that no queue shows is with the plugin."""
-    monkeypatch.setattr(world.frontend.remote_queue, "_gates", {PROFILE: [SimpleNamespace(name="Far")]})
-    monkeypatch.setattr(world.frontend.remote_queue, "carry_out", lambda instructions: None)
+    monkeypatch.setattr(world.frontend.scheduling.shell.remote, "_gates", {PROFILE: [SimpleNamespace(name="Far")]})
+    monkeypatch.setattr(world.frontend.scheduling.shell.remote, "carry_out", lambda instructions: None)
     world.create("p", 1)
-    found = world.frontend.queue.get("ns/p")
+    found = world.frontend.scheduling.queue.get("ns/p")
     assert found is not None
     assert type(found.state) is states.PreEnqueuePending
     assert _waits(world, "p") == (
@@ -186,7 +190,7 @@ def test_pods_that_wait_for_the_same_have_one_line(world: World) -> None:
         world.create(name, 4)
     world.create("s", 5)
     world.answer_all()
-    report = status_report.status(world.frontend, 2)
+    report = status_report.status(world.served(), 2)
     assert [entry["pod"] for entry in report["pending"]] == ["ns/p", "ns/q"]
     assert [(entry["pods"], entry["example"]) for entry in report["pendingAlike"]] == [(3, "ns/p"), (1, "ns/s")]
     *_, header, first, second = display.as_text(status_command.render(report), 200).splitlines()

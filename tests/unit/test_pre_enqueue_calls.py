@@ -50,12 +50,12 @@ def _world() -> Iterator[World]:
 @pytest.fixture(name="far")
 def _far(world: World, monkeypatch: pytest.MonkeyPatch) -> Far:
     far = Far()
-    monkeypatch.setattr(world.frontend.remote_queue, "_gates", {PROFILE: [far]})
+    monkeypatch.setattr(world.frontend.scheduling.shell.remote, "_gates", {PROFILE: [far]})
     return far
 
 
 def _place(world: World, name: str) -> type[states.QueueState]:
-    found = world.frontend.queue.get(f"ns/{name}")
+    found = world.frontend.scheduling.queue.get(f"ns/{name}")
     assert found is not None
     return type(found.state)
 
@@ -104,9 +104,9 @@ def test_an_event_asks_no_hint_for_a_pod_whose_call_failed(
     """Broken, a plugin that never saw a pod decides by its hint that the pod goes on waiting."""
     frontend = world.frontend
     asked: list[remote_calls.Instruction] = []
-    frontend._hints.replace({PROFILE: [queue_hints.Registration("Far", NODE_CHANGE, remote=True)]})
+    frontend.scheduling.shell._hints.replace({PROFILE: [queue_hints.Registration("Far", NODE_CHANGE, remote=True)]})
     world.create("p", 1)
-    instructions = frontend.queue.on_event(NODE_CHANGE, None, None, world.now())
+    instructions = frontend.scheduling.queue.on_event(NODE_CHANGE, None, None, world.now())
     asked += instructions
     assert not asked
     far.failing.clear()
@@ -116,9 +116,9 @@ def test_an_event_asks_no_hint_for_a_pod_whose_call_failed(
 
 def test_a_plugin_that_refuses_after_its_failure_is_not_called_again(world: World, far: Far) -> None:
     """Broken, an event from before the call that was answered has the plugin called once more."""
-    world.frontend._hints.replace({PROFILE: [queue_hints.Registration("Far", NODE_CHANGE)]})
+    world.frontend.scheduling.shell._hints.replace({PROFILE: [queue_hints.Registration("Far", NODE_CHANGE)]})
     world.create("p", 1)
-    world.frontend.queue.on_event(NODE_CHANGE, None, None, world.now())
+    world.frontend.scheduling.queue.on_event(NODE_CHANGE, None, None, world.now())
     far.failing, far.refused = set(), {"p"}
     world.loop.advance(30)
     assert far.calls == ["p", "p"]
@@ -132,19 +132,19 @@ def test_a_pod_that_is_gone_is_not_called_about_again(world: World, far: Far) ->
     world.deliver("pods", 1000)
     world.loop.advance(60)
     assert far.calls == ["p"]
-    assert world.frontend.remote_queue.pre_enqueue_calls.failure("uid-p") is None
+    assert world.frontend.scheduling.shell.remote.pre_enqueue_calls.failure("uid-p") is None
 
 
 def test_the_error_and_the_next_call_are_shown(world: World, far: Far) -> None:
     """Broken, a user sees that a plugin is waited for, and not that it cannot be called."""
     for name in ("p", "q"):
         world.create(name, 1)
-    explained = status_report.explain(world.frontend, "ns/p")
+    explained = status_report.explain(world.served(), "ns/p")
     assert explained is not None
     assert explained["summary"] == (
         "plugin Far could not be called: far:1: UNAVAILABLE: refused; is tried again at 13:46:41 UTC"
     )
-    (alike,) = status_report.status(world.frontend)["pendingAlike"]
+    (alike,) = status_report.status(world.served())["pendingAlike"]
     assert (alike["pods"], alike["waitsFor"]["because"]) == (2, "far:1: UNAVAILABLE: refused")
 
 
@@ -152,12 +152,12 @@ def test_a_pod_that_is_held_back_says_why(world: World, far: Far) -> None:
     """Broken, an operator sees which plugin holds the pod back and has to search the log for its reason."""
     far.failing, far.refused = set(), {"p"}
     world.create("p", 1)
-    report = status_report.explain(world.frontend, "ns/p")
+    report = status_report.explain(world.served(), "ns/p")
     assert report is not None
     assert report["summary"] == "is held back by Far: held"
     assert report["waitsFor"]["because"] == "held"
     assert report["story"][-1]["cause"] == "UnscheduledPodAdd, gated by Far: held"
     shown = display.as_text(explain_command.render(report))
     assert "the pod was created, gated by Far: held" in shown
-    (alike,) = status_report.status(world.frontend)["pendingAlike"]
+    (alike,) = status_report.status(world.served())["pendingAlike"]
     assert alike["summary"] == "is held back by Far: held"

@@ -21,36 +21,36 @@ def _world() -> Iterator[World]:
 
 
 def _reject(world: World, names: Sequence[str]) -> None:
-    world.frontend.rejected_plugins = lambda: frozenset(names)
-    world.loop.run_until_complete(world.frontend.plugins_changed({GUARD: INFO}))
+    world.rejected = frozenset(names)
+    world.loop.run_until_complete(world.frontend.plugin_updates.apply({GUARD: INFO}))
     world.loop.settle()
 
 
 def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken, pods are scheduled by a plugin that does not have what their profile wants of it."""
-    (profile,) = (each for each in world.frontend._completed.profiles if each.scheduler_name == PROFILE)
+    (profile,) = (each for each in world.frontend.site.completed.profiles if each.scheduler_name == PROFILE)
     assert GUARD in profile.all_names()
     monkeypatch.setattr(
         remote_plugins, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
     )
-    monkeypatch.setattr(world.frontend, "_configure_phases", lambda configuration: None)
+    monkeypatch.setattr(world.frontend.plugin_updates, "_configure_phases", lambda configuration: None)
     world.create("before", 1)
     assert world.asked() == ["Filter"]
     world.create("queued", 1, 1)
     _reject(world, [GUARD])
     world.create("after", 1)
     for name in ("queued", "after"):
-        found = world.frontend.queue.get(f"ns/{name}")
+        found = world.frontend.scheduling.queue.get(f"ns/{name}")
         assert found is not None
         assert (type(found.state), found.gated_by) == (states.Gated, GUARD)
-        explained = status_report.explain(world.frontend, f"ns/{name}")
+        explained = status_report.explain(world.served(), f"ns/{name}")
         assert explained is not None
         assert explained["summary"] == f"waits for the plugin {GUARD}, which was rejected"
     world.answer_all()
     assert not world.asked()
     _reject(world, [])
     for name in ("queued", "after"):
-        found = world.frontend.queue.get(f"ns/{name}")
+        found = world.frontend.scheduling.queue.get(f"ns/{name}")
         assert found is not None
         assert type(found.state) not in (states.Unschedulable, states.Gated)
 
@@ -61,7 +61,7 @@ def test_no_hint_is_asked_of_a_rejected_plugin(world: World) -> None:
         name=GUARD, events_to_register=[plugin_pb2.ClusterEvent(resource="Node", actions=["Add"], hint=True)]
     )
     frontend = world.frontend
-    frontend._infos = {GUARD: info}
-    assert any(each.remote for each in frontend._registrations()[PROFILE])
-    frontend.rejected_plugins = lambda: frozenset({GUARD})
-    assert not any(each.remote for each in frontend._registrations()[PROFILE])
+    frontend.site.membership.replace({GUARD: info})
+    assert any(each.remote for each in frontend.scheduling.shell.registrations()[PROFILE])
+    world.rejected = frozenset({GUARD})
+    assert not any(each.remote for each in frontend.scheduling.shell.registrations()[PROFILE])

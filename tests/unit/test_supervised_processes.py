@@ -50,14 +50,15 @@ async def test_a_frontend_exits(failing: str, caplog: pytest.LogCaptureFixture) 
     supervisor = supervision.Supervisor()
     supervisor.keep("https", _cancelled if failing == "https" else _forever)
     parts: dict[str, Any] = {
-        "frontend": types.SimpleNamespace(
-            wake=lambda: None, leading=True, own_namespace=types.SimpleNamespace(deleted=asyncio.Event())
+        "built": types.SimpleNamespace(
+            site=types.SimpleNamespace(wakeup=asyncio.Event(), leader=types.SimpleNamespace(leading=True)),
+            namespace=types.SimpleNamespace(deleted=asyncio.Event()),
         ),
         "leadership": types.SimpleNamespace(run=_cancelled if failing == "frontend" else _forever),
         "elector": types.SimpleNamespace(elected=None, lost=asyncio.Event(), stop=_nothing),
         "local": types.SimpleNamespace(keep=_cancelled if failing == "children" else _forever, stop=_nothing),
         "stopping": asyncio.Event(),
-        "served": types.SimpleNamespace(ending=lambda: None),
+        "site": types.SimpleNamespace(ending=lambda: None),
     }
     async with asyncio.timeout(20):
         why = await running._until_stopped(**parts, supervisor=supervisor)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from trireme.config import commandline
-from trireme.frontend import assembly
+from trireme.frontend.app import App
 from trireme.frontend.phase_clients import children, endpoints, fallback
 from trireme.frontend.term import Term
 from trireme_kube.client import client, events, informer, resources
@@ -48,7 +48,7 @@ class Leadership:
     def __init__(
         self,
         completed: commandline.CompletedConfig,
-        frontend: assembly.Frontend,
+        app: App,
         scheduling: client.ApiClient,
         local: children.Children,
         make_children: Callable[[str], children.Children],
@@ -58,7 +58,7 @@ class Leadership:
         that never run backwards.
         """
         self._completed = completed
-        self._frontend = frontend
+        self._app = app
         self._scheduling = scheduling
         self._children = local
         self._make_children = make_children
@@ -66,9 +66,9 @@ class Leadership:
 
     async def run(self, elected: Callable[[], Awaitable[Term]]) -> None:
         """Run until cancelled; `elected` returns once we lead."""
-        frontend, configuration = self._frontend, self._completed.configuration
+        app, configuration = self._app, self._completed.configuration
         async with asyncio.TaskGroup() as group:
-            _add(group, "events", frontend.recorder.run)
+            _add(group, "events", app.recorder.run)
             delayed = configuration.delay_cache_until_active
             if not delayed:
                 self._start_informers(group)
@@ -80,22 +80,22 @@ class Leadership:
             if term.lease is not None:
                 profile = self._completed.profiles[0].scheduler_name
                 text = f"{term.holder} became leader"
-                frontend.recorder.record_legacy(term.lease, events.NORMAL, "LeaderElection", text, profile)
+                app.recorder.record_legacy(term.lease, events.NORMAL, "LeaderElection", text, profile)
             if delayed:
                 self._start_informers(group)
             self._begin(group, term)
-            _add(group, "background", frontend.failed)
+            _add(group, "background", app.failed)
             if not seen:
                 await self._populated()
             await supervision.supervise("scheduler", functools.partial(self._lead, term))
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
-        for entry in self._frontend.informers:
+        for entry in self._app.informers:
             _add(group, f"informer {entry.resource.name}", entry.run)
 
     async def _populated(self) -> None:
         """Return once all that there is was listed: who cannot read the cluster must not keep others from leading."""
-        waiting = list(self._frontend.informers)
+        waiting = list(self._app.informers)
         while waiting:
             for entry in [entry for entry in waiting if entry.synced]:
                 waiting.remove(entry)
@@ -106,10 +106,10 @@ class Leadership:
 
     def _begin(self, group: asyncio.TaskGroup, term: Term) -> None:
         """From now on phases know us and follow; nothing is scheduled yet."""
-        self._frontend.begin(term)
+        self._app.begin(term)
         _add(group, "endpoints", self._watch_endpoints)
         _add(group, "publisher", self._publish_steadily)
-        _add(group, "status outbox", self._frontend.outbox.run)
+        _add(group, "status outbox", self._app.scheduling.outbox.run)
 
     async def _publish_steadily(self) -> None:
         """Replicas get pages as they are listed, so that they have nearly all when the last one comes; and later what
@@ -118,14 +118,14 @@ class Leadership:
         A scheduling cycle publishes when it begins. Until it ends nothing more is published: PostFilter has to see the
         cluster that Filter saw, or it evicts pods for a pod that others' victims have made room for meanwhile.
         """
-        frontend = self._frontend
+        app = self._app
         while True:
-            await asyncio.sleep(STEADY_PUBLISH_SECONDS if frontend.synced else PUBLISH_SECONDS)
-            if frontend.publisher.followed and not frontend.scheduler.in_cycle:
-                frontend.publisher.publish()
+            await asyncio.sleep(STEADY_PUBLISH_SECONDS if app.synced else PUBLISH_SECONDS)
+            if app.phases.publisher.followed and not app.scheduling.scheduler.in_cycle:
+                app.phases.publisher.publish()
 
     async def _lead(self, term: Term) -> None:
-        frontend = self._frontend
+        app = self._app
         waits: list[Callable[[], Awaitable[None]]] = [functools.partial(self._drain, term)]
         if not term.sole_writer:
             # What an earlier leader wrote must be in the cache before anything is placed beside it.
@@ -136,24 +136,24 @@ class Leadership:
         else:
             # Bind replicas of our own have worked for nobody else, so what others wrote does not wait for them.
             await asyncio.gather(*(wait() for wait in waits))
-        log.info("caches are synced: %s", frontend.cache.statistics())
-        await frontend.scheduler.run()
+        log.info("caches are synced: %s", app.cluster.cache.statistics())
+        await app.scheduling.scheduler.run()
 
     async def _drain(self, term: Term) -> None:
         """Return once no bind replica does anything for an earlier leader."""
-        drain = await self._frontend.binders.announced(term.predecessor_seconds)
+        drain = await self._app.phases.links.binders.announced(term.predecessor_seconds)
         await asyncio.sleep(drain)
 
     async def _catch_up(self) -> None:
         """Return once the informers show all that has been written until now."""
-        written = [entry for entry in self._frontend.informers if entry.resource in WRITTEN_BY_LEADERS]
+        written = [entry for entry in self._app.informers if entry.resource in WRITTEN_BY_LEADERS]
         await asyncio.gather(*map(_catch_up_with, written))
 
     async def _watch_endpoints(self) -> None:
         await self._children.started()
-        frontend, own = self._frontend, self._completed.trireme
+        links, own = self._app.phases.links, self._completed.trireme
         async with asyncio.TaskGroup() as group:
-            for name, phase in (("filter", frontend.filters), ("score", frontend.scores), ("bind", frontend.binders)):
+            for name, phase in (("filter", links.filters), ("score", links.scores), ("bind", links.binders)):
                 take = phase.set_endpoints
                 if own.phase(name).endpoints and own.fallback.mode == "local":
                     standing_in = fallback.Fallback(
@@ -163,7 +163,7 @@ class Leadership:
                         own.fallback.after.seconds,
                         self._clock,
                     )
-                    frontend.fallbacks[name] = standing_in
+                    self._app.phases.fallbacks[name] = standing_in
                     _add(group, f"fallback of {name}", standing_in.run)
                     take = standing_in.set_endpoints
                 configured, local = own.phase(name).endpoints, self._children.addresses(name)

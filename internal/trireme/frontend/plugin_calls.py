@@ -3,18 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from grpc import aio
 
-from trireme.frontend import plugin_monitor
+from trireme.frontend import plugin_monitor, remote_plugins
+from trireme.frontend.phase_clients import phase_links
 from trireme.remote import plugin_statistics, remote_breaker
 from trireme.rpc import call_durations
 from trireme.v1 import plugin_pb2
-
-if TYPE_CHECKING:
-    from trireme.frontend import assembly
 
 log = logging.getLogger(__name__)
 
@@ -33,24 +31,28 @@ _BREAKERS = [
 class PluginCalls:
     """Asks the phases, and adds up."""
 
-    def __init__(self, monitor: plugin_monitor.PluginMonitor, frontend: "assembly.Frontend") -> None:
+    def __init__(
+        self,
+        monitor: plugin_monitor.PluginMonitor,
+        links: phase_links.PhaseLinks,
+        remote_queue: remote_plugins.RemoteQueue,
+    ) -> None:
         self._monitor = monitor
-        self._frontend = frontend
+        self._links = links
+        self._remote_queue = remote_queue
         self._of_phases: Sequence[plugin_pb2.PluginStatistics] = ()
 
     async def run(self) -> None:
         """Ask the phases every few seconds until cancelled. Those that do not answer are left out."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            frontend = self._frontend
-            phases = (frontend.filters, frontend.scores, frontend.binders)
-            channels = [channel for phase in phases for _, channel in phase.channels()]
+            channels = [channel for phase in self._links for _, channel in phase.channels()]
             answers = await asyncio.gather(*(_ask(channel) for channel in channels))
             self._of_phases = [entry for answer in answers for entry in answer]
 
     def rows(self) -> list[Json]:
         """Each remote plugin as `trireme status` shows it."""
-        own = self._frontend.remote_queue.statistics()
+        own = self._remote_queue.statistics()
         found = [*self._of_phases, *(plugin_statistics.message(name, entry) for name, entry in own.items())]
         return [
             _row(status, [entry for entry in found if entry.plugin == status.name])

@@ -15,9 +15,18 @@ from collections.abc import Callable
 
 from trireme.config import commandline
 from trireme.framework import release
-from trireme.frontend import assembly, ending, handle, leading, plugin_calls, plugin_monitor, reading_ahead
+from trireme.frontend import (
+    app,
+    ending,
+    handle,
+    leading,
+    plugin_calls,
+    plugin_monitor,
+    reading_ahead,
+    scheduler_metrics,
+)
 from trireme.frontend.phase_clients import children
-from trireme.frontend.serving import scheduler_metrics, serving, serving_site
+from trireme.frontend.serving import served, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.remote import remote_client
 from trireme.rpc.listening import ListenError
@@ -95,65 +104,65 @@ async def _run(
     ahead.observe(watching)
     scheduling = ahead.api
     async with await client.connect(ahead.settings, watching) as writing:
-        clients = assembly.Clients(scheduling, writing, ahead.lists)
-        frontend = assembly.Frontend(completed, clients, local, monitor.infos(), metrics)
+        clients = app.Clients(scheduling, writing, ahead.lists)
+        built = app.build(completed, clients, monitor.infos(), metrics, monitor.rejected)
         leadership = leading.Leadership(
-            completed, frontend, scheduling, local, functools.partial(children.standing_in, completed), time.monotonic
+            completed, built, scheduling, local, functools.partial(children.standing_in, completed), time.monotonic
         )
         try:
             # What is loaded now lives as long as the process: the collector need not look at it again.
             gc.freeze()
             gc.enable()
             gc.set_threshold(*GC_THRESHOLDS)
-            calls = plugin_calls.PluginCalls(monitor, frontend)
-            frontend.plugin_rows = calls.rows
-            frontend.rejected_plugins = monitor.rejected
+            calls = plugin_calls.PluginCalls(monitor, built.phases.links, built.scheduling.shell.remote)
             if completed.trireme.remote_plugins:
-                supervisor.keep("remote plugins", functools.partial(monitor.run, frontend.plugins_changed))
+                supervisor.keep("remote plugins", functools.partial(monitor.run, built.plugin_updates.apply))
                 supervisor.keep("calls to remote plugins", calls.run)
-            handles = handle.HandleService(completed.trireme, frontend.waiting, frontend.activate)
+            handles = handle.HandleService(completed.trireme, built.scheduling.waiting, built.scheduling.shell.activate)
+            elector = Elector(completed, ahead.settings, built.site.leader.observe_holder)
+            parts = served.of(built, local, calls.rows, elector.candidate_synced)
             async with (
-                serving.serve(completed, frontend, supervisor) as served,
+                serving.serve(completed, parts, supervisor) as site,
                 handle.served(completed.trireme, handles),
             ):
-                elector = Elector(completed, ahead.settings, functools.partial(setattr, frontend, "lease_holder"))
-                frontend.candidate_synced = elector.candidate_synced
-                return await _until_stopped(frontend, leadership, elector, local, stopping, served, supervisor)
+                return await _until_stopped(built, leadership, elector, local, stopping, site, supervisor)
         finally:
             await supervisor.close()
             await monitor.close()
-            await frontend.close()
+            await built.close()
 
 
 async def _until_stopped(
-    frontend: assembly.Frontend,
+    built: app.App,
     leadership: leading.Leadership,
     elector: "Elector",
     local: children.Children,
     stopping: asyncio.Event,
-    served: serving_site.FrontendSite,
+    site: serving_site.FrontendSite,
     supervisor: supervision.Supervisor,
 ) -> _Ending:
     running = asyncio.create_task(supervision.supervise("frontend", functools.partial(leadership.run, elector.elected)))
-    keeping = asyncio.create_task(supervision.supervise("children", functools.partial(local.keep, frontend.wake)))
+    keeping = asyncio.create_task(
+        supervision.supervise("children", functools.partial(local.keep, built.site.wakeup.set))
+    )
     beside = asyncio.create_task(supervisor.failure())
     stop = asyncio.create_task(stopping.wait())
     lost = asyncio.create_task(elector.lost.wait())
-    leaving = asyncio.create_task(frontend.own_namespace.deleted.wait())
+    leaving = asyncio.create_task(built.namespace.deleted.wait())
     done, _ = await asyncio.wait({running, keeping, beside, stop, lost, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    served.ending()
+    site.ending()
     asked = stop in done or leaving in done
     why = _Ending.LEASE_LOST if lost in done else _Ending.ASKED if asked else _Ending.FAILED
     for task in (running, keeping, beside, stop, lost, leaving):
         task.cancel()
     results = await asyncio.gather(running, keeping, beside, return_exceptions=True)
-    if frontend.leading:
+    if built.site.leader.leading:
         klog.info(log, 2, "Scheduling queue is closed")
     # First, so that nothing is written any more when another one may lead.
     await local.stop()
     await elector.stop()
     if leaving in done:
-        name = frontend.own_namespace.name
+        name = built.namespace.name
         klog.info(log, 0, "Stopped leading, because this pod's namespace is being deleted", namespace=name)
         await stopping.wait()  # a pod that ended now would be started again, to be deleted all the same
     for result in results:

@@ -8,21 +8,21 @@ again until bind knows. Nothing is guessed, and no pod is forgotten while it mig
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from trireme.cache import object_waits
-from trireme.extenders import reported_bound
+from trireme.cache import cluster_cache, object_waits
+from trireme.extenders import extenders, reported_bound
 from trireme.framework import cluster_event, status
-from trireme.queueing import queued_pod
+from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.scheduling import (
     cluster_watch,
-    cycle_parts,
     fit_error,
     outcomes,
     pods_in_pre_bind,
     ports,
     pre_binding,
+    reservations,
     waiting_pods,
 )
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
@@ -75,7 +75,15 @@ class BindingCycle:
 
     def __init__(
         self,
-        parts: cycle_parts.CycleParts,
+        *,
+        cache: cluster_cache.ClusterCache,
+        queue: scheduling_queue.SchedulingQueue,
+        results: outcomes.Outcomes,
+        reserved: reservations.Reservations,
+        observer: ports.Observer,
+        extension: extenders.Extenders | None,
+        carry_out: Callable[[remote_calls.Instructions], None],
+        now: Callable[[], float],
         binder: ports.Binder,
         waiting: waiting_pods.WaitingPods,
         pre_binding: pre_binding.PreBinding,
@@ -84,14 +92,14 @@ class BindingCycle:
         pre_bind_profiles: frozenset[str],
     ) -> None:
         """`permit_profiles` and `pre_bind_profiles` have plugins of others that are to be asked there."""
-        self._cache = parts.cache
-        self._queue = parts.queue
-        self._results = parts.results
-        self._carry_out = parts.carry_out
-        self._now = parts.now
-        self._observer = parts.observer
-        self._reserved = parts.reserved
-        self._extension = parts.extension
+        self._cache = cache
+        self._queue = queue
+        self._results = results
+        self._carry_out = carry_out
+        self._now = now
+        self._observer = observer
+        self._reserved = reserved
+        self._extension = extension
         self._binder = binder
         self._waiting = waiting
         self._pre_binding = pre_binding

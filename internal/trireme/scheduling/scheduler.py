@@ -9,8 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from trireme.queueing import scheduling_queue
-from trireme.scheduling import binding_cycle, cycle_parts, pacing, ports, scheduling_cycle
+from trireme.queueing import remote_calls, scheduling_queue
+from trireme.scheduling import binding_cycle, pacing, ports, scheduling_cycle
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -33,36 +33,43 @@ class Progress:
 
 
 class Scheduler:
-    """Runs while we lead. `available` says whether all phases can be asked."""
+    """Runs while we lead."""
 
     def __init__(
         self,
-        parts: cycle_parts.CycleParts,
+        *,
+        queue: scheduling_queue.SchedulingQueue,
+        evaluators: ports.Evaluators,
+        publish: Callable[[], int],
+        carry_out: Callable[[remote_calls.Instructions], None],
+        now: Callable[[], float],
         cycle: scheduling_cycle.SchedulingCycle,
         binding: binding_cycle.BindingCycle,
         pacer: pacing.Pacer,
         available: Callable[[], bool],
+        wakeup: asyncio.Event,
         max_batch: int,
         anticipating: frozenset[str],
         run_group: Callable[[scheduling_queue.Batch], Awaitable[None]] | None = None,
     ) -> None:
-        """`anticipating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the cycle
-        of a group of pods, where there are groups.
+        """`available` says whether all phases can be asked; `wakeup` is set when something changed that may make a
+        batch possible. `anticipating` are the profiles whose answers depend on nothing but the cluster; `run_group`
+        runs the cycle of a group of pods, where there are groups.
         """
-        self._queue = parts.queue
-        self._evaluators = parts.evaluators
-        self._publish = parts.publish
-        self._carry_out = parts.carry_out
-        self._now = parts.now
+        self._queue = queue
+        self._evaluators = evaluators
+        self._publish = publish
+        self._carry_out = carry_out
+        self._now = now
         self._cycle = cycle
         self._binding = binding
-        self._answers = parts.evaluators.answers
+        self._answers = evaluators.answers
         self._pacer = pacer
         self._available = available
         self._max_batch = max_batch
         self._anticipating = anticipating
         self._run_group = run_group
-        self._wake = asyncio.Event()
+        self._wakeup = wakeup
         self._completed = 0
         self._running = self._in_cycle = False
         self._preparing: dict[ports.ClassKey, asyncio.Task[None]] = {}
@@ -79,10 +86,6 @@ class Scheduler:
         """Whether a cycle is under way."""
         return self._in_cycle
 
-    def wake(self) -> None:
-        """Something changed that may make a batch possible."""
-        self._wake.set()
-
     async def run(self) -> None:
         """Schedule until cancelled."""
         self._running = True
@@ -98,9 +101,9 @@ class Scheduler:
         while True:
             await self._binding.has_room()
             if not (self._queue.ready() and self._available()):
-                self._wake.clear()
+                self._wakeup.clear()
                 if not (self._queue.ready() and self._available()):
-                    await self._wake.wait()
+                    await self._wakeup.wait()
                 continue
             growth = self._growth()
             if growth > 0:
@@ -123,12 +126,12 @@ class Scheduler:
         """Have the answers ready for more pods like this one, if there are none, and nothing else to do."""
         if self._cycle.foresees(batch):
             return
-        self._wake.clear()
+        self._wakeup.clear()
         if self._queue.ready():
             return
         try:
             async with asyncio.timeout(QUIET_SECONDS):
-                await self._wake.wait()
+                await self._wakeup.wait()
         except TimeoutError:
             await self._cycle.anticipate(batch)
 
@@ -166,10 +169,10 @@ class Scheduler:
             await asyncio.sleep(1.0 - now % 1.0 + 0.001)
             if self._queue.next_backoff() is not None:
                 self._carry_out(self._queue.flush_backoff(self._now()))
-                self.wake()
+                self._wakeup.set()
 
     async def _flush_unschedulable(self) -> None:
         while True:
             await asyncio.sleep(scheduling_queue.FLUSH_PERIOD)
             self._carry_out(self._queue.flush_unschedulable(self._now()))
-            self.wake()
+            self._wakeup.set()

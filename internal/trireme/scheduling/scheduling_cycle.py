@@ -10,14 +10,14 @@ as placed, and replicas are told of those that were placed so when they have to 
 import dataclasses
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from trireme.cache import placed_pod
+from trireme.cache import cluster_cache, placed_pod
 from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
-from trireme.scheduling import binding_cycle, cycle_parts, fit_error, outcomes, ports, preempting
+from trireme.scheduling import binding_cycle, fit_error, outcomes, ports, preempting, reservations
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 from trireme_kube.componentbase import klog
 
@@ -61,7 +61,16 @@ class SchedulingCycle:
 
     def __init__(
         self,
-        parts: cycle_parts.CycleParts,
+        *,
+        cache: cluster_cache.ClusterCache,
+        queue: scheduling_queue.SchedulingQueue,
+        evaluators: ports.Evaluators,
+        results: outcomes.Outcomes,
+        reserved: reservations.Reservations,
+        observer: ports.Observer,
+        extension: extenders.Extenders | None,
+        publish: Callable[[], int],
+        now: Callable[[], float],
         binding: binding_cycle.BindingCycle,
         preemptions: preempting.Preempting,
         post_filtering: Mapping[str, bool],
@@ -69,15 +78,15 @@ class SchedulingCycle:
         """`post_filtering` are the profiles that have PostFilter plugins, and whether what these decide is carried out
         beside the scheduling of other pods.
         """
-        self._cache = parts.cache
-        self._queue = parts.queue
-        self._evaluators = parts.evaluators
-        self._results = parts.results
-        self._publish = parts.publish
-        self._now = parts.now
-        self._observer = parts.observer
-        self._reserved = parts.reserved
-        self._extension = parts.extension
+        self._cache = cache
+        self._queue = queue
+        self._evaluators = evaluators
+        self._results = results
+        self._publish = publish
+        self._now = now
+        self._observer = observer
+        self._reserved = reserved
+        self._extension = extension
         self._binding = binding
         self._preemptions = preemptions
         self._post_filtering = post_filtering

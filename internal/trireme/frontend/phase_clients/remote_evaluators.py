@@ -9,8 +9,8 @@ from grpc import aio
 
 from trireme.cache import placed_pod
 from trireme.framework import status
+from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import class_answers, replica_link, replicas
-from trireme.frontend.serving import scheduler_metrics
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
@@ -22,7 +22,9 @@ Answer = TypeVar("Answer")
 
 
 class RemoteEvaluators:
-    """Asks filter and score. `fence` gives the current leadership for each call."""
+    """Asks filter and score. `fence` gives the current leadership for each call, `config_hash` the
+    configuration in force.
+    """
 
     def __init__(
         self,
@@ -30,7 +32,7 @@ class RemoteEvaluators:
         scores: replicas.Replicas,
         answers: class_answers.ClassAnswers,
         fence: Callable[[], cycle_pb2.Fence],
-        config_hash: int,
+        config_hash: Callable[[], int],
         metrics: scheduler_metrics.SchedulerMetrics,
     ) -> None:
         self._filters = filters
@@ -45,9 +47,8 @@ class RemoteEvaluators:
         """The classes whose last answer is kept here."""
         return self._answers
 
-    def set_config_hash(self, config_hash: int) -> None:
-        """The configuration changed; what is known of classes may not hold any more."""
-        self._config_hash = config_hash
+    def forget_answers(self) -> None:
+        """The configuration changed: what is known of classes may not hold any more."""
         self._answers.clear()
 
     def cycle(self, profile: str, class_id: int, generation: int, attempt: int = 0) -> cycle_pb2.Cycle:
@@ -55,7 +56,7 @@ class RemoteEvaluators:
         return cycle_pb2.Cycle(
             fence=self._fence(),
             generation=generation,
-            config_hash=self._config_hash,
+            config_hash=self._config_hash(),
             profile=profile,
             pod_class=class_id,
             attempt=attempt,

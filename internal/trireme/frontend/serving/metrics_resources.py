@@ -7,16 +7,14 @@ Source: pkg/scheduler/metrics/resources, k8s.io/component-helpers/resource.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
 
+from trireme.cache import cluster_cache
+from trireme.queueing import scheduling_queue
 from trireme.scheduling import cluster_watch
 from trireme.v1 import core_pb2, meta_pb2
 from trireme_kube.apimachinery import quantity
-
-if TYPE_CHECKING:
-    from trireme.frontend import assembly
 
 _TEXT = "[STABLE] {} of pods, broken down by pod, node, scheduler, priority, resource and the resource's unit."
 _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
@@ -27,13 +25,13 @@ Quantities = Mapping[str, meta_pb2.Quantity]
 Nanos = dict[str, int]
 
 
-def families(frontend: "assembly.Frontend") -> Iterator[Metric]:
-    """Requests and limits of all pods that the frontend knows."""
+def families(cache: cluster_cache.ClusterCache, queue: scheduling_queue.SchedulingQueue) -> Iterator[Metric]:
+    """Requests and limits of all pods that are known."""
     for kind, name, text in (("limits", "limit", "Resource limits"), ("requests", "request", "Resource requests")):
         family = Metric(f"kube_pod_resource_{name}", _TEXT.format(text), "gauge")
         totals: dict[int, Nanos] = {}
-        for key, node, class_id in _pods(frontend):
-            pod = frontend.registry[class_id].pod
+        for key, node, class_id in _pods(cache, queue):
+            pod = cache.registry[class_id].pod
             total = totals.get(class_id)
             if total is None:
                 total = totals[class_id] = _total(pod, kind)
@@ -42,11 +40,11 @@ def families(frontend: "assembly.Frontend") -> Iterator[Metric]:
             yield family
 
 
-def _pods(frontend: "assembly.Frontend") -> Iterator[tuple[str, str, int]]:
+def _pods(cache: cluster_cache.ClusterCache, queue: scheduling_queue.SchedulingQueue) -> Iterator[tuple[str, str, int]]:
     """Key, node and class of each pod; the node is empty while it has none."""
-    for placed in frontend.cache.pods():
+    for placed in cache.pods():
         yield placed.key, "" if placed.assumed else placed.node_name, placed.class_id
-    for queued in frontend.queue.waiting_pods():
+    for queued in queue.waiting_pods():
         pending: cluster_watch.PendingPod = queued.record.pod
         if pending.class_id:
             yield queued.key, "", pending.class_id

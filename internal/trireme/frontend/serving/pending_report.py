@@ -6,12 +6,13 @@ where the pod is; who else holds it back is asked here, at the moment of the que
 """
 
 import datetime
-from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
 
-from trireme.cache import pod_projection
+from trireme.cache import cluster_cache, pod_projection
 from trireme.framework import event_phrases
-from trireme.queueing import pre_enqueue, queue_status, queued_pod
+from trireme.frontend import plugin_membership, remote_plugins
+from trireme.queueing import pre_enqueue, queue_status, queued_pod, scheduling_queue
 from trireme.queueing.groups import forest
 from trireme.queueing.states import (
     Active,
@@ -22,11 +23,7 @@ from trireme.queueing.states import (
     Unschedulable,
     WaitingForGroup,
 )
-from trireme.scheduling import cluster_watch
-
-if TYPE_CHECKING:
-    from trireme.frontend import assembly
-    from trireme.scheduling import pre_enqueue_calls
+from trireme.scheduling import binding_cycle, cluster_watch, outcomes, pre_enqueue_calls, preempting, waiting_pods
 
 Json = dict[str, Any]
 # What it waits for, and the same in words.
@@ -39,15 +36,42 @@ _ALIKE = (Active, BackOff, Unschedulable, Gated, PreEnqueuePending)
 class PendingReport:
     """Reports on pods as they are at one moment."""
 
-    def __init__(self, frontend: "assembly.Frontend") -> None:
-        self._frontend = frontend
-        self._permits = {waiting.uid: waiting.plugins for waiting in frontend.waiting.pods()}
-        self._missing = tuple(frontend.missing())
+    def __init__(
+        self,
+        *,
+        queue: scheduling_queue.SchedulingQueue,
+        cache: cluster_cache.ClusterCache,
+        waiting: waiting_pods.WaitingPods,
+        results: outcomes.Outcomes,
+        binding: binding_cycle.BindingCycle,
+        preemptions: preempting.Preempting,
+        remote_queue: remote_plugins.RemoteQueue,
+        membership: plugin_membership.PluginMembership,
+        leading: bool,
+        synced: bool,
+        missing: Sequence[str],
+        to_wall: Callable[[float], float],
+    ) -> None:
+        """`leading`, `synced` and `missing` (the phases that cannot be asked) are as they are now; `to_wall` answers
+        when a moment of the queue is by the wall clock.
+        """
+        self._queue = queue
+        self._cache = cache
+        self._results = results
+        self._binding = binding
+        self._preemptions = preemptions
+        self._remote_queue = remote_queue
+        self._membership = membership
+        self._leading = leading
+        self._synced = synced
+        self._missing = tuple(missing)
+        self._to_wall = to_wall
+        self._permits = {pod.uid: pod.plugins for pod in waiting.pods()}
         self._leaving: dict[str, list[str]] | None = None
 
     def of(self, pod: queued_pod.QueuedPodInfo) -> Json:
         """One pod."""
-        status = self._frontend.queue.status_of(pod)
+        status = self._queue.status_of(pod)
         waits, summary = self._waits(pod, status)
         return {
             "pod": pod.key,
@@ -58,8 +82,8 @@ class PendingReport:
             "place": status.state.label,
             "waitsFor": waits,
             "summary": summary,
-            "firstQueued": round(self._frontend.to_wall(_first_queued(pod)), 3),
-            "since": round(self._frontend.to_wall(status.since), 3),
+            "firstQueued": round(self._to_wall(_first_queued(pod)), 3),
+            "since": round(self._to_wall(status.since), 3),
             "attempts": status.attempts,
         }
 
@@ -72,7 +96,7 @@ class PendingReport:
         waits: dict[tuple[int, str], Json] = {}
         for same in by_circumstances.values():
             first = same[0]
-            for_what, summary = self._waits(first, self._frontend.queue.status_of(first))
+            for_what, summary = self._waits(first, self._queue.status_of(first))
             key = (first.record.class_id, summary)
             found.setdefault(key, []).extend(same)
             waits.setdefault(key, for_what)
@@ -84,8 +108,8 @@ class PendingReport:
                 "place": same[0].state.label,
                 "waitsFor": waits[class_id, summary],
                 "summary": summary,
-                "firstQueued": round(self._frontend.to_wall(min(map(_first_queued, same))), 3),
-                "since": round(self._frontend.to_wall(min(pod.timestamp for pod in same)), 3),
+                "firstQueued": round(self._to_wall(min(map(_first_queued, same))), 3),
+                "since": round(self._to_wall(min(pod.timestamp for pod in same)), 3),
                 "attempts": [min(pod.attempts for pod in same), max(pod.attempts for pod in same)],
             }
             for (class_id, summary), same in found.items()
@@ -93,7 +117,7 @@ class PendingReport:
 
     def _circumstances(self, pod: queued_pod.QueuedPodInfo) -> Hashable:
         """What pods that wait for the same have alike: of very many pods only a few need then be asked about."""
-        preemptions = self._frontend.preemptions
+        preemptions = self._preemptions
         if not isinstance(pod.state, _ALIKE) or self._promised(pod):
             return pod.uid
         if preemptions.victims_of(pod.uid) or preemptions.retries.waiting(pod.uid):
@@ -105,34 +129,34 @@ class PendingReport:
         error: tuple[str, ...] = failed[:2] if failed is not None else ()
         if isinstance(pod.state, BackOff):
             until = int(pod.state.until)
-            error = (self._frontend.results.last_failure(pod.uid),)
+            error = (self._results.last_failure(pod.uid),)
         gate = pod.gated_by, pod.gate_reason
         return pod.record.class_id, type(pod.state), until, error, gate, pod.rejectors, parsed.gates, parsed.group
 
     def _waits(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
-        retries = self._frontend.preemptions.retries
+        retries = self._preemptions.retries
         match status.state:
             case Active():
                 return self._turn()
             case BackOff(moment):
-                until = self._frontend.to_wall(moment)
-                why = self._frontend.results.last_failure(pod.uid)
+                until = self._to_wall(moment)
+                why = self._results.last_failure(pod.uid)
                 text = f"backs off after a failed attempt, until {_clock(until)}"
                 return {"for": "time", "until": until, "because": why}, f"{text}: {why}" if why else text
             case Gated() | Unschedulable() if retry := retries.waiting(status.root or pod.uid):
-                why, until = retry[0], self._frontend.to_wall(retry[1])
+                why, until = retry[0], self._to_wall(retry[1])
                 return {"for": "time", "until": until, "because": why}, f"{why}; is tried again at {_clock(until)}"
             case Gated() as gate:
                 return self._gate(pod, status, gate)
             case Unschedulable():
                 return self._event(pod, status)
             case PreEnqueuePending() if failed := self._failed_call(pod):
-                until = self._frontend.to_wall(failed.until)
+                until = self._to_wall(failed.until)
                 waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
                 text = f"plugin {failed.plugin} could not be called: {failed.error}; is tried again at {_clock(until)}"
                 return waits, text
             case PreEnqueuePending():
-                plugins = self._frontend.remote_queue.gates(pod.record.profile)
+                plugins = self._remote_queue.gates(pod.record.profile)
                 return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_any(plugins)} agrees"
             case WaitingForGroup(missing):
                 return {"for": "group", "group": status.group}, f"waits {missing}"
@@ -142,15 +166,14 @@ class PendingReport:
             case _:
                 return self._under_way(pod)
 
-    def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> "pre_enqueue_calls.FailedCall | None":
+    def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> pre_enqueue_calls.FailedCall | None:
         """Of a pod that a remote plugin is asked about: the call that failed, unless it is under way again."""
-        return self._frontend.remote_queue.pre_enqueue_calls.failure(pod.uid)
+        return self._remote_queue.pre_enqueue_calls.failure(pod.uid)
 
     def _turn(self) -> Waits:
-        frontend = self._frontend
-        if not frontend.leading:
+        if not self._leading:
             return {"for": "leadership"}, "waits, because this frontend does not lead"
-        if not frontend.synced:
+        if not self._synced:
             return {"for": "caches"}, "waits until the caches are synced"
         if self._missing:
             return self._service(self._missing)
@@ -165,9 +188,9 @@ class PendingReport:
         if gate.plugin == pre_enqueue.DEFAULT_PREEMPTION:
             # A group preempts as one.
             preemptor = status.root or pod.uid
-            return self._preemption(self._frontend.preemptions.victims_of(preemptor), self._promised(pod))
-        if gate.plugin == self._frontend.missing_plugin(pod.record.profile):
-            why = "was rejected" if gate.plugin in self._frontend.rejected_plugins() else "does not take part yet"
+            return self._preemption(self._preemptions.victims_of(preemptor), self._promised(pod))
+        if gate.plugin == self._membership.missing_plugin(pod.record.profile):
+            why = "was rejected" if self._membership.is_rejected(gate.plugin) else "does not take part yet"
             text = f"waits for the plugin {gate.plugin}, which {why}"
             return {"for": "plugin", "plugin": gate.plugin}, text
         pending: cluster_watch.PendingPod = pod.record.pod
@@ -186,7 +209,7 @@ class PendingReport:
 
     def _event(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
         node = self._promised(pod)
-        victims = self._frontend.preemptions.victims_of(pod.uid) or self._victims_on(node)
+        victims = self._preemptions.victims_of(pod.uid) or self._victims_on(node)
         if victims:
             return self._preemption(victims, node)
         events = event_phrases.likely_first(status.events)
@@ -201,7 +224,7 @@ class PendingReport:
         return {"for": "preemption", "victims": list(victims), "node": node}, text
 
     def _under_way(self, pod: queued_pod.QueuedPodInfo) -> Waits:
-        placed = self._frontend.cache.pod(pod.uid)
+        placed = self._cache.pod(pod.uid)
         node = "" if placed is None else placed.node_name
         plugins = self._permits.get(pod.uid)
         if plugins:
@@ -210,7 +233,7 @@ class PendingReport:
         if placed is not None and not pod.record.pod.resized:
             if "bind" in self._missing:
                 return self._service(("bind",))
-            if pod.uid in self._frontend.binding.said_bound:
+            if pod.uid in self._binding.said_bound:
                 text = f"was bound to node {node}, says an extender; waits until the API server shows it"
                 return {"for": "binding", "node": node}, text
             return {"for": "binding", "node": node}, f"is being bound to node {node}"
@@ -221,7 +244,7 @@ class PendingReport:
         return self._service(missing) if missing else ({"for": "attempt"}, "is being tried")
 
     def _promised(self, pod: queued_pod.QueuedPodInfo) -> str:
-        return self._frontend.queue.nominator.node_of(pod.uid)
+        return self._queue.nominator.node_of(pod.uid)
 
     def _victims_on(self, node: str) -> Sequence[str]:
         """Pods that were preempted and are still on the node."""
@@ -229,7 +252,7 @@ class PendingReport:
             return ()
         if self._leaving is None:
             self._leaving = {}
-            for placed in self._frontend.cache.pods():
+            for placed in self._cache.pods():
                 if placed.flags & pod_projection.PREEMPTED:
                     self._leaving.setdefault(placed.node_name, []).append(placed.key)
         return self._leaving.get(node, ())

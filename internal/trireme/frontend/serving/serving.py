@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -18,6 +17,7 @@ from trireme.config import commandline
 from trireme.config import serving as serving_config
 from trireme.framework import release
 from trireme.frontend.serving import serving_site, serving_trust
+from trireme.frontend.serving.served import Served
 from trireme_kube.client import client, credentials
 from trireme_kube.componentbase import (
     authentication,
@@ -28,9 +28,6 @@ from trireme_kube.componentbase import (
     tls_contexts,
     tls_options,
 )
-
-if TYPE_CHECKING:
-    from trireme.frontend import assembly
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +43,13 @@ class ServingError(Exception):
 
 @contextlib.asynccontextmanager
 async def serve(
-    completed: commandline.CompletedConfig, frontend: "assembly.Frontend", supervisor: supervision.Supervisor
+    completed: commandline.CompletedConfig, parts: Served, supervisor: supervision.Supervisor
 ) -> AsyncIterator[serving_site.FrontendSite]:
     """Serve on what the configuration opened, and on the Unix socket that it names.
 
     Raises: ServingError, naming the file at fault.
     """
-    served = serving_site.FrontendSite(completed, frontend)
+    served = serving_site.FrontendSite(completed, parts)
     async with contextlib.AsyncExitStack() as stack:
         if completed.serving is not None:
             await stack.enter_async_context(_secure(completed, completed.serving, served, supervisor))

@@ -10,11 +10,11 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from trireme.config import command_flags, commandline
 from trireme.frontend import plugin_calls
 from trireme.frontend.serving import liveness, metrics_collector, metrics_resources, own_certificates, status_report
+from trireme.frontend.serving.served import Served
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client import lease_candidate
@@ -35,9 +35,6 @@ from trireme_kube.componentbase import (
 from trireme_kube.componentbase.http_site import Asked, Page, Reply
 from trireme_kube.componentbase.instruments import ALPHA, BETA, CountedElsewhere, Registry
 
-if TYPE_CHECKING:
-    from trireme.frontend import assembly
-
 PROGRAM = "kube-scheduler"
 # The scheduler goes on after the lease's time with what it has begun; if it is not gone so long after, something hangs.
 _LEASE_TOLERANCE_SECONDS = 20.0
@@ -53,11 +50,11 @@ class FrontendSite:
     def __init__(
         self,
         completed: commandline.CompletedConfig,
-        frontend: "assembly.Frontend",
+        served: Served,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._completed = completed
-        self._frontend = frontend
+        self._served = served
         self._started = own_process.start_time()
         self._ending = False
         self._clock = clock
@@ -71,12 +68,12 @@ class FrontendSite:
             (name.partition(",")[0], name.partition(",")[2]): frozenset(values.split(","))
             for name, values in options.labels().items()
         }
-        self._liveness = liveness.Liveness(frontend.scheduler, liveness.limit_seconds(completed), clock)
+        self._liveness = liveness.Liveness(served.scheduling.scheduler, liveness.limit_seconds(completed), clock)
         self._health = health.Health(self._checks(), {"readyz": self._plugin_notes})
         self._registry = Registry(options.disabled, allowed, options.hidden)
         self._registry.add(
-            *frontend.metrics.instruments(),
-            *metrics_collector.instruments(frontend, completed),
+            *served.site.metrics.instruments(),
+            *metrics_collector.instruments(served, completed),
             *own_process.instruments(),
             *self.access.instruments(),
             self.loop_lag.instrument,
@@ -118,7 +115,7 @@ class FrontendSite:
     # Health
 
     def _checks(self) -> Mapping[str, list[health.Check]]:
-        frontend = self._frontend
+        served = self._served
         elects = self._completed.configuration.leader_election.leader_elect
         election = [health.Check("leaderElection", self._election_problem)] if elects else []
         chosen = elects and self._completed.gates.enabled(lease_candidate.GATE)
@@ -134,7 +131,7 @@ class FrontendSite:
                 *election,
                 health.Check("shutdown", lambda: "process is shutting down" if self._ending else ""),
                 health.Check(
-                    "sched-handler-sync", lambda: "" if frontend.synced else "handlers are not fully synchronized"
+                    "sched-handler-sync", lambda: "" if served.synced else "handlers are not fully synchronized"
                 ),
                 *candidacy,
                 *phases,
@@ -142,10 +139,10 @@ class FrontendSite:
         }
 
     def _plugin_notes(self) -> list[str]:
-        return [plugin_calls.one_line(row) for row in self._frontend.plugin_rows()]
+        return [plugin_calls.one_line(row) for row in self._served.plugin_rows()]
 
     def _election_problem(self) -> str:
-        term = self._frontend.term
+        term = self._served.site.leader.term
         if term is None or term.seconds_left() > 0:
             self._expired_since = None
             return ""
@@ -157,11 +154,11 @@ class FrontendSite:
         return f"failed election to renew leadership on lease {name}"
 
     def _candidacy_problem(self) -> str:
-        return "" if self._frontend.candidate_synced() else "1 informers not started yet: [*v1beta1.LeaseCandidate]"
+        return "" if self._served.candidate_synced() else "1 informers not started yet: [*v1beta1.LeaseCandidate]"
 
     def _phase_problem(self, phase: str) -> str:
         """A frontend that does not lead asks no phase anything, so it misses none."""
-        if self._frontend.leading and phase in self._frontend.missing():
+        if self._served.site.leader.leading and phase in self._served.phases.links.missing():
             return f"no replica of {phase} can be asked"
         return ""
 
@@ -208,9 +205,10 @@ class FrontendSite:
         return self._exposed(exposition.answer(self._slis.families(), asked.headers))
 
     async def _resources(self, asked: Asked) -> Reply:
-        if not self._frontend.leading:
+        if not self._served.site.leader.leading:
             return Reply(b"")
-        return self._exposed(exposition.answer(metrics_resources.families(self._frontend), asked.headers))
+        families = metrics_resources.families(self._served.cluster.cache, self._served.scheduling.queue)
+        return self._exposed(exposition.answer(families, asked.headers))
 
     def _exposed(self, answer: exposition.Answer) -> Reply:
         headers = {"Process-Start-Time-Unix": str(int(self._started))}
@@ -287,13 +285,13 @@ class FrontendSite:
             pods = int(asked.query.get("pods", [str(status_report.MAX_PODS)])[0])
         except ValueError:
             return http_site.text("pods must be a number\n", 400)
-        return _json(status_report.status(self._frontend, pods))
+        return _json(status_report.status(self._served, pods))
 
     async def _explain(self, asked: Asked) -> Reply:
         key = asked.query.get("pod", [""])[0]
         if not key:
             return http_site.text("which pod? ask for ?pod=namespace/name\n", 400)
-        report = status_report.explain(self._frontend, key)
+        report = status_report.explain(self._served, key)
         if report is None:
             return http_site.text(f"{key}: no pod of this name is pending here or on a node\n", 404)
         return _json(report)

@@ -6,19 +6,16 @@ filter's last answer about the pod's class. So an explanation cannot differ from
 
 import dataclasses
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trireme.cache import cluster_cache, placed_pod
 from trireme.framework import release
-from trireme.frontend.serving import pending_report
+from trireme.frontend.serving.served import Served
 from trireme.queueing import states
 from trireme.results import class_answer
 from trireme.scheduling import cluster_watch, fit_error
-
-if TYPE_CHECKING:
-    from trireme.frontend import assembly
 
 Json = dict[str, Any]
 
@@ -27,18 +24,18 @@ MAX_PODS = 100
 MAX_NODES = 10
 
 
-def status(frontend: "assembly.Frontend", max_pods: int = MAX_PODS) -> Json:
+def status(served: Served, max_pods: int = MAX_PODS) -> Json:
     """All of the frontend; at most so many pending pods, those that wait longest first, and all of them by class."""
-    queue = frontend.queue.statistics()
-    pending = sorted(frontend.queue.pods(), key=lambda pod: pod.timestamp)
-    report = pending_report.PendingReport(frontend)
-    cache = frontend.cache.statistics()
+    queue = served.scheduling.queue.statistics()
+    pending = sorted(served.scheduling.queue.pods(), key=lambda pod: pod.timestamp)
+    report = served.pending_report()
+    cache = served.cluster.cache.statistics()
     return {
         "version": release.installed(),
-        "leadership": _leadership(frontend),
-        "synced": frontend.synced,
-        "missing": frontend.missing() if frontend.leading else [],
-        "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": frontend.binding.binding},
+        "leadership": _leadership(served),
+        "synced": served.synced,
+        "missing": served.phases.links.missing() if served.site.leader.leading else [],
+        "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": served.scheduling.binding.binding},
         "batches": queue.batches,
         "attempts": queue.scheduling_cycle,
         "cluster": {
@@ -48,51 +45,52 @@ def status(frontend: "assembly.Frontend", max_pods: int = MAX_PODS) -> Json:
             "podClasses": cache.classes,
             "generation": cache.generation,
         },
-        "replicas": _replicas(frontend),
-        "plugins": frontend.plugin_rows(),
-        "children": [dataclasses.asdict(child) for child in frontend.children_statistics()],
+        "replicas": _replicas(served),
+        "plugins": served.plugin_rows(),
+        "children": [dataclasses.asdict(child) for child in served.local.statistics()],
         "informers": [
             {"name": entry.name, "state": entry.state, "synced": entry.synced, "failures": entry.failures}
-            for entry in (informer.statistics() for informer in frontend.informers)
+            for entry in (informer.statistics() for informer in served.informers)
         ],
-        "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in frontend.waiting.pods()],
+        "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in served.scheduling.waiting.pods()],
         "pending": [report.of(pod) for pod in pending[:max_pods]],
         "pendingAlike": report.alike(pending),
         "pendingPods": len(pending),
     }
 
 
-def explain(frontend: "assembly.Frontend", key: str) -> Json | None:
+def explain(served: Served, key: str) -> Json | None:
     """Why the pod (namespace/name) is where it is; None: nobody has heard of it."""
-    queued = frontend.queue.get(key)
+    queued = served.scheduling.queue.get(key)
     if queued is None:
-        placed = next((pod for pod in frontend.cache.pods() if pod.key == key), None)
-        return _foreign(frontend, key) if placed is None else _placed(frontend, placed)
-    out = pending_report.PendingReport(frontend).of(queued)
+        placed = next((pod for pod in served.cluster.cache.pods() if pod.key == key), None)
+        return _foreign(served, key) if placed is None else _placed(served, placed)
+    out = served.pending_report().of(queued)
     pending: cluster_watch.PendingPod = queued.record.pod
     if pending.invalid:
         out["invalid"] = pending.invalid
     if pending.parsed.condition:
         out["condition"] = dict(zip(("status", "reason", "message", "since"), pending.parsed.condition, strict=True))
-    answer = frontend.answers.peek((queued.record.profile, queued.record.class_id))
+    answer = served.phases.answers.peek((queued.record.profile, queued.record.class_id))
     if answer is not None and answer.generation:
-        out |= _answer(frontend.cache, answer)
-    out["story"] = _story(frontend, key)
+        out |= _answer(served.cluster.cache, answer)
+    out["story"] = _story(served, key)
     return out
 
 
-def _leadership(frontend: "assembly.Frontend") -> Json:
-    term = frontend.term
+def _leadership(served: Served) -> Json:
+    leader = served.site.leader
+    term = leader.term
     if term is None:
-        return {"leading": False, "lease": frontend.lease, "holder": frontend.lease_holder}
+        return {"leading": False, "lease": leader.lease, "holder": leader.holder}
     seconds = round(term.seconds_left(), 1)
     return {"leading": True, "epoch": term.epoch, "holder": term.holder, "secondsLeft": seconds}
 
 
-def _replicas(frontend: "assembly.Frontend") -> Json:
-    newest = frontend.cache.generation
+def _replicas(served: Served) -> Json:
+    newest = served.cluster.cache.generation
     out: Json = {}
-    for name, replicas in (("filter", frontend.filters), ("score", frontend.scores)):
+    for name, replicas in (("filter", served.phases.links.filters), ("score", served.phases.links.scores)):
         out[name] = [
             {
                 "address": link.address,
@@ -107,17 +105,17 @@ def _replicas(frontend: "assembly.Frontend") -> Json:
         ]
     out["bind"] = [
         {"address": link.address, "inStep": link.fenced, "callsInFlight": link.in_flight, "lastError": link.last_error}
-        for link in frontend.binders.statistics()
+        for link in served.phases.links.binders.statistics()
     ]
     return out
 
 
-def _foreign(frontend: "assembly.Frontend", key: str) -> Json | None:
+def _foreign(served: Served, key: str) -> Json | None:
     """A pending pod that another scheduler is responsible for; None: there is no such pod."""
-    scheduler = frontend.watch.scheduler_of(key)
+    scheduler = served.scheduling.watch.scheduler_of(key)
     if not scheduler:
         return None
-    profiles = sorted(frontend.watch.profiles)
+    profiles = sorted(served.scheduling.watch.profiles)
     return {
         "pod": key,
         "place": "foreign",
@@ -128,8 +126,8 @@ def _foreign(frontend: "assembly.Frontend", key: str) -> Json | None:
     }
 
 
-def _placed(frontend: "assembly.Frontend", pod: placed_pod.PlacedPod) -> Json:
-    story = _story(frontend, pod.key)
+def _placed(served: Served, pod: placed_pod.PlacedPod) -> Json:
+    story = _story(served, pod.key)
     bound = [move["at"] for move in story if move["uid"] == pod.uid and move["to"] == states.Done.label]
     when = {"boundAt": bound[-1]} if bound else {"startedAt": float(pod.start)} if pod.start else {}
     return {
@@ -139,16 +137,16 @@ def _placed(frontend: "assembly.Frontend", pod: placed_pod.PlacedPod) -> Json:
         "place": "bound",
         "summary": f"is bound to node {pod.node_name}",
         "node": pod.node_name,
-        "nodeKnown": frontend.cache.slot_of(pod.node_name) != placed_pod.NO_SLOT,
+        "nodeKnown": served.cluster.cache.slot_of(pod.node_name) != placed_pod.NO_SLOT,
         **when,
         "story": story,
     }
 
 
-def _story(frontend: "assembly.Frontend", key: str) -> list[Json]:
+def _story(served: Served, key: str) -> list[Json]:
     """The pod's last moves in the queue, oldest first."""
-    moves = frontend.queue.transitions_of(key)
-    at = frontend.to_wall
+    moves = served.scheduling.queue.transitions_of(key)
+    at = served.to_wall
     return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.label, "cause": move.cause} for move in moves]
 
 

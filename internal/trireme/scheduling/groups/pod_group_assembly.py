@@ -1,14 +1,15 @@
 """What a frontend has beside the rest where the gate GenericWorkload is on: a queue with groups, and their cycle."""
 
-import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from trireme.cache import cluster_cache
 from trireme.config import commandline
+from trireme.extenders import extenders
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.queueing import scheduling_queue
+from trireme.queueing import remote_calls, scheduling_queue
 from trireme.queueing.groups import group_queue, queued_group
-from trireme.scheduling import binding_cycle, cycle_parts, preempting
+from trireme.scheduling import binding_cycle, outcomes, ports, preempting, reservations
 from trireme.scheduling.groups import (
     pod_group_conditions,
     pod_group_cycle,
@@ -18,7 +19,6 @@ from trireme.scheduling.groups import (
     pod_group_trial,
 )
 from trireme.v1 import bind_pb2
-from trireme_kube.client import events
 
 
 class PodGroupAssembly:
@@ -27,19 +27,20 @@ class PodGroupAssembly:
     def __init__(
         self,
         completed: commandline.CompletedConfig,
-        recorder: events.EventRecorder,
+        events: ports.Events,
         send: Callable[[bind_pb2.Action], None],
         preempting_for: Callable[[str], bool],
-        now: Callable[[], float],
-        wall: Callable[[], float],
+        clocks: ports.Clocks,
+        random: ports.Random,
     ) -> None:
         """`send` has bind write a condition; `preempting_for` says of a preemptor whether its victims are being
-        deleted. `now` measures time, `wall` is for the times that are written.
+        deleted.
         """
         self.queue: group_queue.PodGroupQueue
         self._completed = completed
-        self._now = now
-        self._conditions = pod_group_conditions.PodGroupConditions(send, recorder, now, wall)
+        self._clocks = clocks
+        self._random = random
+        self._conditions = pod_group_conditions.PodGroupConditions(send, events, clocks.now, clocks.wall)
         self._preempting_for = preempting_for
 
     def make_queue(self, *arguments: Any, **named: Any) -> scheduling_queue.SchedulingQueue:
@@ -61,55 +62,81 @@ class PodGroupAssembly:
 
     def make_cycle(
         self,
-        parts: cycle_parts.CycleParts,
+        *,
+        cache: cluster_cache.ClusterCache,
+        evaluators: ports.Evaluators,
+        results: outcomes.Outcomes,
+        reserved: reservations.Reservations,
+        observer: ports.Observer,
+        extension: extenders.Extenders | None,
+        publish: Callable[[], int],
+        carry_out: Callable[[remote_calls.Instructions], None],
         preemptions: preempting.Preempting,
         binding: binding_cycle.BindingCycle,
     ) -> Callable[[scheduling_queue.Batch], Awaitable[None]]:
         """What runs the cycle of a group."""
         completed = self._completed
-        trials = pod_group_trial.PodGroupTrials(parts)
-        post_filters = {
-            profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
-            for profile in completed.profiles
-        }
+        trials = pod_group_trial.PodGroupTrials(
+            cache=cache,
+            queue=self.queue,
+            evaluators=evaluators,
+            reserved=reserved,
+            observer=observer,
+            extension=extension,
+            publish=publish,
+        )
         topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
         attempt: pod_group_results.Try = trials.anywhere
         if topology:
             attempt = pod_group_placements.PodGroupPlacements(
-                parts,
-                trials,
-                {
+                cache=cache,
+                evaluators=evaluators,
+                observer=observer,
+                publish=publish,
+                trials=trials,
+                generators={
                     profile.scheduler_name: profile.names(ExtensionPoint.PLACEMENT_GENERATE)
                     for profile in completed.profiles
                 },
-                {
+                scorers={
                     profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ())
                     for profile in completed.profiles
                 },
-                random.random,
+                random=self._random,
             ).run
+        post_filters = pod_group_preempting.PodGroupPostFilters(
+            cache=cache,
+            evaluators=evaluators,
+            observer=observer,
+            publish=publish,
+            trials=trials,
+            attempt=attempt,
+            plugins={
+                profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
+                for profile in completed.profiles
+            },
+            topology=topology,
+            group_claims=completed.gates.enabled("DRAWorkloadResourceClaims"),
+        )
         return pod_group_cycle.PodGroupCycle(
-            parts,
-            self.queue,
-            trials,
-            attempt,
-            pod_group_preempting.PodGroupPostFilters(
-                parts,
-                trials,
-                attempt,
-                post_filters,
-                topology=topology,
-                group_claims=completed.gates.enabled("DRAWorkloadResourceClaims"),
-            ),
-            preemptions,
-            binding,
-            self._conditions,
-            frozenset(
+            cache=cache,
+            queue=self.queue,
+            results=results,
+            observer=observer,
+            carry_out=carry_out,
+            now=self._clocks.now,
+            trials=trials,
+            attempt=attempt,
+            post_filters=post_filters,
+            preemptions=preemptions,
+            binding=binding,
+            conditions=self._conditions,
+            gang_profiles=frozenset(
                 profile.scheduler_name
                 for profile in completed.profiles
                 if queued_group.GANG_SCHEDULING in profile.all_names()
             ),
-            completed.trireme.batch.max_pods,
+            max_batch=completed.trireme.batch.max_pods,
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
             own_policy=completed.gates.enabled("PodGroupPreemptionPolicy"),
         ).run

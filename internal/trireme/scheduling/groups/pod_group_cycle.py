@@ -9,14 +9,15 @@ Source: pkg/scheduler/schedule_one_podgroup.go.
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
-from trireme.queueing import queued_pod, scheduling_queue
+from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.queueing.groups import forest, group_queue, queued_group
 from trireme.queueing.groups.group_queue import Attempt
-from trireme.scheduling import binding_cycle, cycle_parts, outcomes, preempting
+from trireme.scheduling import binding_cycle, outcomes, ports, preempting
 from trireme.scheduling.groups import pod_group_conditions, pod_group_preempting
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
@@ -53,8 +54,13 @@ class PodGroupCycle:
 
     def __init__(
         self,
-        parts: cycle_parts.CycleParts,
+        *,
+        cache: cluster_cache.ClusterCache,
         queue: group_queue.PodGroupQueue,
+        results: outcomes.Outcomes,
+        observer: ports.Observer,
+        carry_out: Callable[[remote_calls.Instructions], None],
+        now: Callable[[], float],
         trials: PodGroupTrials,
         attempt: Try,
         post_filters: pod_group_preempting.PodGroupPostFilters,
@@ -63,7 +69,6 @@ class PodGroupCycle:
         conditions: pod_group_conditions.PodGroupConditions,
         gang_profiles: frozenset[str],
         max_batch: int,
-        *,
         asynchronous: bool,
         own_policy: bool = False,
     ) -> None:
@@ -71,11 +76,11 @@ class PodGroupCycle:
         without it whatever fits is bound. `asynchronous`: victims are deleted beside the scheduling of others.
         `own_policy`: groups have a preemption policy of their own.
         """
-        self._cache = parts.cache
-        self._results = parts.results
-        self._observer = parts.observer
-        self._carry_out = parts.carry_out
-        self._now = parts.now
+        self._cache = cache
+        self._results = results
+        self._observer = observer
+        self._carry_out = carry_out
+        self._now = now
         self._queue = queue
         self._trials = trials
         self._try = attempt

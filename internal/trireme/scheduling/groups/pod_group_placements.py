@@ -11,14 +11,14 @@ Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingPlacementAlgori
 compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from trireme.cache import placed_pod
+from trireme.cache import cluster_cache, placed_pod
 from trireme.config import model
 from trireme.framework import status
 from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import GroupNode
-from trireme.scheduling import cycle_parts, ports
+from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
@@ -44,7 +44,11 @@ class PodGroupPlacements:
 
     def __init__(
         self,
-        parts: cycle_parts.CycleParts,
+        *,
+        cache: cluster_cache.ClusterCache,
+        evaluators: ports.Evaluators,
+        observer: ports.Observer,
+        publish: Callable[[], int],
         trials: PodGroupTrials,
         generators: Mapping[str, Sequence[str]],
         scorers: Mapping[str, Sequence[model.Plugin]],
@@ -53,10 +57,10 @@ class PodGroupPlacements:
         """`generators` and `scorers` are the plugins at PlacementGenerate and PlacementScore of each profile; `random`
         decides between placements that are equally good.
         """
-        self._cache = parts.cache
-        self._evaluators = parts.evaluators
-        self._publish = parts.publish
-        self._observer = parts.observer
+        self._cache = cache
+        self._evaluators = evaluators
+        self._publish = publish
+        self._observer = observer
         self._trials = trials
         self._generators = generators
         self._scorers = scorers

@@ -9,12 +9,13 @@ Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPos
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from trireme.cache import cluster_cache
 from trireme.framework import status
 from trireme.queueing import pre_enqueue, queued_pod
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
-from trireme.scheduling import cycle_parts, ports
+from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import Result, Trial, Try, Verdict, Wanted
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, scheduling_pb2
@@ -38,21 +39,24 @@ class PodGroupPostFilters:
 
     def __init__(
         self,
-        parts: cycle_parts.CycleParts,
+        *,
+        cache: cluster_cache.ClusterCache,
+        evaluators: ports.Evaluators,
+        observer: ports.Observer,
+        publish: Callable[[], int],
         trials: PodGroupTrials,
         attempt: Try,
         plugins: Mapping[str, Sequence[str]],
-        *,
         topology: bool,
         group_claims: bool,
     ) -> None:
         """`attempt` tries a group, `trials` undoes what it assumed. `plugins` are those of each profile. `topology`:
         groups may ask for one domain. `group_claims`: they may have claims for devices.
         """
-        self._cache = parts.cache
-        self._evaluators = parts.evaluators
-        self._publish = parts.publish
-        self._observer = parts.observer
+        self._cache = cache
+        self._evaluators = evaluators
+        self._publish = publish
+        self._observer = observer
         self._group_claims = group_claims
         self._try = attempt
         self._topology = topology

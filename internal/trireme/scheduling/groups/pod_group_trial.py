@@ -11,18 +11,19 @@ Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingDefaultAlgorith
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from trireme.cache import cluster_cache
 from trireme.extenders import extenders
 from trireme.framework import status
-from trireme.queueing import queued_pod
+from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import binding_cycle, cycle_parts, fit_error, outcomes, ports, scheduling_cycle
+from trireme.scheduling import binding_cycle, fit_error, outcomes, ports, reservations, scheduling_cycle
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
@@ -60,14 +61,24 @@ class Placement:
 class PodGroupTrials:
     """Tries groups."""
 
-    def __init__(self, parts: cycle_parts.CycleParts) -> None:
-        self._extension = parts.extension
-        self._cache = parts.cache
-        self._queue = parts.queue
-        self._evaluators = parts.evaluators
-        self._publish = parts.publish
-        self._observer = parts.observer
-        self._reserved = parts.reserved
+    def __init__(
+        self,
+        *,
+        cache: cluster_cache.ClusterCache,
+        queue: scheduling_queue.SchedulingQueue,
+        evaluators: ports.Evaluators,
+        reserved: reservations.Reservations,
+        observer: ports.Observer,
+        extension: extenders.Extenders | None,
+        publish: Callable[[], int],
+    ) -> None:
+        self._extension = extension
+        self._cache = cache
+        self._queue = queue
+        self._evaluators = evaluators
+        self._publish = publish
+        self._observer = observer
+        self._reserved = reserved
         # One trial at a time: where it is held.
         self._within: Placement | None = None
 

@@ -1,0 +1,77 @@
+"""Everything that informers bring goes through here, in order: to the event handlers, and to whoever waits for it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trireme.cache import cluster_cache, object_kinds, object_waits
+from trireme.frontend import own_namespace
+from trireme.scheduling import cluster_watch, outcomes, pacing, pre_binding, preempting, waiting_pods
+
+
+class Inbox:
+    """Takes the informers' events."""
+
+    def __init__(
+        self,
+        watch: cluster_watch.ClusterWatch,
+        pacer: pacing.Pacer,
+        waits: object_waits.ObjectWaits,
+        namespace: own_namespace.OwnNamespace,
+        wake: Callable[[], None],
+    ) -> None:
+        """`waits` are of those that wait for a change of an object; `wake` has the scheduler look again whether a
+        batch is possible.
+        """
+        self._watch = watch
+        self._pacer = pacer
+        self._waits = waits
+        self._namespace = namespace
+        self._wake = wake
+
+    def on_pods(self, batch: Sequence[Any]) -> None:
+        """Pods were listed, added, changed or deleted."""
+        self._watch.on_pods(batch)
+        self._pacer.arrived(sum(1 for event in batch if event.object is not None and not event.object.node_name))
+        self._wake()
+
+    def on_nodes(self, batch: Sequence[Any]) -> None:
+        """Nodes were listed, added, changed or deleted."""
+        self._watch.on_nodes(batch)
+        self._wake()
+
+    def on_objects(self, kind: object_kinds.ObjectKind, batch: Sequence[Any]) -> None:
+        """Objects of the kind were listed, added, changed or deleted."""
+        if kind.field == "namespace":
+            self._namespace.on_namespaces(batch)
+        self._watch.on_objects(kind, batch)
+        changed = (event.object.metadata for event in batch if event.object is not None)
+        self._waits.touched((kind.field, metadata.namespace, metadata.name) for metadata in changed)
+        self._wake()
+
+
+class DeletedPods:
+    """Tells everybody who keeps something about a pending pod that it is gone."""
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        results: outcomes.Outcomes,
+        waiting: waiting_pods.WaitingPods,
+        preemptions: preempting.Preempting,
+        waits: object_waits.ObjectWaits,
+    ) -> None:
+        self._cache = cache
+        self._results = results
+        self._waiting = waiting
+        self._preemptions = preemptions
+        self._waits = waits
+
+    def deleted(self, uid: str) -> None:
+        """The pod (UID) is gone."""
+        self._results.gone(uid)
+        self._waiting.reject(uid, "", "removed")
+        self._preemptions.forget(uid)
+        placed = self._cache.pod(uid)
+        if placed is not None:
+            namespace, _, name = placed.key.partition("/")
+            self._waits.touched([(pre_binding.POD, namespace, name)])

@@ -1,0 +1,33 @@
+"""Who leads, as this frontend knows it: the term that calls to phases carry, and what `trireme status` shows."""
+
+from trireme.frontend.term import Term
+from trireme.v1 import cycle_pb2
+
+
+class LeaderStatus:
+    """Written by the election and at the start of a term; everybody else reads it."""
+
+    def __init__(self, lease: str) -> None:
+        """`lease` is the Lease that leaders hold, as namespace/name."""
+        self.lease = lease
+        #: Who holds it, as the election saw it last; empty: nobody, or there is no election.
+        self.holder = ""
+        #: Our own term, while we lead.
+        self.term: Term | None = None
+
+    @property
+    def leading(self) -> bool:
+        """Whether we lead."""
+        return self.term is not None
+
+    def observe_holder(self, holder: str) -> None:
+        """The Lease is held by this identity now."""
+        self.holder = holder
+
+    def begin(self, term: Term) -> None:
+        """We lead from now on."""
+        self.term = term
+
+    def fence(self) -> cycle_pb2.Fence:
+        """What each call carries; empty while we do not lead."""
+        return cycle_pb2.Fence() if self.term is None else self.term.fence()

@@ -1,0 +1,76 @@
+"""The links to the replicas of all three phases."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from trireme.config import commandline
+from trireme.frontend.phase_clients import bind_replicas, replica_link, replicas
+from trireme.rpc import dialing
+from trireme.v1 import bind_pb2, cycle_pb2
+from trireme_kube.componentbase import supervision
+
+
+class PhaseLinks(NamedTuple):
+    """The replicas of each phase."""
+
+    filters: replicas.Replicas
+    scores: replicas.Replicas
+    binders: bind_replicas.BindReplicas
+
+    def available(self) -> bool:
+        """Whether every phase can be asked."""
+        return self.filters.available and self.scores.available and self.binders.available
+
+    def missing(self) -> list[str]:
+        """The phases that cannot be asked."""
+        named = (("filter", self.filters), ("score", self.scores), ("bind", self.binders))
+        return [name for name, phase in named if not phase.available]
+
+    def supervisors(self) -> list[supervision.Supervisor]:
+        """What fails where a link's own work does."""
+        return [self.filters.supervisor, self.scores.supervisor, self.binders.supervisor]
+
+    def restart(self) -> None:
+        """The configuration changed: all replicas get it before they are asked again."""
+        self.filters.restart()
+        self.scores.restart()
+        self.binders.restart()
+
+    async def close(self) -> None:
+        """End all links."""
+        await self.filters.close()
+        await self.scores.close()
+        await self.binders.close()
+
+
+def connect(
+    completed: commandline.CompletedConfig,
+    source: replica_link.Source,
+    fence: Callable[[], cycle_pb2.Fence],
+    fence_request: Callable[[], bind_pb2.FenceRequest],
+    config_hash: Callable[[], int],
+    clock: Callable[[], float],
+    wake: Callable[[], None],
+) -> PhaseLinks:
+    """Links to no replicas yet. `source` is where streams begin, `wake` is called when a phase may be available.
+
+    Raises: ListenError: a certificate of the configuration cannot be used.
+    """
+    own = completed.trireme
+    filters, scores = (
+        replicas.Replicas(name, source, _dialer(completed, name), own.phase(name).deadline.seconds, clock, wake)
+        for name in ("filter", "score")
+    )
+    binders = bind_replicas.BindReplicas(
+        fence, fence_request, _dialer(completed, "bind"), own.bind.deadline.seconds, wake, config_hash
+    )
+    return PhaseLinks(filters, scores, binders)
+
+
+def _dialer(completed: commandline.CompletedConfig, phase: str) -> dialing.Dialer:
+    config = completed.trireme
+    tls = config.tls
+    if not tls.enabled:
+        return dialing.Dialer()
+    identities = config.identities(phase)
+    return dialing.Dialer(dialing.Settings(tls.ca_file, tls.cert_file, tls.key_file, identities))

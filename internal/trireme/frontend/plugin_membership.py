@@ -1,0 +1,48 @@
+"""Which remote plugins take part, and which profiles wait for one that does not."""
+
+from collections.abc import Callable, Mapping
+
+from trireme.config import commandline
+from trireme.frontend import remote_plugins
+from trireme.v1 import plugin_pb2
+
+
+class PluginMembership:
+    """The remote plugins as they described themselves last."""
+
+    def __init__(
+        self,
+        completed: commandline.CompletedConfig,
+        infos: Mapping[str, plugin_pb2.PluginInfo],
+        rejected: Callable[[], frozenset[str]],
+    ) -> None:
+        """`infos` is what the plugins say of themselves, by name; `rejected` answers those that took part and are
+        rejected now: under Fail they stay in the phases' configuration.
+        """
+        self._completed = completed
+        self._infos = infos
+        self._rejected = rejected
+        # Nothing is rejected at the start.
+        self._missing = remote_plugins.missing_required(completed, infos)
+
+    def replace(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+        """They describe themselves so from now on."""
+        self._infos = infos
+        self._missing = remote_plugins.missing_required(self._completed, self.taking_part())
+
+    def taking_part(self) -> dict[str, plugin_pb2.PluginInfo]:
+        """Those that are called."""
+        rejected = self._rejected()
+        return {name: info for name, info in self._infos.items() if name not in rejected}
+
+    def is_rejected(self, name: str) -> bool:
+        """Whether the plugin took part and is rejected now."""
+        return name in self._rejected()
+
+    def missing(self) -> Mapping[str, str]:
+        """By profile the plugin that its pods wait for."""
+        return self._missing
+
+    def missing_plugin(self, profile: str) -> str:
+        """The remote plugin that the profile's pods wait for; empty: none."""
+        return self._missing.get(profile, "")

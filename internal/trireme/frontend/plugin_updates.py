@@ -1,0 +1,106 @@
+"""Remote plugins that join, describe themselves otherwise, or are rejected, while the frontend runs."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trireme.cache import class_registry, node_json
+from trireme.config import commandline
+from trireme.frontend import phase_configuration, plugin_membership, queue_shell, remote_plugins
+from trireme.frontend.leader_status import LeaderStatus
+from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
+from trireme.frontend.phase_settings import PhaseSettings
+from trireme.v1 import plugin_pb2, snapshot_pb2
+from trireme_kube.client import informer
+
+log = logging.getLogger(__name__)
+
+
+class PodReads:
+    """What is read of pods for remote plugins, beside what the in-tree ones see. Only ever more."""
+
+    def __init__(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+        self._seen = remote_plugins.pods_seen(infos)
+        #: Fields of pods that are read; informers look here at each pod.
+        self.paths = set(self._seen.paths)
+
+    @property
+    def label_keys(self) -> frozenset[str] | None:
+        """The labels that plugins read; None: all."""
+        return self._seen.label_keys
+
+    def extend(self, infos: Mapping[str, plugin_pb2.PluginInfo], registry: class_registry.ClassRegistry) -> bool:
+        """Read what these plugins read, too; False if all of that is read already."""
+        seen = remote_plugins.pods_seen(infos)
+        if self._seen.covers(seen):
+            return False
+        self._seen = self._seen.with_more(seen)
+        self.paths |= seen.paths
+        if seen.label_keys is None:
+            registry.select_all()
+        else:
+            registry.select_by(seen.label_keys)
+        return True
+
+
+class PluginUpdates:
+    """Applies what changed: first to what is read of the cluster, then to the phases, then to the queue."""
+
+    def __init__(
+        self,
+        completed: commandline.CompletedConfig,
+        registry: class_registry.ClassRegistry,
+        pod_reads: PodReads,
+        nodes: node_json.NodeJson,
+        informers: Sequence[informer.Informer[Any]],
+        membership: plugin_membership.PluginMembership,
+        settings: PhaseSettings,
+        leader: LeaderStatus,
+        evaluators: remote_evaluators.RemoteEvaluators,
+        links: phase_links.PhaseLinks,
+        streams: plugin_streams.PluginStreams,
+        shell: queue_shell.QueueShell,
+    ) -> None:
+        """The first two of `informers` are those of pods and of nodes."""
+        self._completed = completed
+        self._registry = registry
+        self._pod_reads = pod_reads
+        self._nodes = nodes
+        self._informers = informers
+        self._membership = membership
+        self._settings = settings
+        self._leader = leader
+        self._evaluators = evaluators
+        self._links = links
+        self._streams = streams
+        self._shell = shell
+
+    async def apply(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+        """The plugins describe themselves so: phases get the new configuration, pods that waited for a plugin are
+        scheduled, and those that need one that was rejected wait.
+        """
+        if self._pod_reads.extend(infos, self._registry):
+            log.info("reading all pods again: remote plugins read more of them than before")
+            await self._informers[0].relist()
+        await self._read_node_json(infos)
+        self._configure_phases(phase_configuration.configuration(self._completed, infos))
+        self._membership.replace(infos)
+        self._shell.plugins_changed()
+
+    async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+        """Have the cache hold the nodes' JSON, before a plugin that wants it is called."""
+        if self._nodes.enabled or not remote_plugins.want_node_json(infos):
+            return
+        self._nodes.enabled = True
+        log.info("reading all nodes again, as JSON: a remote plugin wants them so")
+        self._informers[1].request_json()
+        await self._informers[1].relist()
+
+    def _configure_phases(self, configuration: snapshot_pb2.Configuration) -> None:
+        if not self._settings.replace(configuration):
+            return
+        self._evaluators.forget_answers()
+        self._shell.remote.configure(configuration)
+        if self._leader.leading:
+            self._streams.configure(configuration)
+        self._links.restart()

@@ -1,0 +1,155 @@
+"""The queue, with what surrounds it: the plugins that it asks, and whoever carries out what it wants done.
+
+The queue itself does no I/O. What it answers goes to `carry_out`, and what remote plugins answer comes back as another
+stimulus.
+"""
+
+from collections.abc import Callable, Sequence
+
+from trireme.cache import cluster_cache
+from trireme.config import commandline
+from trireme.frontend import plugin_membership, remote_plugins, scheduler_metrics
+from trireme.frontend.phase_settings import PhaseSettings
+from trireme.queueing import (
+    backoff,
+    hints,
+    nominator,
+    pre_enqueue,
+    queue_hints,
+    queued_pod,
+    remote_calls,
+    scheduling_queue,
+    states,
+)
+from trireme.registry import queue_sides
+from trireme.scheduling import cluster_watch, ports
+from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
+
+MakeQueue = Callable[..., scheduling_queue.SchedulingQueue]
+
+
+class QueueShell:
+    """Makes the queue, and carries out what it wants done."""
+
+    def __init__(
+        self,
+        completed: commandline.CompletedConfig,
+        cache: cluster_cache.ClusterCache,
+        settings: PhaseSettings,
+        membership: plugin_membership.PluginMembership,
+        metrics: scheduler_metrics.SchedulerMetrics,
+        clocks: ports.Clocks,
+        wake: Callable[[], None],
+        still_pending: Callable[[str], bool],
+        preempting_for: Callable[[str], bool],
+        make_queue: MakeQueue,
+    ) -> None:
+        """`wake` has the scheduler look again whether a batch is possible. `still_pending` says whether a pod (UID) is
+        known and has no node, `preempting_for` whether victims of it are still to be deleted.
+        """
+        self._completed = completed
+        self._cache = cache
+        self._membership = membership
+        self._metrics = metrics
+        self._now = clocks.now
+        self._wake = wake
+        self._view = hints.CacheView(cache)
+        self._hints = queue_hints.HintTable(self.registrations())
+        self.remote = remote_plugins.RemoteQueue(
+            settings.configuration,
+            settings.config_hash,
+            completed.profiles,
+            self._pod_of,
+            self._pre_enqueue_answered,
+            self._repeat_pre_enqueue,
+            self._hint_answered,
+            self._now,
+        )
+        config = completed.configuration
+        self.backoff = backoff.BackoffPolicy(
+            float(config.pod_initial_backoff_seconds),
+            float(config.pod_max_backoff_seconds),
+            pop_early=completed.gates.enabled("SchedulerPopFromBackoffQ"),
+        )
+        gate = pre_enqueue.gate_of(
+            completed.profiles, self.remote.gated, preempting_for, self._lacks_claims, membership.missing_plugin
+        )
+        self.queue = make_queue(
+            self._hints,
+            metrics.timed_gate(gate),
+            policy=self.backoff,
+            max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
+            nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._nominated),
+        )
+
+    def carry_out(self, instructions: remote_calls.Instructions) -> None:
+        """The queue was told something: what it wants done is, and it may have a pod that can be tried now."""
+        if instructions:
+            self.remote.carry_out(instructions)
+        self._wake()
+
+    def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Have these pods (key, UID) tried now; answers those that are in the active queue."""
+        self.carry_out(self.queue.activate(pods, self._now()))
+        places = {pod: self.queue.get(pod[0]) for pod in pods}
+        return [
+            pod
+            for pod, queued in places.items()
+            if queued is not None and queued.uid == pod[1] and isinstance(queued.state, states.Active)
+        ]
+
+    def plugins_changed(self) -> None:
+        """Other remote plugins take part than before: pods that waited for one are scheduled, and those that need one
+        that was rejected wait.
+        """
+        started = self._metrics.clock()
+        instructions = self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now())
+        self._metrics.event_handled(remote_plugins.PLUGIN_JOINED.label, started)
+        self.carry_out(instructions)
+        self._hints.replace(self.registrations())
+        for profile in self._membership.missing():
+            self.carry_out(self.queue.recheck_pre_enqueue(profile, remote_plugins.PLUGIN_REJECTED, self._now()))
+        self._wake()
+
+    def registrations(self) -> dict[str, Sequence[queue_hints.Registration]]:
+        """By profile the events that its plugins, and extenders, want to hear of."""
+        completed = self._completed
+        missing = set(self._membership.missing().values())
+        return {
+            profile.scheduler_name: self._metrics.timed_hints(
+                [
+                    *hints.registrations(profile, completed.gates, self._view),
+                    *remote_plugins.registrations(profile, self._membership.taking_part(), missing),
+                    *(hints.of_extenders(completed.gates) if completed.configuration.extenders else ()),
+                ]
+            )
+            for profile in completed.profiles
+        }
+
+    def _pod_of(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
+        """The pod as plugins see it: its class's fields, and its own name."""
+        out = core_pb2.Pod()
+        pending: cluster_watch.PendingPod = pod.record.pod
+        if pending.class_id:
+            out.CopyFrom(self._cache.registry[pending.class_id].pod)
+        out.metadata.namespace, out.metadata.name = pending.parsed.namespace, pending.parsed.name
+        out.metadata.uid = pending.parsed.uid
+        return out
+
+    def _pre_enqueue_answered(self, call_id: int, gated_by: str, reason: str) -> None:
+        self.carry_out(self.queue.pre_enqueue_answered(call_id, gated_by, self._now(), reason))
+
+    def _repeat_pre_enqueue(self, call_id: int) -> bool:
+        return self.queue.repeat_pre_enqueue(call_id)
+
+    def _hint_answered(self, call_id: int, answers: Sequence[queue_hints.Hint] | None) -> None:
+        self.carry_out(self.queue.hint_answered(call_id, answers, self._now()))
+
+    def _nominated(self, pod: nominator.Nominated, before: str, after: str) -> None:
+        """The replicas are told of nominations with the next delta."""
+        namespace, _, name = pod.key.partition("/")
+        identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)
+        self._cache.promise(snapshot_pb2.Nomination(pod=identity, pod_class=pod.class_id), after)
+
+    def _lacks_claims(self, class_id: int) -> bool:
+        return queue_sides.lacks_claims(self._cache.registry[class_id].pod, self._view, self._completed.gates)

@@ -1,0 +1,66 @@
+"""What is served is read from this: the records that the frontend is made of, and what runs beside them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trireme.frontend.app import App, ClusterState, PhaseClients, Scheduling, Site
+from trireme.frontend.phase_clients import children
+from trireme.frontend.serving.pending_report import PendingReport
+from trireme_kube.client import informer
+from trireme_kube.componentbase import clocks
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Nothing is written here. `plugin_rows` are the remote plugins as `trireme status` shows them; `candidate_synced`
+    says whether we stand for election, where the API server chooses who leads.
+    """
+
+    site: Site
+    cluster: ClusterState
+    phases: PhaseClients
+    scheduling: Scheduling
+    informers: Sequence[informer.Informer[Any]]
+    local: children.Children
+    plugin_rows: Callable[[], list[dict[str, Any]]] = list
+    candidate_synced: Callable[[], bool] = lambda: False
+
+    @property
+    def synced(self) -> bool:
+        """Whether every informer has synced."""
+        return all(entry.synced for entry in self.informers)
+
+    def to_wall(self, moment: float) -> float:
+        """When a moment of the queue is, or was, by the wall clock as it is now. Units: Unix seconds."""
+        return clocks.to_wall(moment, self.site.clocks.now(), self.site.clocks.wall())
+
+    def pending_report(self) -> PendingReport:
+        """What pods wait for now."""
+        scheduling = self.scheduling
+        return PendingReport(
+            queue=scheduling.queue,
+            cache=self.cluster.cache,
+            waiting=scheduling.waiting,
+            results=scheduling.results,
+            binding=scheduling.binding,
+            preemptions=scheduling.preemptions,
+            remote_queue=scheduling.shell.remote,
+            membership=self.site.membership,
+            leading=self.site.leader.leading,
+            synced=self.synced,
+            missing=self.phases.links.missing(),
+            to_wall=self.to_wall,
+        )
+
+
+def of(
+    app: App,
+    local: children.Children,
+    plugin_rows: Callable[[], list[dict[str, Any]]] = list,
+    candidate_synced: Callable[[], bool] = lambda: False,
+) -> Served:
+    """What is served of the frontend; `local` are its own phases."""
+    return Served(
+        app.site, app.cluster, app.phases, app.scheduling, app.informers, local, plugin_rows, candidate_synced
+    )
