@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.frontend.app import App, ClusterState, PhaseClients, Scheduling, Site
+from trireme.frontend.app import App
 from trireme.frontend.phase_clients import children
+from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
 from trireme.frontend.serving.pending_report import PendingReport
 from trireme_kube.client import informer
 from trireme_kube.componentbase import clocks

@@ -1,0 +1,117 @@
+"""The records that the frontend is made of, each built of those before it: site, cluster, phases, scheduling."""
+
+import asyncio
+import dataclasses
+
+from trireme.cache import class_registry, cluster_cache, node_json, object_waits
+from trireme.config import commandline
+from trireme.extenders import extender_calls, extenders
+from trireme.frontend import plugin_membership, plugin_updates, queue_shell, scheduler_metrics
+from trireme.frontend.leader_status import LeaderStatus
+from trireme.frontend.phase_clients import (
+    class_answers,
+    fallback,
+    phase_links,
+    plugin_streams,
+    publishing,
+    remote_evaluators,
+)
+from trireme.frontend.phase_settings import PhaseSettings
+from trireme.queueing import scheduling_queue
+from trireme.scheduling import (
+    binding_cycle,
+    cluster_watch,
+    outcomes,
+    pacing,
+    ports,
+    preempting,
+    reservations,
+    scheduler,
+    status_outbox,
+    waiting_pods,
+)
+from trireme_kube.componentbase import supervision
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Site:
+    """What everything is built for: the configuration, who leads, and which remote plugins take part."""
+
+    completed: commandline.CompletedConfig
+    leader: LeaderStatus
+    membership: plugin_membership.PluginMembership
+    settings: PhaseSettings
+    metrics: scheduler_metrics.SchedulerMetrics
+    clocks: ports.Clocks
+    #: Set when a batch may be possible that was not before.
+    wakeup: asyncio.Event
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The cluster as this frontend knows it."""
+
+    registry: class_registry.ClassRegistry
+    cache: cluster_cache.ClusterCache
+    waits: object_waits.ObjectWaits
+    pod_reads: plugin_updates.PodReads
+    node_json: node_json.NodeJson
+    extender_calls: extender_calls.ExtenderCalls | None
+
+    @property
+    def extension(self) -> extenders.Extenders | None:
+        """The HTTP extenders, where there are any."""
+        return None if self.extender_calls is None else self.extender_calls.extenders
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PhaseClients:
+    """The phases, as they are asked and as they are followed."""
+
+    publisher: publishing.Publisher
+    links: phase_links.PhaseLinks
+    answers: class_answers.ClassAnswers
+    evaluators: remote_evaluators.RemoteEvaluators
+    streams: plugin_streams.PluginStreams
+    #: What stands in for the configured replicas of a phase when none answers, by phase; made as a term begins.
+    fallbacks: dict[str, fallback.Fallback] = dataclasses.field(default_factory=dict)
+
+    def stands_in(self, phase: str) -> bool:
+        """Whether a replica of our own stands in for the configured ones of a phase."""
+        return phase in self.fallbacks and self.fallbacks[phase].active
+
+    def supervisors(self) -> list[supervision.Supervisor]:
+        """What fails where work for the phases does."""
+        return [*self.links.supervisors(), self.streams.supervisor]
+
+    async def close(self) -> None:
+        """End all streams and links."""
+        await self.streams.close()
+        await self.links.close()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scheduling:
+    """The queue and the cycles."""
+
+    shell: queue_shell.QueueShell
+    queue: scheduling_queue.SchedulingQueue
+    watch: cluster_watch.ClusterWatch
+    waiting: waiting_pods.WaitingPods
+    results: outcomes.Outcomes
+    outbox: status_outbox.StatusOutbox
+    reserved: reservations.Reservations
+    binding: binding_cycle.BindingCycle
+    preemptions: preempting.Preempting
+    pacer: pacing.Pacer
+    scheduler: scheduler.Scheduler
+
+    def supervisors(self) -> list[supervision.Supervisor]:
+        """What fails where work beside scheduling does."""
+        working = (self.binding, self.preemptions, self.reserved, self.shell.remote)
+        return [each.background for each in working]
+
+    async def close(self) -> None:
+        """End what is under way: what was not bound is somebody else's to schedule."""
+        await self.preemptions.close()
+        await self.binding.close()

@@ -1,0 +1,218 @@
+"""Builds the queue and the cycles, of the cluster's state and the clients of the phases."""
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from trireme.config import commandline
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.frontend import inbox, phase_configuration, queue_shell
+from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
+from trireme.queueing import scheduling_queue
+from trireme.scheduling import (
+    binding_cycle,
+    cluster_watch,
+    outcomes,
+    pacing,
+    pods_in_pre_bind,
+    ports,
+    pre_binding,
+    preempting,
+    preemption_retries,
+    reservations,
+    scheduler,
+    scheduling_cycle,
+    status_outbox,
+    waiting_pods,
+)
+
+if TYPE_CHECKING:
+    from trireme.scheduling.groups import pod_group_assembly
+
+
+def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, effects: ports.Effects) -> Scheduling:
+    """The queue and the cycles. What the queue asks of those who come after it is looked up when it asks."""
+    completed, cache, now = site.completed, cluster.cache, site.clocks.now
+    waiting, outbox = waiting_pods.WaitingPods(), status_outbox.StatusOutbox(effects.binder.apply)
+
+    def preempting_for(uid: str) -> bool:
+        return preemptions.holds(uid)
+
+    def pod_deleted(uid: str) -> None:
+        gone.deleted(uid)
+
+    groups = _groups(site, effects, outbox, preempting_for)
+    shell = queue_shell.QueueShell(
+        completed,
+        cache,
+        site.settings,
+        site.membership,
+        site.metrics,
+        site.clocks,
+        site.wakeup.set,
+        lambda uid: watch.pending(uid) is not None and cache.pod(uid) is None,
+        preempting_for,
+        scheduling_queue.SchedulingQueue if groups is None else groups.make_queue,
+    )
+    watch = cluster_watch.ClusterWatch(
+        cache,
+        shell.queue,
+        frozenset(profile.scheduler_name for profile in completed.profiles),
+        now,
+        shell.carry_out,
+        pod_deleted,
+        site.metrics,
+        None if groups is None else groups.queue,
+        cluster.node_json.take,
+    )
+    results = outcomes.Outcomes(
+        shell.queue, effects.events, watch.pending, shell.carry_out, outbox, now, site.clocks.wall, site.metrics
+    )
+    reserved = reservations.Reservations(cache, phases.evaluators, watch.on_assumed)
+    in_pre_bind = pods_in_pre_bind.PodsInPreBind()
+    binding = _binding(site, cluster, shell, effects.binder, waiting, results, reserved, in_pre_bind)
+    preemptions = preempting.Preempting(
+        cache,
+        shell.queue.nominator,
+        waiting,
+        results,
+        effects.binder.apply,
+        shell.activate,
+        site.metrics,
+        in_pre_bind,
+        watch.version_of,
+        shell.queue.held_preemptors,
+        preemption_retries.Retries(shell.backoff.duration, shell.activate, now),
+    )
+    gone = inbox.DeletedPods(cache, results, waiting, preemptions, cluster.waits)
+    pacer = pacing.Pacer(site.clocks.monotonic, completed.trireme.batch.linger.seconds)
+    loop = _scheduler(site, cluster, phases, shell, results, reserved, binding, preemptions, pacer, groups)
+    return Scheduling(shell, shell.queue, watch, waiting, results, outbox, reserved, binding, preemptions, pacer, loop)
+
+
+def _groups(
+    site: Site,
+    effects: ports.Effects,
+    outbox: status_outbox.StatusOutbox,
+    preempting_for: Callable[[str], bool],
+) -> "pod_group_assembly.PodGroupAssembly | None":
+    if not site.completed.gates.enabled("GenericWorkload"):
+        return None
+    # A dozen modules, which nobody else needs.
+    from trireme.scheduling.groups import pod_group_assembly
+
+    return pod_group_assembly.PodGroupAssembly(
+        site.completed, effects.events, outbox.send, preempting_for, site.clocks, random.random
+    )
+
+
+def _binding(
+    site: Site,
+    cluster: ClusterState,
+    shell: queue_shell.QueueShell,
+    binder: ports.Binder,
+    waiting: waiting_pods.WaitingPods,
+    results: outcomes.Outcomes,
+    reserved: reservations.Reservations,
+    in_pre_bind: pods_in_pre_bind.PodsInPreBind,
+) -> binding_cycle.BindingCycle:
+    completed = site.completed
+    expecting = completed.gates.enabled("NominatedNodeNameForExpectation")
+    remote = _remote_plugins(completed)
+    return binding_cycle.BindingCycle(
+        cache=cluster.cache,
+        queue=shell.queue,
+        results=results,
+        reserved=reserved,
+        observer=site.metrics,
+        extension=cluster.extension,
+        carry_out=shell.carry_out,
+        now=site.clocks.now,
+        binder=binder,
+        waiting=waiting,
+        pre_binding=pre_binding.PreBinding(binder, cluster.waits, site.clocks.monotonic, expecting),
+        in_pre_bind=in_pre_bind,
+        permit_profiles=frozenset(
+            profile.scheduler_name
+            for profile in completed.profiles
+            if not phase_configuration.OWN_PERMIT.issuperset(profile.names(ExtensionPoint.PERMIT))
+        ),
+        pre_bind_profiles=frozenset(
+            profile.scheduler_name
+            for profile in completed.profiles
+            if not remote.isdisjoint(profile.names(ExtensionPoint.PRE_BIND))
+        ),
+    )
+
+
+def _scheduler(
+    site: Site,
+    cluster: ClusterState,
+    phases: PhaseClients,
+    shell: queue_shell.QueueShell,
+    results: outcomes.Outcomes,
+    reserved: reservations.Reservations,
+    binding: binding_cycle.BindingCycle,
+    preemptions: preempting.Preempting,
+    pacer: pacing.Pacer,
+    groups: "pod_group_assembly.PodGroupAssembly | None",
+) -> scheduler.Scheduler:
+    completed, publish = site.completed, phases.publisher.publish
+    asynchronous = completed.gates.enabled("SchedulerAsyncPreemption")
+    cycle = scheduling_cycle.SchedulingCycle(
+        cache=cluster.cache,
+        queue=shell.queue,
+        evaluators=phases.evaluators,
+        results=results,
+        reserved=reserved,
+        observer=site.metrics,
+        extension=cluster.extension,
+        publish=publish,
+        now=site.clocks.now,
+        binding=binding,
+        preemptions=preemptions,
+        post_filtering={
+            profile.scheduler_name: asynchronous
+            for profile in completed.profiles
+            if profile.plugins.get(ExtensionPoint.POST_FILTER)
+        },
+    )
+    run_group = None
+    if groups is not None:
+        run_group = groups.make_cycle(
+            cache=cluster.cache,
+            evaluators=phases.evaluators,
+            results=results,
+            reserved=reserved,
+            observer=site.metrics,
+            extension=cluster.extension,
+            publish=publish,
+            carry_out=shell.carry_out,
+            preemptions=preemptions,
+            binding=binding,
+        )
+    return scheduler.Scheduler(
+        queue=shell.queue,
+        evaluators=phases.evaluators,
+        publish=publish,
+        carry_out=shell.carry_out,
+        now=site.clocks.now,
+        cycle=cycle,
+        binding=binding,
+        pacer=pacer,
+        available=phases.links.available,
+        wakeup=site.wakeup,
+        max_batch=completed.trireme.batch.max_pods,
+        anticipating=anticipating(completed) if cluster.extension is None else frozenset(),
+        run_group=run_group,
+    )
+
+
+def anticipating(completed: commandline.CompletedConfig) -> frozenset[str]:
+    """The profiles without plugins of others, whose answers may change though the cluster does not."""
+    remote = _remote_plugins(completed)
+    return frozenset(profile.scheduler_name for profile in completed.profiles if remote.isdisjoint(profile.all_names()))
+
+
+def _remote_plugins(completed: commandline.CompletedConfig) -> frozenset[str]:
+    return frozenset(plugin.name for plugin in completed.trireme.remote_plugins)
