@@ -242,3 +242,53 @@ async def test_a_promised_node_that_goes_away_leaves_nobody_waiting(cluster: clu
         assert await _on_a_node(here, "vip", 90) == "other"
         free = {"metadata": {"finalizers": []}}
         await here.request("PATCH", "/api/v1/namespaces/default/pods/slow", free, "application/merge-patch+json")
+
+
+async def test_a_late_answer_about_a_victim_leaves_the_scheduler_running(tmp_path: pathlib.Path) -> None:
+    """The API server answers late about a victim that is gone. Its node shrinks meanwhile, and the preemptor
+    has another pod evicted: when the answer came the frontend ended, and with it all scheduling.
+    """
+    async with (
+        installation.embedded(tmp_path, "--nodes", "2", "--cpu", "2") as here,
+        witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,
+    ):
+        await _priorities(here)
+        await here.start()
+        lows = [_victim(f"low{n}", cpu="1500m") for n in range(2)]
+        for low in lows:
+            low["metadata"]["finalizers"] = ["example.com/wait"]
+        await here.create_pods(lows)
+        await here.bound(2)
+        victims = {await _node_of(here, f"low{n}"): f"low{n}" for n in range(2)}
+        late = {"action": "delay-reply", "method": "DELETE", "path": "/pods/low", "seconds": 8, "times": 1}
+        await here.request("POST", "/trireme/faults", late)
+        await here.create_pods([pod("vip", cpu="1500m", priorityClassName="high")])
+
+        async def preempted(victim: str) -> None:
+            async def going() -> bool:
+                return "deletionTimestamp" in (await here.pod(victim))["metadata"]
+
+            await installation.until(going, 20, lambda: f"{victim} is not evicted\n{here.story('vip')}")
+
+        async def nominated() -> bool:
+            return bool((await here.pod("vip"))["status"].get("nominatedNodeName"))
+
+        await installation.until(nominated, 20, lambda: "the nomination")
+        first = (await here.pod("vip"))["status"]["nominatedNodeName"]
+        (second,) = victims.keys() - {first}
+        await preempted(victims[first])
+        less = {"status": {"allocatable": {"cpu": "1"}}}
+        await here.request("PATCH", f"/api/v1/nodes/{first}/status", less, "application/merge-patch+json")
+        for node in (first, second):
+            await preempted(victims[node])
+            free = {"metadata": {"finalizers": []}}
+            path = f"/api/v1/namespaces/default/pods/{victims[node]}"
+            await here.request("PATCH", path, free, "application/merge-patch+json")
+        assert await _on_a_node(here, "vip") == second
+
+        async def answered() -> bool:
+            return bool(await here.events_of(victims[first], "Preempted"))
+
+        await installation.until(answered, 30, here.story)
+        await here.create_pods([pod("next", cpu="100m")])
+        await _on_a_node(here, "next")
