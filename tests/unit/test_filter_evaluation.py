@@ -17,6 +17,7 @@ from trireme.plugin_api import interfaces
 from trireme.plugins.node_affinity import filter as node_affinity
 from trireme.plugins.node_name import filter as node_name
 from trireme.plugins.node_ports import filter as node_ports
+from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.plugins.node_unschedulable import filter as node_unschedulable
 from trireme.plugins.taint_toleration import filter as taint_toleration
@@ -30,10 +31,10 @@ def _plugins() -> list[Any]:
     return [
         node_name.NodeName(),
         node_unschedulable.NodeUnschedulable(comparing=False),
-        taint_toleration.TaintToleration(comparing=False),
-        node_affinity.NodeAffinity(),
+        taint_toleration.TaintTolerationFilter(comparing=False),
+        node_affinity.NodeAffinityFilter(),
         node_ports.NodePorts(),
-        node_resources_fit.NodeResourcesFit(node_resources_fit.Args()),
+        node_resources_fit.NodeResourcesFitFilter(fit_args.Args()),
     ]
 
 

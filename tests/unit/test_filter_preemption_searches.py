@@ -13,6 +13,7 @@ from trireme.evaluation.filtering import evaluation
 from trireme.evaluation.preemption import preemption
 from trireme.framework import pausing, status
 from trireme.plugin_api import interfaces
+from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2
@@ -127,7 +128,7 @@ async def test_others_are_answered_while_a_dry_run_waits_for_a_search(refusal: s
             searching.others_answered = answered.is_set
             asyncio.get_running_loop().call_soon(answered.set)
 
-    fit = node_resources_fit.NodeResourcesFit(node_resources_fit.Args())
+    fit = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
     remote: Any = Service(refusal, move_on)
     chain = evaluation.Chain((fit.name, searching.name, remote.name), (fit, searching), (remote,))
     evaluator = evaluation.Evaluator(builder.snap, {PROFILE: chain})

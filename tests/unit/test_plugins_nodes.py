@@ -9,9 +9,11 @@ from snapshot_views import Json, SnapshotBuilder, pod_of
 from trireme.framework import status
 from trireme.plugins.image_locality import score as image_locality
 from trireme.plugins.node_affinity import filter as node_affinity
+from trireme.plugins.node_affinity import score as affinity_score
 from trireme.plugins.node_name import filter as node_name
 from trireme.plugins.node_unschedulable import filter as node_unschedulable
 from trireme.plugins.taint_toleration import filter as taint_toleration
+from trireme.plugins.taint_toleration import score as taint_score
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 
@@ -92,22 +94,25 @@ def test_hard_taints_refuse_and_soft_ones_count(
     tolerations: list[Json], refused: set[str], scores: dict[str, int] | None
 ) -> None:
     """Else a pod runs where it was told not to, or is kept from where it may."""
-    plugin = taint_toleration.TaintToleration(comparing=False)
-    answers = Answers(_cluster(**TAINTED), plugin, pod_of({"tolerations": tolerations}))
+    plugin = taint_toleration.TaintTolerationFilter(comparing=False)
+    pod = pod_of({"tolerations": tolerations})
+    answers = Answers(_cluster(**TAINTED), plugin, pod)
     assert set(answers.refusals()) == refused
     assert {refusal.code for refusal in answers.refusals().values()} <= {UNRESOLVABLE}
     assert {message for messages in answers.messages().values() for message in messages} <= {
         "node(s) had untolerated taint(s)"
     }
     if scores is not None:
-        assert answers.scores() == {name: scores.get(name, 0) for name in TAINTED}
+        scorer = taint_score.TaintTolerationScore(comparing=False)
+        counted = Answers(_cluster(**TAINTED), scorer, pod).scores()
+        assert counted == {name: scores.get(name, 0) for name in TAINTED}
 
 
 def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
     """Else explain cannot say which taint keeps a pod away."""
     answers = Answers(
         _cluster(**TAINTED),
-        taint_toleration.TaintToleration(comparing=False),
+        taint_toleration.TaintTolerationFilter(comparing=False),
         pod_of({"tolerations": [{"key": "gpu", "value": "a"}]}),
     )
     assert dict(answers.refusals()["both"].reasons[0].parameters) == {
@@ -179,7 +184,7 @@ def _fields(*expressions: Json) -> Json:
 )
 def test_required_node_affinity_matches_as_kube_scheduler_matches(spec: Json, matching: set[str]) -> None:
     """Else a pod is placed where it must not run, or refused where it may."""
-    answers = Answers(_cluster(**LABELLED), node_affinity.NodeAffinity(), pod_of(spec))
+    answers = Answers(_cluster(**LABELLED), node_affinity.NodeAffinityFilter(), pod_of(spec))
     assert set(LABELLED) - set(answers.refusals()) == matching
     assert set(answers.messages().values()) <= {("node(s) didn't match Pod's node affinity/selector",)}
     assert answers.pre_filter.nodes is None
@@ -201,14 +206,14 @@ def test_required_node_affinity_matches_as_kube_scheduler_matches(spec: Json, ma
 )
 def test_terms_that_all_name_nodes_narrow_the_nodes(terms: list[Json], nodes: set[str] | None) -> None:
     """Else a pod of a DaemonSet is evaluated on all nodes, or on too few."""
-    answers = Answers(_cluster(**LABELLED), node_affinity.NodeAffinity(), pod_of(_required(*terms)))
+    answers = Answers(_cluster(**LABELLED), node_affinity.NodeAffinityFilter(), pod_of(_required(*terms)))
     assert answers.pre_filter.nodes == nodes
 
 
 def test_terms_that_name_no_node_together_refuse_the_pod() -> None:
     """Else a pod that contradicts itself is told about nodes instead."""
     both = [_expression("metadata.name", "In", name) for name in ("n0", "n1")]
-    answers = Answers(_cluster(**LABELLED), node_affinity.NodeAffinity(), pod_of(_required(_fields(*both))))
+    answers = Answers(_cluster(**LABELLED), node_affinity.NodeAffinityFilter(), pod_of(_required(_fields(*both))))
     refusal = answers.pre_filter.status
     assert refusal is not None
     assert (refusal.code, refusal.messages) == (UNRESOLVABLE, ("pod affinity terms conflict",))
@@ -216,9 +221,9 @@ def test_terms_that_name_no_node_together_refuse_the_pod() -> None:
 
 def test_a_pod_that_asks_for_nothing_is_not_filtered_by_affinity() -> None:
     """Else the plugin counts as evaluated for every pod, in metrics and for requeueing."""
-    plugin = node_affinity.NodeAffinity()
-    assert Answers(_cluster(**LABELLED), plugin, pod_of()).pre_filter.skip
-    assert Answers(_cluster(**LABELLED), plugin, pod_of()).scores() is None
+    filtering, scoring = node_affinity.NodeAffinityFilter(), affinity_score.NodeAffinityScore()
+    assert Answers(_cluster(**LABELLED), filtering, pod_of()).pre_filter.skip
+    assert Answers(_cluster(**LABELLED), scoring, pod_of()).scores() is None
 
 
 def _affinity(value: Json) -> core_pb2.NodeAffinity:
@@ -228,7 +233,7 @@ def _affinity(value: Json) -> core_pb2.NodeAffinity:
 def test_affinity_that_the_profile_adds_comes_first() -> None:
     """Else pods of a profile run on nodes that the profile excludes."""
     added = _required(_labels(_expression("zone", "In", "b")))["affinity"]["nodeAffinity"]
-    plugin = node_affinity.NodeAffinity(_affinity(added))
+    plugin = node_affinity.NodeAffinityFilter(_affinity(added))
     answers = Answers(_cluster(**LABELLED), plugin, pod_of({"nodeSelector": {"gen": "5"}}))
     assert answers.messages() == {
         "n0": ("node(s) didn't match scheduler-enforced node affinity",),
@@ -252,9 +257,9 @@ def test_preferred_terms_add_their_weights() -> None:
     )
     added = _affinity(_preferred((100, _labels(_expression("gen", "Gt", "6")))))
     spec = {"affinity": {"nodeAffinity": own}}
-    plain = Answers(_cluster(**LABELLED), node_affinity.NodeAffinity(), pod_of(spec))
+    plain = Answers(_cluster(**LABELLED), affinity_score.NodeAffinityScore(), pod_of(spec))
     assert plain.scores() == {"n0": 15, "n1": 5, "n2": 5}
-    both = Answers(_cluster(**LABELLED), node_affinity.NodeAffinity(added), pod_of(spec))
+    both = Answers(_cluster(**LABELLED), affinity_score.NodeAffinityScore(added), pod_of(spec))
     assert both.scores() == {"n0": 15, "n1": 105, "n2": 5}
 
 
@@ -297,7 +302,7 @@ def test_a_preferred_term_that_cannot_be_read_fails_the_pod(terms: list[Json], t
     spec = {"affinity": {"nodeAffinity": _preferred(*((1, term) for term in terms))}}
     builder = _cluster(**LABELLED)
     pod_class = Answers(builder, None, pod_of(spec))._class
-    state: Any = node_affinity.NodeAffinity().pre_score(pod_class, builder.snap)
+    state: Any = affinity_score.NodeAffinityScore().pre_score(pod_class, builder.snap)
     assert state == status.error("NodeAffinity", f'running PreScore plugin "NodeAffinity": {text}')
 
 

@@ -12,11 +12,13 @@ from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugins.node_ports import filter as node_ports
 from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
+from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
+from trireme.plugins.node_resources_fit import score as fit_score
 from trireme.registry import filter_sides
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2, snapshot_pb2
 
-FIT = node_resources_fit.NodeResourcesFit(node_resources_fit.Args())
+FIT = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
 BALANCED = node_resources_balanced_allocation.NodeResourcesBalancedAllocation(node_resources_balanced_allocation.Args())
 
 
@@ -125,12 +127,12 @@ def test_a_pod_asks_for_what_all_its_parts_need(spec: Json, cpu: int) -> None:
 
 def test_ignored_resources_are_left_to_others() -> None:
     """Else a resource that an extender looks after keeps pods from every node."""
-    args = node_resources_fit.Args(
+    args = fit_args.Args(
         ignored_resources=frozenset({"example.com/a", "hugepages-2Mi"}), ignored_groups=frozenset({"left.io"})
     )
     requests = {"example.com/a": "1", "left.io/b": "1", "hugepages-2Mi": "2Mi"}
     answers = Answers(
-        _cluster({"pods": "1"}), node_resources_fit.NodeResourcesFit(args), pod_of(requesting(**requests))
+        _cluster({"pods": "1"}), node_resources_fit.NodeResourcesFitFilter(args), pod_of(requesting(**requests))
     )
     assert answers.messages() == {"n0": ("Insufficient hugepages-2Mi",)}
 
@@ -176,7 +178,7 @@ def test_amounts_that_cannot_be_read_fail_the_pod() -> None:
 
 def _fit(strategy: str, *resources: tuple[str, int], shape: tuple[tuple[int, int], ...] = ()) -> Any:
     chosen = resources or (("cpu", 1), ("memory", 1))
-    return node_resources_fit.NodeResourcesFit(node_resources_fit.Args(strategy, chosen, shape))
+    return fit_score.NodeResourcesFitScore(fit_args.Args(strategy, chosen, shape))
 
 
 RISING = ((0, 0), (100, 10))
@@ -237,7 +239,7 @@ def test_a_shape_is_interpolated_in_whole_numbers(
     points: tuple[tuple[int, int], ...], expected: dict[int, int]
 ) -> None:
     """Else scores differ by one from kube-scheduler's."""
-    table = node_resources_fit.interpolated(points)
+    table = fit_score.interpolated(points)
     assert {utilization: int(table[utilization]) for utilization in expected} == expected
 
 
@@ -261,7 +263,7 @@ def test_balance_sees_pod_level_requests_and_the_fit_score_does_not() -> None:
     builder = _cluster({"cpu": "4", "memory": "8Gi", "pods": "9"})
     pod = pod_of({**requesting(cpu="1", memory="2Gi"), "resources": {"requests": {"cpu": "4"}}})
     assert Answers(builder, BALANCED, pod).scores() == {"n0": 50 + (50 + 62 - 100) // 2}
-    assert Answers(builder, FIT, pod).scores() == {"n0": 75}
+    assert Answers(builder, _fit("LeastAllocated"), pod).scores() == {"n0": 75}
 
 
 amounts = st.fixed_dictionaries(

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import volumes_matching
 from trireme.plugins.node_volume_limits import filter as node_volume_limits
-from trireme.plugins.volume_binding import filter as volume_binding
+from trireme.plugins.volume_binding import args as binding_args
+from trireme.plugins.volume_binding import score as binding_score
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2, storage_pb2
 from trireme_kube.apimachinery import decode
@@ -255,9 +256,9 @@ def test_utilization_is_scored_in_integers_that_round_towards_zero() -> None:
     cluster.add_class(1, ["c0"])
     points = ((0, 0), (30, 10), (100, 0))
     args = {"shape": [{"utilization": utilization, "score": score} for utilization, score in points]}
-    plugin = volume_binding.VolumeBinding(volume_binding.args_of(args, scoring=True))
+    plugin = binding_score.VolumeBindingScore(binding_args.args_of(args, scoring=True))
     pod_class, slots = cluster.snap.classes[1], cluster.snap.nodes.live_slots()
     state = plugin.pre_score(pod_class, cluster.snap)
     assert plugin.score(pod_class, cluster.snap, state, slots).tolist() == [96]
-    silent = volume_binding.VolumeBinding(volume_binding.args_of(args, scoring=False))
+    silent = binding_score.VolumeBindingScore(binding_args.args_of(args, scoring=False))
     assert silent.pre_score(pod_class, cluster.snap) is None

@@ -15,6 +15,7 @@ from trireme.cache import pod_projection
 from trireme.filter import service
 from trireme.framework import resizes
 from trireme.plugins.deferred_pod_scheduling import filter as deferred_pod_scheduling
+from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.queueing.states import BackOff
 from trireme.v1 import core_pb2, filter_pb2
@@ -58,7 +59,7 @@ def _cluster(counted: Json, others: Json, allocatable: Json) -> SnapshotBuilder:
 def test_a_resize_needs_room_for_what_it_adds(counted: str, others: str, cpu: str, refused: bool) -> None:
     """Else a resize that fits has pods evicted, or one that does not is thought to."""
     builder = _cluster({"cpu": counted}, {"cpu": others}, {"cpu": "4"})
-    plugin = node_resources_fit.NodeResourcesFit(node_resources_fit.Args(resizing=True))
+    plugin = node_resources_fit.NodeResourcesFitFilter(fit_args.Args(resizing=True))
     refusals = Answers(builder, plugin, _resized(cpu)).refusals()
     assert ("own" in refusals) == refused
     assert "other" not in refusals
@@ -69,14 +70,14 @@ def test_of_a_scalar_resource_that_it_has_a_resize_needs_no_more() -> None:
     pod = pod_of({**requesting(**{"example.com/gpu": "2"}), "nodeName": "own"}, status=DEFERRED)
     pod.metadata.uid = "uid-0"
     builder = _cluster({"example.com/gpu": "2"}, {"cpu": "1"}, {"cpu": "4", "example.com/gpu": "1"})
-    plugin = node_resources_fit.NodeResourcesFit(node_resources_fit.Args(resizing=True))
+    plugin = node_resources_fit.NodeResourcesFitFilter(fit_args.Args(resizing=True))
     assert set(Answers(builder, plugin, pod).refusals()) == {"other"}
 
 
 def test_without_the_gate_a_pod_asks_for_all_of_it() -> None:
     """Else the gate's rules hold where it is off."""
     builder = _cluster({"cpu": "2"}, {"cpu": "1"}, {"cpu": "4"})
-    plugin = node_resources_fit.NodeResourcesFit(node_resources_fit.Args())
+    plugin = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
     assert set(Answers(builder, plugin, _resized("2")).refusals()) == {"own"}
 
 

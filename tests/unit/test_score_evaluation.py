@@ -12,10 +12,11 @@ from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 from trireme.evaluation.scoring import columns, evaluation
 from trireme.framework import status
 from trireme.plugins.image_locality import score as image_locality
-from trireme.plugins.node_affinity import filter as node_affinity
+from trireme.plugins.node_affinity import score as node_affinity
 from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
-from trireme.plugins.node_resources_fit import filter as node_resources_fit
-from trireme.plugins.taint_toleration import filter as taint_toleration
+from trireme.plugins.node_resources_fit import args as fit_args
+from trireme.plugins.node_resources_fit import score as node_resources_fit
+from trireme.plugins.taint_toleration import score as taint_toleration
 from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
 
@@ -25,9 +26,9 @@ NODES = [f"n{number}" for number in range(5)]
 def _chain() -> evaluation.Chain:
     balanced = node_resources_balanced_allocation
     plugins: list[Any] = [
-        taint_toleration.TaintToleration(comparing=False),
-        node_affinity.NodeAffinity(),
-        node_resources_fit.NodeResourcesFit(node_resources_fit.Args()),
+        taint_toleration.TaintTolerationScore(comparing=False),
+        node_affinity.NodeAffinityScore(),
+        node_resources_fit.NodeResourcesFitScore(fit_args.Args()),
         balanced.NodeResourcesBalancedAllocation(balanced.Args()),
         image_locality.ImageLocality(),
     ]

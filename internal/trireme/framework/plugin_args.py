@@ -9,7 +9,7 @@ from trireme_kube.apimachinery.field_errors import Problem
 from trireme_kube.apimachinery.schema import Struct
 
 #: Arguments as JSON has them, to be read.
-Args = Mapping[str, Any]
+JsonArgs = Mapping[str, Any]
 #: Decoded arguments, to be written.
 Value = dict[str, Any]
 
@@ -24,7 +24,7 @@ class PluginArgs:
 
     schema: Struct
     #: (path of the arguments, arguments with all defaults, gates) -> all that is wrong with them.
-    validate: Callable[[str, Args, feature_gates.Gates], list[Problem]]
+    validate: Callable[[str, JsonArgs, feature_gates.Gates], list[Problem]]
     #: What the plugin says of arguments that are not there: nobody filled in defaults for it.
     missing: str
     set_defaults: Callable[[Value, feature_gates.Gates], None] = set_no_defaults

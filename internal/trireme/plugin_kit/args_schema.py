@@ -6,7 +6,7 @@ of k8s.io/api/core/v1 that plugin arguments contain.
 
 from collections.abc import Sequence
 
-from trireme.framework.plugin_args import Args, Value
+from trireme.framework.plugin_args import JsonArgs, Value
 from trireme_kube.apimachinery.field_errors import (
     Problem,
     child,
@@ -128,7 +128,7 @@ def set_default_weights(resources: list[Value]) -> None:
         resource["weight"] = resource.get("weight") or 1
 
 
-def shape_problems(path: str, points: Sequence[Args]) -> list[Problem]:
+def shape_problems(path: str, points: Sequence[JsonArgs]) -> list[Problem]:
     """All that is wrong with the points of a scoring function."""
     if not points:
         return [required(path, "at least one point must be specified")]
@@ -145,3 +145,11 @@ def shape_problems(path: str, points: Sequence[Args]) -> list[Problem]:
                 where = child(index(path, position), name)
                 problems.append(invalid(where, point[name], f"not in valid range [0, {most}]"))
     return problems
+
+
+def scored_resources(args: JsonArgs) -> tuple[tuple[str, int], ...]:
+    """The resources that are scored, with their weights: cpu and memory where the arguments name none."""
+    stated = args.get("resources")
+    if not stated:
+        return (("cpu", 1), ("memory", 1))
+    return tuple((entry["name"], entry.get("weight", 1)) for entry in stated)

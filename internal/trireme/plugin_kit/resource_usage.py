@@ -1,8 +1,7 @@
 """How much of a resource a node has in use once copies of a class are on it: what the two resource scorers look at."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -53,14 +52,6 @@ def scored(
             out.append(Scored(number, weight, placed, placed, own, own))
     snap.nodes.reserve_resources()
     return tuple(out)
-
-
-def configured(args: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    """The resources that are scored, with their weights: cpu and memory where the arguments name none."""
-    stated = args.get("resources")
-    if not stated:
-        return (("cpu", 1), ("memory", 1))
-    return tuple((entry["name"], entry.get("weight", 1)) for entry in stated)
 
 
 def device_counts(

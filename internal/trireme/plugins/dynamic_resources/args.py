@@ -4,7 +4,7 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 """
 
 from trireme.framework import feature_gates
-from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, invalid
@@ -27,7 +27,7 @@ def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
         value.setdefault("bindingTimeout", Duration(600 * golang.SECOND))
 
 
-def _validate(path: str, args: Args, gates: feature_gates.Gates) -> list[Problem]:
+def _validate(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     timeout, where = args.get("filterTimeout"), child(path, "filterTimeout")
     if timeout is not None:

@@ -4,7 +4,7 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 """
 
 from trireme.framework import feature_gates
-from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import Problem, child, invalid
 from trireme_kube.apimachinery.schema import BOOL, OPTIONAL_INT32, Field, struct
@@ -22,7 +22,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
     value.setdefault("hardPodAffinityWeight", 1)
 
 
-def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     weight = args["hardPodAffinityWeight"]
     if not 0 <= weight <= 100:
         return [invalid(child(path, "hardPodAffinityWeight"), weight, "not in valid range [0, 100]")]

@@ -6,7 +6,7 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 import re
 
 from trireme.framework import feature_gates
-from trireme.framework.plugin_args import Args, PluginArgs
+from trireme.framework.plugin_args import JsonArgs, PluginArgs
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import (
     Named,
@@ -27,7 +27,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SCHEMA = struct("v1", "NodeAffinityArgs", *args_schema.TYPE_META, Field("addedAffinity", args_schema.NODE_AFFINITY))
 
 
-def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     affinity = args.get("addedAffinity")
     if affinity is None:
         return []
@@ -45,7 +45,7 @@ def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Proble
     return problems
 
 
-def _selector_term(path: str, term: Args) -> list[Problem]:
+def _selector_term(path: str, term: JsonArgs) -> list[Problem]:
     problems: list[Problem] = []
     for position, requirement in enumerate(term.get("matchExpressions") or ()):
         problems.extend(_label_requirement(index(child(path, "matchExpressions"), position), requirement))
@@ -59,7 +59,7 @@ def _selector_term(path: str, term: Args) -> list[Problem]:
     return problems
 
 
-def _label_requirement(path: str, requirement: Args) -> list[Problem]:
+def _label_requirement(path: str, requirement: JsonArgs) -> list[Problem]:
     operator, name = requirement["operator"], requirement["key"]
     if operator not in _OPERATORS:
         return [not_supported(child(path, "operator"), Named(operator), _OPERATORS)]

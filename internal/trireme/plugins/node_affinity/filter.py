@@ -1,7 +1,5 @@
-"""NodeAffinity: node selectors and node affinity, required and preferred, and the affinity that the profile adds."""
+"""NodeAffinity's Filter: node selectors, required node affinity, and the affinity that the profile adds."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,42 +7,25 @@ import numpy as np
 from trireme.framework import selectors, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, required_affinity
+from trireme.plugins.node_affinity import added_affinity
 from trireme.snapshot import arrays, classes, node_selection, snapshot
 from trireme.v1 import core_pb2
-from trireme_kube.apimachinery import decode
 
 _REASON = "node(s) didn't match Pod's node affinity/selector"
 _ENFORCED_REASON = "node(s) didn't match scheduler-enforced node affinity"
 _CONFLICT = "pod affinity terms conflict"
 
 
-@dataclass(frozen=True, slots=True)
-class _Preferred:
-    weight: int
-    term: selectors.NodeTerm
-
-
-def _preferred(affinity: core_pb2.NodeAffinity) -> tuple[_Preferred, ...]:
-    out = []
-    for entry in affinity.preferred_during_scheduling_ignored_during_execution:
-        term = selectors.parse_term(entry.preference)
-        if entry.weight != 0 and term is not None:
-            out.append(_Preferred(entry.weight, term))
-    return tuple(out)
-
-
-class NodeAffinity:
+class NodeAffinityFilter:
     """Source: pkg/scheduler/framework/plugins/nodeaffinity."""
 
     name = "NodeAffinity"
     depends_on = interfaces.Dependency.NODE
-    normalization = interfaces.Normalization.MAX
     reads: tuple[str, ...] = ()
 
     def __init__(self, added_affinity: core_pb2.NodeAffinity | None = None) -> None:
         added = core_pb2.NodeAffinity() if added_affinity is None else added_affinity
         self._added_terms = required_affinity.required_terms(added)
-        self._added_preferred = _preferred(added)
         self._refusal = status.unresolvable(self.name, _REASON, reasons=(status.Reason("nodeAffinity"),))
         self._enforced = status.unresolvable(
             self.name, _ENFORCED_REASON, reasons=(status.Reason("enforcedNodeAffinity"),)
@@ -81,39 +62,6 @@ class NodeAffinity:
             index = np.where(enforced, index, table.intern(self._enforced))
         return interfaces.Verdicts(index.astype(np.int16))
 
-    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The preferred terms, the profile's and the class's own; an error where one of the class's cannot be read."""
-        stated = pod_class.pod.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
-        if not stated and not self._added_preferred:
-            return None
-        wrong = _preferred_problems(stated)
-        if wrong:
-            return status.error(self.name, f'running PreScore plugin "{self.name}": {wrong}')
-        own = pod_class.memo(f"{self.name}/preferred", lambda of: _preferred(of.pod.spec.affinity.node_affinity))
-        return (*self._added_preferred, *own)
-
-    def score(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> arrays.Int64Array:
-        """The weights of the preferred terms that match."""
-        out = np.zeros(slots.shape[0], dtype=np.int64)
-        preferred: tuple[_Preferred, ...] = state
-        for entry in preferred:
-            out += node_selection.matches_term(snap.nodes, entry.term, slots) * entry.weight
-        return out
-
-
-def _preferred_problems(stated: Sequence[core_pb2.PreferredSchedulingTerm]) -> str:
-    """Why the terms that count cannot be read; empty where they can."""
-    found = [
-        problem
-        for index, entry in enumerate(stated)
-        if entry.weight != 0
-        for problem in selectors.problems(entry.preference, f"[{index}]")
-    ]
-    distinct = list(dict.fromkeys(found))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
-
 
 def _named_nodes(required: core_pb2.NodeSelector) -> frozenset[str] | None:
     """The nodes that the terms name, if every term names some; else None."""
@@ -130,7 +78,6 @@ def _named_nodes(required: core_pb2.NodeSelector) -> frozenset[str] | None:
     return union
 
 
-def make(context: plugin_context.PluginContext) -> NodeAffinity:
-    """The plugin, by its arguments."""
-    added = context.args.get("addedAffinity")
-    return NodeAffinity(None if added is None else decode.decode(added, core_pb2.NodeAffinity))
+def make(context: plugin_context.PluginContext) -> NodeAffinityFilter:
+    """The filter, by its arguments."""
+    return NodeAffinityFilter(added_affinity.of(context))

@@ -4,7 +4,7 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 """
 
 from trireme.framework import feature_gates
-from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import Problem, child, duplicate, index, invalid
 from trireme_kube.apimachinery.schema import Field, Many, struct
@@ -23,7 +23,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
     args_schema.set_default_weights(value["resources"])
 
 
-def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     seen: set[str] = set()
     for position, resource in enumerate(args.get("resources") or ()):

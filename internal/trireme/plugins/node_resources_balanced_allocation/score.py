@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import device_resources, plugin_context, resource_usage
+from trireme.plugin_kit import args_schema, device_resources, plugin_context, resource_usage
 from trireme.snapshot import arrays, classes, snapshot
 
 
@@ -80,5 +80,5 @@ def _balance(fractions: "np.typing.NDArray[np.float64]", counted: arrays.BoolArr
 
 def make(context: plugin_context.PluginContext) -> NodeResourcesBalancedAllocation:
     """The plugin, by its arguments and the feature gates."""
-    resources = resource_usage.configured(context.args)
+    resources = args_schema.scored_resources(context.args)
     return NodeResourcesBalancedAllocation(Args(resources), resource_usage.device_counts(resources, context))

@@ -3,8 +3,11 @@
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 """
 
-from trireme.framework import feature_gates
-from trireme.framework.plugin_args import Args, PluginArgs, Value
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trireme.framework import feature_gates, resizes
+from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import (
     Named,
@@ -49,7 +52,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
     args_schema.set_default_weights(strategy["resources"])
 
 
-def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     for position, name in enumerate(args.get("ignoredResources") or ()):
         problems.extend(label_name(index(child(path, "ignoredResources"), position), name))
@@ -64,7 +67,7 @@ def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Proble
     return problems + _scoring_strategy(where, strategy)
 
 
-def _scoring_strategy(path: str, strategy: Args) -> list[Problem]:
+def _scoring_strategy(path: str, strategy: JsonArgs) -> list[Problem]:
     problems: list[Problem] = []
     kind = strategy.get("type", "")
     if kind not in _STRATEGIES:
@@ -84,6 +87,41 @@ def _scoring_strategy(path: str, strategy: Args) -> list[Problem]:
     elif ratio is not None:
         problems.append(forbidden(ratio_path, "must be nil when type is not RequestedToCapacityRatio"))
     return problems
+
+
+LEAST_ALLOCATED = "LeastAllocated"
+REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """NodeResourcesFitArgs, and whether the gates InPlacePodVerticalScalingSchedulerPreemption (`resizing`) and
+    DRAExtendedResource (`device_backed`) are on.
+    `shape` is the points (utilization, score 0 to 10) of RequestedToCapacityRatio.
+    """
+
+    strategy: str = LEAST_ALLOCATED
+    resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
+    shape: tuple[tuple[int, int], ...] = ()
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_groups: frozenset[str] = frozenset()
+    resizing: bool = False
+    device_backed: bool = True
+
+
+def read(args: JsonArgs, features: Mapping[str, bool]) -> Args:
+    """The arguments from their JSON."""
+    strategy = args.get("scoringStrategy") or {}
+    ratio = strategy.get("requestedToCapacityRatio") or {}
+    return Args(
+        strategy=strategy.get("type", LEAST_ALLOCATED),
+        resources=args_schema.scored_resources(strategy),
+        shape=tuple((point.get("utilization", 0), point.get("score", 0)) for point in ratio.get("shape") or ()),
+        ignored_resources=frozenset(args.get("ignoredResources") or ()),
+        ignored_groups=frozenset(args.get("ignoredResourceGroups") or ()),
+        resizing=features.get(resizes.GATE, False),
+        device_backed=features.get("DRAExtendedResource", True),
+    )
 
 
 ARGS = PluginArgs(

@@ -1,8 +1,4 @@
-"""NodeResourcesFit: what the pod asks for must be free, and how full the node gets is scored.
-
-Filter and the three scoring strategies work on (resource, slot) columns. Scores are made for several copies at once:
-the k-th copy sees the ones before it on the node.
-"""
+"""NodeResourcesFit's Filter: what the pod asks for must be free. It works on (resource, slot) columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,34 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from trireme.framework import amounts, resizes, status
+from trireme.framework import amounts, status
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import device_resources, plugin_context, resource_usage
+from trireme.plugin_kit import device_resources, plugin_context
+from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.snapshot import arrays, classes, snapshot
-
-LEAST_ALLOCATED = "LeastAllocated"
-REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 
 # So many flags and the number of an entry fit an int64.
 _FLAGS_AT_ONCE = 30
 
 _ONE = np.zeros(1, dtype=np.intp)
-
-
-@dataclass(frozen=True, slots=True)
-class Args:
-    """NodeResourcesFitArgs, and whether the gates InPlacePodVerticalScalingSchedulerPreemption (`resizing`) and
-    DRAExtendedResource (`device_backed`) are on.
-    `shape` is the points (utilization, score 0 to 10) of RequestedToCapacityRatio.
-    """
-
-    strategy: str = LEAST_ALLOCATED
-    resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
-    shape: tuple[tuple[int, int], ...] = ()
-    ignored_resources: frozenset[str] = frozenset()
-    ignored_groups: frozenset[str] = frozenset()
-    resizing: bool = False
-    device_backed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,36 +30,15 @@ class _Demand:
     device_backed: tuple[bool, ...]
 
 
-def interpolated(shape: Sequence[tuple[int, int]]) -> arrays.Int64Array:
-    """Scores by utilization 0 to 100, linear between the points and flat outside, as Go's integers divide."""
-    out = np.empty(101, dtype=np.int64)
-    points = [(utilization, score * 10) for utilization, score in shape]
-    for p in range(101):
-        right = next((i for i, (utilization, _) in enumerate(points) if p <= utilization), None)
-        if right is None:
-            out[p] = points[-1][1]
-        elif right == 0:
-            out[p] = points[0][1]
-        else:
-            (u0, s0), (u1, s1) = points[right - 1], points[right]
-            out[p] = s0 + int((s1 - s0) * (p - u0) / (u1 - u0))
-    return out
-
-
-class NodeResourcesFit:
-    """Source: pkg/scheduler/framework/plugins/noderesources (fit, least_allocated, most_allocated, requested_to_…)."""
+class NodeResourcesFitFilter:
+    """Source: pkg/scheduler/framework/plugins/noderesources (fit)."""
 
     name = "NodeResourcesFit"
-    normalization = interfaces.Normalization.NONE
+    depends_on = interfaces.Dependency.NODE_PODS
     reads: tuple[str, ...] = ("device_class",)
 
-    def __init__(self, args: Args, devices: device_resources.DeviceCounts | None = None) -> None:
-        """`devices`: scores count devices where a node has none of an extended resource."""
+    def __init__(self, args: fit_args.Args) -> None:
         self._args = args
-        self._devices = devices
-        cluster = devices is not None
-        self.depends_on = interfaces.Dependency.CLUSTER if cluster else interfaces.Dependency.NODE_PODS
-        self._shape = interpolated(args.shape) if args.strategy == REQUESTED_TO_CAPACITY_RATIO else None
 
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
@@ -150,45 +107,6 @@ class NodeResourcesFit:
             index[refused] = np.array(numbers, dtype=np.int16)[inverse]
         return interfaces.Verdicts(index, np.minimum(np.maximum(copies, 0), interfaces.UNLIMITED).astype(np.int32))
 
-    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The resources that are scored."""
-        return resource_usage.scored(pod_class, snap, self._args.resources, as_placed=False)
-
-    def score(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> arrays.Int64Array:
-        """How empty, how full, or how fitting by the shape, the node is with the pod on it; 0 to 100."""
-        return self.score_copies(pod_class, snap, state, slots, 1)[:, 0]
-
-    def score_copies(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
-    ) -> arrays.Int64Array:
-        """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
-        scored: tuple[resource_usage.Scored, ...] = state
-        total = np.zeros((slots.shape[0], copies), dtype=np.int64)
-        weights = np.zeros((slots.shape[0], copies), dtype=np.int64)
-        for entry in scored:
-            capacity, requested = resource_usage.on_nodes(
-                snap, entry, slots, copies, nonzero=True, devices=self._devices
-            )
-            score = self._score(requested, np.maximum(capacity, 1))
-            counts = np.broadcast_to(capacity > 0, score.shape)
-            if self._shape is not None:
-                counts = counts & (score > 0)
-            total += np.where(counts, score, 0) * entry.weight
-            weights += np.where(counts, entry.weight, 0)
-        divisor = np.maximum(weights, 1)
-        if self._shape is not None:
-            return np.floor(total / divisor + 0.5).astype(np.int64)
-        return total // divisor
-
-    def _score(self, requested: arrays.Int64Array, capacity: arrays.Int64Array) -> arrays.Int64Array:
-        over = requested > capacity
-        if self._args.strategy == LEAST_ALLOCATED:
-            return np.where(over, 0, _percent(capacity - requested, capacity))
-        utilization = np.where(over, 100, _percent(requested, capacity))
-        return utilization if self._shape is None else self._shape[utilization]
-
     def _ignored(self, name: str) -> bool:
         if not amounts.is_extended(name):
             return False
@@ -255,11 +173,6 @@ def _distinct(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arra
     return first, inverse
 
 
-def _percent(part: arrays.Int64Array, whole: arrays.Int64Array) -> arrays.Int64Array:
-    """Part × 100 / whole, for 0 ≤ part ≤ whole; where it is out of range the caller does not look. Shape: as `part`."""
-    return np.clip(part, 0, None) * 100 // whole
-
-
 def _device_backed(snap: snapshot.Snapshot) -> frozenset[str]:
     """Extended resources that a device class stands for: the one that it names, and one by its own name."""
     out = set()
@@ -268,27 +181,6 @@ def _device_backed(snap: snapshot.Snapshot) -> frozenset[str]:
     return frozenset(out)
 
 
-def make(context: plugin_context.PluginContext) -> NodeResourcesFit:
+def make(context: plugin_context.PluginContext) -> NodeResourcesFitFilter:
     """The filter, by its arguments and the feature gates."""
-    return NodeResourcesFit(args_of(context))
-
-
-def make_score(context: plugin_context.PluginContext) -> NodeResourcesFit:
-    """The scorer, by its arguments and the feature gates."""
-    args = args_of(context)
-    return NodeResourcesFit(args, resource_usage.device_counts(args.resources, context))
-
-
-def args_of(context: plugin_context.PluginContext) -> Args:
-    """The arguments from their JSON."""
-    strategy = context.args.get("scoringStrategy") or {}
-    ratio = strategy.get("requestedToCapacityRatio") or {}
-    return Args(
-        strategy=strategy.get("type", LEAST_ALLOCATED),
-        resources=resource_usage.configured(strategy),
-        shape=tuple((point.get("utilization", 0), point.get("score", 0)) for point in ratio.get("shape") or ()),
-        ignored_resources=frozenset(context.args.get("ignoredResources") or ()),
-        ignored_groups=frozenset(context.args.get("ignoredResourceGroups") or ()),
-        resizing=context.features.get(resizes.GATE, False),
-        device_backed=context.features.get("DRAExtendedResource", True),
-    )
+    return NodeResourcesFitFilter(fit_args.read(context.args, context.features))

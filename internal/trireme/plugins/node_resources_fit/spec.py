@@ -6,7 +6,7 @@ SPEC = PluginSpec(
     "NodeResourcesFit",
     frozenset({*FILTERING, *SCORING, ExtensionPoint.PLACEMENT_SCORE}),
     __package__,
-    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make_score")},
+    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
 )

@@ -4,7 +4,7 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 """
 
 from trireme.framework import feature_gates
-from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import (
     Named,
@@ -33,7 +33,7 @@ def _set_defaults(value: Value, _gates: feature_gates.Gates) -> None:
     value["defaultingType"] = value.get("defaultingType") or "System"
 
 
-def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Problem]:
+def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     kind, constraints = args["defaultingType"], args.get("defaultConstraints") or ()
     where = child(path, "defaultingType")
@@ -52,7 +52,7 @@ def _validate(path: str, args: Args, _gates: feature_gates.Gates) -> list[Proble
     return problems
 
 
-def _constraint(path: str, constraint: Args) -> list[Problem]:
+def _constraint(path: str, constraint: JsonArgs) -> list[Problem]:
     problems: list[Problem] = []
     if constraint["maxSkew"] <= 0:
         problems.append(invalid(child(path, "maxSkew"), constraint["maxSkew"], "not in valid range (0, inf)"))

@@ -6,7 +6,7 @@ SPEC = PluginSpec(
     "TaintToleration",
     frozenset({*FILTERING, *SCORING}),
     __package__,
-    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make")},
+    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
     events=Side(".hints:events"),
     passes_over_resizes=True,
 )

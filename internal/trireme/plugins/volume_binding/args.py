@@ -3,8 +3,10 @@
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 """
 
+from dataclasses import dataclass
+
 from trireme.framework import feature_gates
-from trireme.framework.plugin_args import Args, PluginArgs, Value
+from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import Problem, child, invalid
 from trireme_kube.apimachinery.schema import OPTIONAL_INT64, Field, Many, struct
@@ -24,7 +26,7 @@ def _set_defaults(value: Value, gates: feature_gates.Gates) -> None:
         value["shape"] = [{"utilization": 0, "score": args_schema.MAX_SHAPE_SCORE}, {"utilization": 100, "score": 0}]
 
 
-def _validate(path: str, args: Args, gates: feature_gates.Gates) -> list[Problem]:
+def _validate(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Problem]:
     problems: list[Problem] = []
     timeout = args["bindTimeoutSeconds"]
     if timeout < 0:
@@ -38,6 +40,29 @@ def _validate(path: str, args: Args, gates: feature_gates.Gates) -> list[Problem
         rule = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
         problems.append(invalid(where, shown, rule))
     return problems
+
+
+_FULL = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """`shape` is points of the scoring function: utilization and score, both 0 to 100, by utilization; None: it does
+    not score. `resizing`: the gate InPlacePodVerticalScalingSchedulerPreemption is on.
+    """
+
+    shape: tuple[tuple[int, int], ...] | None = None
+    resizing: bool = False
+
+
+def args_of(args: JsonArgs, scoring: bool, resizing: bool = False) -> Args:
+    """The plugin's arguments from those of the configuration; `scoring`: the gate StorageCapacityScoring; `resizing`:
+    the gate InPlacePodVerticalScalingSchedulerPreemption.
+    """
+    if not scoring:
+        return Args(resizing=resizing)
+    shape = args.get("shape") or ({"utilization": 0, "score": 10}, {"utilization": _FULL, "score": 0})
+    return Args(tuple((point.get("utilization", 0), point.get("score", 0) * 10) for point in shape), resizing)
 
 
 ARGS = PluginArgs(_SCHEMA, _validate, "want args to be of type VolumeBindingArgs, got <nil>", _set_defaults)

@@ -9,29 +9,20 @@ A placement takes volumes away that the next pod of the class would see, so a cl
 a time.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from trireme.framework import resizes, status
+from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import plugin_context, volumes_claims, volumes_matching, volumes_nodes, volumes_objects
+from trireme.plugin_kit import plugin_context, volumes_claims, volumes_matching, volumes_objects
+from trireme.plugins.volume_binding import objects_read
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 from trireme.wire import volume_bindings
 
 NAME = "VolumeBinding"
 
-_READS = (
-    volumes_claims.CLAIM,
-    volumes_claims.VOLUME,
-    volumes_claims.STORAGE_CLASS,
-    volumes_nodes.CSI_NODE,
-    "csi_driver",
-    "csi_storage_capacity",
-)
 
 _REASONS = (
     (volumes_matching.NODE_CONFLICT, "node(s) didn't match PersistentVolume's node affinity", "volumeNodeAffinity"),
@@ -44,30 +35,13 @@ _REASONS = (
     ),
 )
 
-_FULL = 100
 
-
-@dataclass(frozen=True, slots=True)
-class Args:
-    """`shape` is points of the scoring function: utilization and score, both 0 to 100, by utilization; None: it does
-    not score. `resizing`: the gate InPlacePodVerticalScalingSchedulerPreemption is on.
-    """
-
-    shape: tuple[tuple[int, int], ...] | None = None
-    resizing: bool = False
-
-
-class VolumeBinding:
+class VolumeBindingFilter:
     """Source: pkg/scheduler/framework/plugins/volumebinding."""
 
     name = NAME
     depends_on = interfaces.Dependency.NODE
-    normalization = interfaces.Normalization.NONE
-    reads: tuple[str, ...] = _READS
-
-    def __init__(self, args: Args) -> None:
-        self._shape = args.shape
-        self._resizing = args.resizing
+    reads: tuple[str, ...] = objects_read.READS
 
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
@@ -122,41 +96,6 @@ class VolumeBinding:
             self.name, *(text for text, _ in found), reasons=tuple(status.Reason(code) for _, code in found)
         )
 
-    # Score
-
-    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The claims; a pod without any gets 0 on every node."""
-        if self._shape is None:
-            return None
-        if self._resizing and pod_class.resize_deferred:
-            # Its PreFilter passed over the pod and left nothing; whoever fits on one node alone is never scored.
-            return status.error(self.name, f'running PreScore plugin "{self.name}": not found')
-        if not volumes_claims.claims_of(pod_class):
-            return volumes_matching.PodClaims()
-        try:
-            return volumes_matching.pod_claims(pod_class, snap)
-        except volumes_matching.ClaimError as error:
-            return status.error(self.name, f'running PreScore plugin "{self.name}": {error}')
-
-    def score(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> arrays.Int64Array:
-        """The mean over storage classes of what the shape says of their utilization."""
-        claims: volumes_matching.PodClaims = state
-        if not claims.delayed or self._shape is None:
-            return np.zeros(slots.shape[0], dtype=np.int64)
-        matches = volumes_matching.match(claims, snap)
-        existing = np.zeros(slots.shape[0], dtype=np.bool_)
-        for entry in matches.static:
-            existing |= entry.chosen[slots] != volumes_matching.NONE
-        total = np.zeros(slots.shape[0], dtype=np.int64)
-        count = np.zeros(slots.shape[0], dtype=np.int64)
-        for usage in (*_existing_usage(matches, slots), *_provisioned_usage(matches, slots, existing)):
-            total += np.where(usage.counted, _interpolated(self._shape, usage.utilization()), 0)
-            count += usage.counted
-        mean = (2 * total + count) // np.maximum(2 * count, 1)
-        return np.where(count > 0, mean, 0)
-
     # Reserve
 
     def reserve(
@@ -196,78 +135,6 @@ def _problem(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> str:
             if foreign:
                 return foreign
     return ""
-
-
-@dataclass(slots=True)
-class _Usage:
-    """Of one storage class: what is asked of it, and what it has, in bytes. Shapes: (slot asked,)."""
-
-    requested: arrays.Int64Array
-    capacity: arrays.Int64Array
-    counted: arrays.BoolArray  # the class plays a part on the slot
-
-    def utilization(self) -> arrays.Int64Array:
-        """In percent; full where it would not fit."""
-        full = (self.capacity == 0) | (self.requested > self.capacity)
-        percent = self.requested * _FULL // np.maximum(self.capacity, 1)
-        return np.where(full, _FULL, percent)
-
-
-def _existing_usage(matches: volumes_matching.Matches, slots: arrays.SlotArray) -> Sequence[_Usage]:
-    """Where the pod takes existing volumes: what its claims ask for, and what the volumes have."""
-    out: dict[str, _Usage] = {}
-    for entry in matches.static:
-        chosen = entry.chosen[slots]
-        taken = chosen != volumes_matching.NONE
-        if not taken.any():
-            continue
-        usage = _usage(out, volumes_objects.class_of_claim(entry.claim), slots)
-        sizes = np.array([volume.capacity_value for volume in entry.volumes], dtype=np.int64)
-        usage.requested[taken] += _asked(entry.claim)
-        usage.capacity[taken] += sizes[chosen[taken]]
-        usage.counted |= taken
-    return list(out.values())
-
-
-def _provisioned_usage(
-    matches: volumes_matching.Matches, slots: arrays.SlotArray, existing: arrays.BoolArray
-) -> Sequence[_Usage]:
-    """Where all of the pod's volumes are to be made: what its claims ask for, and what the last one's driver has."""
-    out: dict[str, _Usage] = {}
-    for entry in matches.dynamic:
-        reported = entry.reported[slots]
-        counted = ~existing & entry.needed[slots] & (reported != volumes_matching.NONE)
-        if not counted.any():
-            continue
-        usage = _usage(out, volumes_objects.class_of_claim(entry.claim), slots)
-        capacities = np.array([capacity.capacity for capacity in entry.capacities], dtype=np.int64)
-        usage.requested[counted] += _asked(entry.claim)
-        usage.capacity[counted] = capacities[reported[counted]]
-        usage.counted |= counted
-    return list(out.values())
-
-
-def _usage(known: dict[str, _Usage], storage_class: str, slots: arrays.SlotArray) -> _Usage:
-    if storage_class not in known:
-        count = slots.shape[0]
-        nothing = np.zeros(count, dtype=np.int64)
-        known[storage_class] = _Usage(nothing, nothing.copy(), np.zeros(count, dtype=np.bool_))
-    return known[storage_class]
-
-
-def _asked(claim: core_pb2.PersistentVolumeClaim) -> int:
-    size = volumes_objects.storage_size(claim.spec.resources.requests)
-    return 0 if size is None else size.value()
-
-
-def _interpolated(shape: Sequence[tuple[int, int]], at: arrays.Int64Array) -> arrays.Int64Array:
-    """The broken line through the points, in integers that round towards zero. Shape: as `at`."""
-    out = np.full(at.shape[0], shape[-1][1], dtype=np.int64)
-    for (left, low), (right, high) in zip(reversed(shape[:-1]), reversed(shape[1:]), strict=True):
-        rise = (high - low) * (at - left)
-        step = np.sign(rise) * (np.abs(rise) // (right - left))
-        out = np.where(at <= right, low + step, out)
-    return np.where(at <= shape[0][0], shape[0][1], out)
 
 
 def _reserved(matches: volumes_matching.Matches, slot: int, node: str) -> interfaces.Reserved:
@@ -327,17 +194,6 @@ def _bound(
     return out
 
 
-def args_of(args: Mapping[str, Any], scoring: bool, resizing: bool = False) -> Args:
-    """The plugin's arguments from those of the configuration; `scoring`: the gate StorageCapacityScoring; `resizing`:
-    the gate InPlacePodVerticalScalingSchedulerPreemption.
-    """
-    if not scoring:
-        return Args(resizing=resizing)
-    shape = args.get("shape") or ({"utilization": 0, "score": 10}, {"utilization": _FULL, "score": 0})
-    return Args(tuple((point.get("utilization", 0), point.get("score", 0) * 10) for point in shape), resizing)
-
-
-def make(context: plugin_context.PluginContext) -> VolumeBinding:
-    """The plugin, by its arguments and the feature gates."""
-    scoring = context.features.get("StorageCapacityScoring", True)
-    return VolumeBinding(args_of(context.args, scoring, context.features.get(resizes.GATE, False)))
+def make(context: plugin_context.PluginContext) -> VolumeBindingFilter:
+    """The filter, which goes by nothing of its profile."""
+    return VolumeBindingFilter()

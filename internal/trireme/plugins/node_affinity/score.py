@@ -1,0 +1,79 @@
+"""NodeAffinity's Score: nodes that the pod, or its profile, prefers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import selectors, status
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
+from trireme.plugins.node_affinity import added_affinity
+from trireme.snapshot import arrays, classes, node_selection, snapshot
+from trireme.v1 import core_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    weight: int
+    term: selectors.NodeTerm
+
+
+class NodeAffinityScore:
+    """Source: pkg/scheduler/framework/plugins/nodeaffinity."""
+
+    name = "NodeAffinity"
+    depends_on = interfaces.Dependency.NODE
+    normalization = interfaces.Normalization.MAX
+    reads: tuple[str, ...] = ()
+
+    def __init__(self, added: core_pb2.NodeAffinity | None = None) -> None:
+        self._added = _preferred(core_pb2.NodeAffinity() if added is None else added)
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """The preferred terms, the profile's and the class's own; an error where one of the class's cannot be read."""
+        stated = pod_class.pod.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
+        if not stated and not self._added:
+            return None
+        wrong = _preferred_problems(stated)
+        if wrong:
+            return status.error(self.name, f'running PreScore plugin "{self.name}": {wrong}')
+        own = pod_class.memo(f"{self.name}/preferred", lambda of: _preferred(of.pod.spec.affinity.node_affinity))
+        return (*self._added, *own)
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """The weights of the preferred terms that match."""
+        out = np.zeros(slots.shape[0], dtype=np.int64)
+        preferred: tuple[_Preferred, ...] = state
+        for entry in preferred:
+            out += node_selection.matches_term(snap.nodes, entry.term, slots) * entry.weight
+        return out
+
+
+def _preferred(affinity: core_pb2.NodeAffinity) -> tuple[_Preferred, ...]:
+    out = []
+    for entry in affinity.preferred_during_scheduling_ignored_during_execution:
+        term = selectors.parse_term(entry.preference)
+        if entry.weight != 0 and term is not None:
+            out.append(_Preferred(entry.weight, term))
+    return tuple(out)
+
+
+def _preferred_problems(stated: Sequence[core_pb2.PreferredSchedulingTerm]) -> str:
+    """Why the terms that count cannot be read; empty where they can."""
+    found = [
+        problem
+        for index, entry in enumerate(stated)
+        if entry.weight != 0
+        for problem in selectors.problems(entry.preference, f"[{index}]")
+    ]
+    distinct = list(dict.fromkeys(found))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
+
+
+def make(context: plugin_context.PluginContext) -> NodeAffinityScore:
+    """The scorer, by its arguments."""
+    return NodeAffinityScore(added_affinity.of(context))

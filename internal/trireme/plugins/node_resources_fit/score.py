@@ -1,0 +1,96 @@
+"""NodeResourcesFit's Score: how full a node gets, by one of three strategies.
+
+Scores are made for several copies at once: the k-th copy sees the ones before it on the node.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import device_resources, plugin_context, resource_usage
+from trireme.plugins.node_resources_fit import args as fit_args
+from trireme.snapshot import arrays, classes, snapshot
+
+
+def interpolated(shape: Sequence[tuple[int, int]]) -> arrays.Int64Array:
+    """Scores by utilization 0 to 100, linear between the points and flat outside, as Go's integers divide."""
+    out = np.empty(101, dtype=np.int64)
+    points = [(utilization, score * 10) for utilization, score in shape]
+    for p in range(101):
+        right = next((i for i, (utilization, _) in enumerate(points) if p <= utilization), None)
+        if right is None:
+            out[p] = points[-1][1]
+        elif right == 0:
+            out[p] = points[0][1]
+        else:
+            (u0, s0), (u1, s1) = points[right - 1], points[right]
+            out[p] = s0 + int((s1 - s0) * (p - u0) / (u1 - u0))
+    return out
+
+
+class NodeResourcesFitScore:
+    """Source: pkg/scheduler/framework/plugins/noderesources (least_allocated, most_allocated, requested_to_…)."""
+
+    name = "NodeResourcesFit"
+    normalization = interfaces.Normalization.NONE
+    reads: tuple[str, ...] = ("device_class",)
+
+    def __init__(self, args: fit_args.Args, devices: device_resources.DeviceCounts | None = None) -> None:
+        """`devices`: scores count devices where a node has none of an extended resource."""
+        self._args = args
+        self._devices = devices
+        cluster = devices is not None
+        self.depends_on = interfaces.Dependency.CLUSTER if cluster else interfaces.Dependency.NODE_PODS
+        self._shape = interpolated(args.shape) if args.strategy == fit_args.REQUESTED_TO_CAPACITY_RATIO else None
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """The resources that are scored."""
+        return resource_usage.scored(pod_class, snap, self._args.resources, as_placed=False)
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """How empty, how full, or how fitting by the shape, the node is with the pod on it; 0 to 100."""
+        return self.score_copies(pod_class, snap, state, slots, 1)[:, 0]
+
+    def score_copies(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
+    ) -> arrays.Int64Array:
+        """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
+        scored: tuple[resource_usage.Scored, ...] = state
+        total = np.zeros((slots.shape[0], copies), dtype=np.int64)
+        weights = np.zeros((slots.shape[0], copies), dtype=np.int64)
+        for entry in scored:
+            capacity, requested = resource_usage.on_nodes(
+                snap, entry, slots, copies, nonzero=True, devices=self._devices
+            )
+            score = self._score(requested, np.maximum(capacity, 1))
+            counts = np.broadcast_to(capacity > 0, score.shape)
+            if self._shape is not None:
+                counts = counts & (score > 0)
+            total += np.where(counts, score, 0) * entry.weight
+            weights += np.where(counts, entry.weight, 0)
+        divisor = np.maximum(weights, 1)
+        if self._shape is not None:
+            return np.floor(total / divisor + 0.5).astype(np.int64)
+        return total // divisor
+
+    def _score(self, requested: arrays.Int64Array, capacity: arrays.Int64Array) -> arrays.Int64Array:
+        over = requested > capacity
+        if self._args.strategy == fit_args.LEAST_ALLOCATED:
+            return np.where(over, 0, _percent(capacity - requested, capacity))
+        utilization = np.where(over, 100, _percent(requested, capacity))
+        return utilization if self._shape is None else self._shape[utilization]
+
+
+def _percent(part: arrays.Int64Array, whole: arrays.Int64Array) -> arrays.Int64Array:
+    """Part × 100 / whole, for 0 ≤ part ≤ whole; where it is out of range the caller does not look. Shape: as `part`."""
+    return np.clip(part, 0, None) * 100 // whole
+
+
+def make(context: plugin_context.PluginContext) -> NodeResourcesFitScore:
+    """The scorer, by its arguments and the feature gates."""
+    args = fit_args.read(context.args, context.features)
+    return NodeResourcesFitScore(args, resource_usage.device_counts(args.resources, context))

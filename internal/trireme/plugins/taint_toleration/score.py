@@ -1,0 +1,44 @@
+"""TaintToleration's Score: soft taints count against a node."""
+
+from typing import Any
+
+from trireme.framework import tolerations
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
+from trireme.plugins.taint_toleration import taint_sets
+from trireme.snapshot import arrays, classes, snapshot
+
+
+class TaintTolerationScore:
+    """Source: pkg/scheduler/framework/plugins/tainttoleration."""
+
+    name = "TaintToleration"
+    depends_on = interfaces.Dependency.NODE
+    normalization = interfaces.Normalization.MAX_REVERSED
+    reads: tuple[str, ...] = ()
+
+    def __init__(self, comparing: bool) -> None:
+        """`comparing`: tolerations may compare numbers."""
+        self._comparing = comparing
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """Per taint set, how many of its soft taints the class does not tolerate."""
+        soft = [t for t in pod_class.pod.spec.tolerations if t.effect in ("", tolerations.PREFER_NO_SCHEDULE)]
+
+        def intolerable(taints: tuple[tolerations.Taint, ...]) -> int:
+            prefer = [taint for taint in taints if taint[2] == tolerations.PREFER_NO_SCHEDULE]
+            return sum(not tolerations.tolerated(soft, taint, comparing=self._comparing) for taint in prefer)
+
+        return pod_class.memo(f"{self.name}/score", lambda _: taint_sets.ByTaintSet(intolerable))
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """Soft taints not tolerated; fewer is better."""
+        numbers: taint_sets.ByTaintSet = state
+        return numbers.at(snap.nodes, slots)
+
+
+def make(context: plugin_context.PluginContext) -> TaintTolerationScore:
+    """The scorer, by the feature gates."""
+    return TaintTolerationScore(context.features.get(tolerations.GATE, False))

@@ -1,0 +1,26 @@
+"""Numbers that follow from a node's taints, found once per distinct set of taints."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from trireme.framework import tolerations
+from trireme.snapshot import arrays, nodes
+
+
+class ByTaintSet:
+    """A number per distinct taint set, made as sets appear. Set number 0 is no node's."""
+
+    __slots__ = ("_numbers", "_of")
+
+    def __init__(self, of: Callable[[tuple[tolerations.Taint, ...]], int]) -> None:
+        self._of = of
+        self._numbers = np.zeros(1, dtype=np.int64)
+
+    def at(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.Int64Array:
+        """The number of each slot. Shape: as `slots`."""
+        known = self._numbers.shape[0]
+        if known < len(table.taint_sets):
+            new = [self._of(taints) for taints in table.taint_sets.values_from(known)]
+            self._numbers = np.concatenate([self._numbers, np.array(new, dtype=np.int64)])
+        return self._numbers[table.taint_set[slots]]
