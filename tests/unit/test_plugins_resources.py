@@ -11,6 +11,7 @@ from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugins.node_ports import filter as node_ports
+from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
@@ -19,7 +20,7 @@ from trireme.registry import filter_sides
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2, snapshot_pb2
 
 FIT = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
-BALANCED = node_resources_balanced_allocation.NodeResourcesBalancedAllocation(node_resources_balanced_allocation.Args())
+BALANCED = node_resources_balanced_allocation.NodeResourcesBalancedAllocation(balanced_args.Args())
 
 
 def _cluster(allocatable: Json, *placed: core_pb2.Pod) -> SnapshotBuilder:
@@ -290,9 +291,7 @@ SCORERS = [
     _fit("LeastAllocated", *RESOURCES),
     _fit("MostAllocated", *RESOURCES),
     _fit("RequestedToCapacityRatio", *RESOURCES, shape=((0, 0), (60, 7), (100, 3))),
-    node_resources_balanced_allocation.NodeResourcesBalancedAllocation(
-        node_resources_balanced_allocation.Args(RESOURCES)
-    ),
+    node_resources_balanced_allocation.NodeResourcesBalancedAllocation(balanced_args.Args(RESOURCES)),
 ]
 
 

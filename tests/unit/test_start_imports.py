@@ -16,8 +16,9 @@ _KUBERNETES = ("kubernetes", "pydantic", "requests", "urllib3", "oauthlib")
         ("trireme.bind.process", _KUBERNETES),
         ("trireme.frontend.process", ("numpy", "grpc", "aiohttp", "asyncio")),
         ("trireme.rpc.forker", ("numpy", "grpc", "aiohttp", "asyncio")),
+        ("trireme.config.commandline", ("numpy", "grpc", "google.protobuf")),
     ],
-    ids=["frontend", "bind", "what-hears-signals", "what-forks"],
+    ids=["frontend", "bind", "what-hears-signals", "what-forks", "what-reads-the-configuration"],
 )
 def test_what_a_start_does_not_load(loaded: str, unneeded: tuple[str, ...]) -> None:
     """If this fails, each process takes a tenth of a second longer to start, for nothing that it uses."""

@@ -3,10 +3,14 @@
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
-from trireme_kube.apimachinery import golang
+from trireme.plugins.dynamic_resources import features
+from trireme_kube.apimachinery import durations, golang
 from trireme_kube.apimachinery.field_errors import Problem, child, forbidden, invalid
 from trireme_kube.apimachinery.golang import SECOND, Duration, parse_duration
 from trireme_kube.apimachinery.schema import OPTIONAL_DURATION, Field, struct
@@ -43,6 +47,25 @@ def _validate(path: str, args: JsonArgs, gates: feature_gates.Gates) -> list[Pro
         elif parse_duration(timeout).nanoseconds < SECOND:
             problems.append(invalid(where, timeout, "must be at least 1 second"))
     return problems
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """DynamicResourcesArgs, in seconds, and the features that are on. No filter timeout: 0."""
+
+    filter_timeout: float = 10.0
+    binding_timeout: float = 600.0
+    on: features.Features = field(default_factory=features.Features)
+
+
+def read(args: JsonArgs, gates: Mapping[str, bool]) -> Args:
+    """The arguments from their JSON, and the feature gates."""
+    return Args(
+        # Null without the gate DRASchedulerFilterTimeout: no limit.
+        filter_timeout=durations.seconds(args.get("filterTimeout", "10s") or "0"),
+        binding_timeout=durations.seconds(args.get("bindingTimeout") or "600s"),
+        on=features.of_gates(gates),
+    )
 
 
 ARGS = PluginArgs(_SCHEMA, _validate, "got args of type <nil>, want *DynamicResourcesArgs", _set_defaults)

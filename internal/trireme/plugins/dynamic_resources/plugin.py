@@ -14,7 +14,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ from trireme.plugins.dynamic_resources import (
     availability,
     demand,
     extended,
-    features,
     inventory,
     node_allocatable,
     pod_claims,
@@ -36,10 +35,11 @@ from trireme.plugins.dynamic_resources import (
     results,
     to_reserve,
 )
+from trireme.plugins.dynamic_resources import args as device_args
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, resource_pb2, snapshot_pb2
 from trireme.wire import device_claims
-from trireme_kube.apimachinery import durations, encode
+from trireme_kube.apimachinery import encode
 from trireme_kube.componentbase import clocks
 
 NAME = demand.NAME
@@ -55,15 +55,6 @@ _OF_EXTENDED = (demand.unresolvable(_STALE_CLAIM), demand.unresolvable(_CANNOT_F
 _ROUNDS = 3
 
 _READS = (inventory.CLAIM, inventory.SLICE, inventory.CLASS, inventory.RULE)
-
-
-@dataclass(frozen=True, slots=True)
-class Args:
-    """DynamicResourcesArgs, in seconds, and the features that are on. No filter timeout: 0."""
-
-    filter_timeout: float = 10.0
-    binding_timeout: float = 600.0
-    on: features.Features = field(default_factory=features.Features)
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +78,10 @@ class DynamicResources:
     reads: tuple[str, ...] = _READS
 
     def __init__(
-        self, args: Args, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = clocks.wall
+        self,
+        args: device_args.Args,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = clocks.wall,
     ) -> None:
         self._args = args
         self._on = args.on
@@ -582,11 +576,4 @@ def _identity(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
 
 def make(context: plugin_context.PluginContext) -> DynamicResources:
     """The plugin, by its arguments and the feature gates."""
-    return DynamicResources(
-        Args(
-            # Null without the gate DRASchedulerFilterTimeout: no limit.
-            filter_timeout=durations.seconds(context.args.get("filterTimeout", "10s") or "0"),
-            binding_timeout=durations.seconds(context.args.get("bindingTimeout") or "600s"),
-            on=features.of_gates(context.features),
-        )
-    )
+    return DynamicResources(device_args.read(context.args, context.features))

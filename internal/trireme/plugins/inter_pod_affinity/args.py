@@ -3,6 +3,8 @@
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 """
 
+from dataclasses import dataclass
+
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
@@ -27,6 +29,20 @@ def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Pr
     if not 0 <= weight <= 100:
         return [invalid(child(path, "hardPodAffinityWeight"), weight, "not in valid range [0, 100]")]
     return []
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """InterPodAffinityArgs."""
+
+    hard_weight: int = 1
+    ignore_preferred_of_existing: bool = False
+
+
+def read(args: JsonArgs) -> Args:
+    """The arguments from their JSON."""
+    ignores = bool(args.get("ignorePreferredTermsOfExistingPods"))
+    return Args(hard_weight=args.get("hardPodAffinityWeight", 1), ignore_preferred_of_existing=ignores)
 
 
 ARGS = PluginArgs(_SCHEMA, _validate, "want args to be of type InterPodAffinityArgs, got <nil>", _set_defaults)

@@ -15,6 +15,7 @@ from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, joint_scores
+from trireme.plugins.inter_pod_affinity import args as affinity_args
 from trireme.snapshot import arrays, changes, classes, occupancy, snapshot
 from trireme.snapshot.dictionary import ABSENT
 
@@ -25,14 +26,6 @@ _EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 Terms = affinity_terms.Terms
 # Per topology key the sums of its domains, by the number of the label's value; the first stands for nodes without it.
 Sums = Mapping[str, occupancy.DomainSums]
-
-
-@dataclass(frozen=True, slots=True)
-class Args:
-    """InterPodAffinityArgs."""
-
-    hard_weight: int = 1
-    ignore_preferred_of_existing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +60,7 @@ class InterPodAffinity:
     normalization = interfaces.Normalization.CUSTOM
     reads: tuple[str, ...] = ("namespace",)
 
-    def __init__(self, args: Args) -> None:
+    def __init__(self, args: affinity_args.Args) -> None:
         self._args = args
         self._refused = status.unresolvable(self.name, _AFFINITY, reasons=(status.Reason("podAffinity"),))
         self._conflict = status.unschedulable(self.name, _ANTI_AFFINITY, reasons=(status.Reason("podAntiAffinity"),))
@@ -427,9 +420,4 @@ def _label_key(*labels: Mapping[str, str]) -> tuple[tuple[tuple[str, str], ...],
 
 def make(context: plugin_context.PluginContext) -> InterPodAffinity:
     """The plugin, by its arguments."""
-    return InterPodAffinity(
-        Args(
-            hard_weight=context.args.get("hardPodAffinityWeight", 1),
-            ignore_preferred_of_existing=bool(context.args.get("ignorePreferredTermsOfExistingPods")),
-        )
-    )
+    return InterPodAffinity(affinity_args.read(context.args))

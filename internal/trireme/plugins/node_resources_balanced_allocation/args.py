@@ -3,6 +3,8 @@
 Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.37.
 """
 
+from dataclasses import dataclass
+
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
@@ -34,6 +36,13 @@ def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Pr
         if resource["weight"] != 1:
             problems.append(invalid(child(where, "weight"), resource["weight"], "must be 1"))
     return problems
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """NodeResourcesBalancedAllocationArgs: resources with weight 1."""
+
+    resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
 
 
 ARGS = PluginArgs(

@@ -1,20 +1,13 @@
 """NodeResourcesBalancedAllocation: prefer nodes whose resources the pod makes more evenly used."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import args_schema, device_resources, plugin_context, resource_usage
+from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.snapshot import arrays, classes, snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Args:
-    """NodeResourcesBalancedAllocationArgs: resources with weight 1."""
-
-    resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
 
 
 class NodeResourcesBalancedAllocation:
@@ -24,7 +17,7 @@ class NodeResourcesBalancedAllocation:
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ()
 
-    def __init__(self, args: Args, devices: device_resources.DeviceCounts | None = None) -> None:
+    def __init__(self, args: balanced_args.Args, devices: device_resources.DeviceCounts | None = None) -> None:
         """`devices`: scores count devices where a node has none of an extended resource."""
         self._args = args
         self._devices = devices
@@ -81,4 +74,6 @@ def _balance(fractions: "np.typing.NDArray[np.float64]", counted: arrays.BoolArr
 def make(context: plugin_context.PluginContext) -> NodeResourcesBalancedAllocation:
     """The plugin, by its arguments and the feature gates."""
     resources = args_schema.scored_resources(context.args)
-    return NodeResourcesBalancedAllocation(Args(resources), resource_usage.device_counts(resources, context))
+    return NodeResourcesBalancedAllocation(
+        balanced_args.Args(resources), resource_usage.device_counts(resources, context)
+    )

@@ -6,7 +6,7 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trireme.framework import feature_gates, resizes
+from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import (
@@ -119,7 +119,7 @@ def read(args: JsonArgs, features: Mapping[str, bool]) -> Args:
         shape=tuple((point.get("utilization", 0), point.get("score", 0)) for point in ratio.get("shape") or ()),
         ignored_resources=frozenset(args.get("ignoredResources") or ()),
         ignored_groups=frozenset(args.get("ignoredResourceGroups") or ()),
-        resizing=features.get(resizes.GATE, False),
+        resizing=features.get("InPlacePodVerticalScalingSchedulerPreemption", False),
         device_backed=features.get("DRAExtendedResource", True),
     )
 
