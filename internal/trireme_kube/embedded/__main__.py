@@ -19,8 +19,8 @@ from trireme_kube.embedded.nodes import Shape
 
 
 def _pair(text: str) -> tuple[str, str]:
-    key, found, value = text.partition("=")
-    if not found or not key:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
         raise argparse.ArgumentTypeError(f"{text!r} is not key=value")
     return key, value
 

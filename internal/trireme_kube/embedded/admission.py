@@ -100,14 +100,14 @@ class Admission:
         if class_name:
             spec["priorityClassName"] = class_name
         if spec.get("priority") not in (None, value):
-            given = spec["priority"]
-            why = f"the integer value of priority ({given}) must not be provided in pod spec; "
+            requested = spec["priority"]
+            why = f"the integer value of priority ({requested}) must not be provided in pod spec; "
             why += f"priority admission controller computed {value} from the given PriorityClass name"
             raise api_errors.forbidden(resource, name, why)
         spec["priority"] = value
         if spec.get("preemptionPolicy") not in (None, policy):
-            given = spec["preemptionPolicy"]
-            why = f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; "
+            requested = spec["preemptionPolicy"]
+            why = f"the string value of PreemptionPolicy ({requested}) must not be provided in pod spec; "
             why += f"priority admission controller computed {policy} from the given PriorityClass name"
             raise api_errors.forbidden(resource, name, why)
         spec["preemptionPolicy"] = policy

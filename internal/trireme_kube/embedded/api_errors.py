@@ -75,20 +75,20 @@ def required(field: str, detail: str = "") -> Cause:
 def invalid(field: str, value: object, detail: str) -> Cause:
     """A field whose value cannot be."""
     if isinstance(value, bool):
-        shown = str(value).lower()
+        text = str(value).lower()
     elif isinstance(value, str):
-        shown = f'"{value}"'
+        text = f'"{value}"'
     elif isinstance(value, dict | list):
-        shown = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     else:
-        shown = "null" if value is None else str(value)
-    return Cause("FieldValueInvalid", field, f"Invalid value: {shown}: {detail}")
+        text = "null" if value is None else str(value)
+    return Cause("FieldValueInvalid", field, f"Invalid value: {text}: {detail}")
 
 
 def unsupported(field: str, value: str, allowed: Sequence[str]) -> Cause:
     """A field whose value is none of the known ones."""
-    known = ", ".join(f'"{one}"' for one in allowed)
-    return Cause("FieldValueNotSupported", field, f'Unsupported value: "{value}": supported values: {known}')
+    quoted = ", ".join(f'"{one}"' for one in allowed)
+    return Cause("FieldValueNotSupported", field, f'Unsupported value: "{value}": supported values: {quoted}')
 
 
 def duplicate(field: str, value: str) -> Cause:
@@ -179,7 +179,7 @@ def not_implemented(message: str) -> ApiError:
     return ApiError(501, "NotImplemented", message, {})
 
 
-def left_out(resource: Resource, subresource: str) -> ApiError:
+def subresource_not_found(resource: Resource, subresource: str) -> ApiError:
     """501: a subresource of a real cluster that this one does not have."""
     what = f"{resource.plural}/{subresource}"
     return not_implemented(f"the embedded cluster has no {what}; docs/embedded-cluster.md says what it leaves out")
@@ -193,7 +193,7 @@ def bad_options(kind: str, cause: Cause) -> ApiError:
 
 
 def precondition_failed(
-    resource: Resource, record_key: tuple[str, str], label: str, wanted: str, actual: str
+    resource: Resource, record_key: tuple[str, str], label: str, expected: str, actual: str
 ) -> ApiError:
     """409: a write means another object, or another version of it, than the one stored."""
     namespace, name = record_key
@@ -202,7 +202,7 @@ def precondition_failed(
         resource,
         name,
         f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: "
-        f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {actual}",
+        f"Precondition failed: {label} in precondition: {expected}, {label} in object meta: {actual}",
     )
 
 
@@ -216,11 +216,11 @@ def unsupported_media_type(supported: Sequence[str]) -> ApiError:
     )
 
 
-def too_large_version(asked: int, current: int) -> ApiError:
+def too_large_version(requested: int, current: int) -> ApiError:
     """504: the client has seen a version that this server has not reached."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
-    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    message = f"Timeout: Too large resource version: {requested}, current: {current}"
     return ApiError(504, "Timeout", message, details)
 
 

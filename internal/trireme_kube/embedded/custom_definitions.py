@@ -44,8 +44,8 @@ def check(obj: Object) -> list[Cause]:
     causes.extend(api_errors.required(f"spec.names.{part}") for part in ("plural", "kind") if not names.get(part))
     if spec.get("scope") and spec["scope"] not in _SCOPES:
         causes.append(api_errors.unsupported("spec.scope", spec["scope"], _SCOPES))
-    wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
-    if obj["metadata"].get("name") != wanted:
+    expected = f"{names.get('plural', '')}.{spec.get('group', '')}"
+    if obj["metadata"].get("name") != expected:
         detail = 'must be spec.names.plural+"."+spec.group'
         causes.append(api_errors.invalid("metadata.name", obj["metadata"].get("name", ""), detail))
     causes += _check_versions(spec.get("versions") or [])

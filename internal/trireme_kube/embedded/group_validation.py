@@ -30,13 +30,15 @@ _IMMUTABLE = (
 
 def _policy(spec: Object, minimum: str) -> list[Cause]:
     policy = spec.get("schedulingPolicy") or {}
-    stated = [name for name in ("basic", "gang") if policy.get(name) is not None]
-    known = "`basic`, `gang`"
-    if not stated:
-        return [api_errors.invalid("spec.schedulingPolicy", "", f"must specify one of: {known}")]
-    if len(stated) > 1:
-        return [api_errors.invalid("spec.schedulingPolicy", "{basic, gang}", f"must specify exactly one of: {known}")]
-    count = policy["gang"].get(minimum, 0) if stated == ["gang"] else 1
+    present = [name for name in ("basic", "gang") if policy.get(name) is not None]
+    supported = "`basic`, `gang`"
+    if not present:
+        return [api_errors.invalid("spec.schedulingPolicy", "", f"must specify one of: {supported}")]
+    if len(present) > 1:
+        return [
+            api_errors.invalid("spec.schedulingPolicy", "{basic, gang}", f"must specify exactly one of: {supported}")
+        ]
+    count = policy["gang"].get(minimum, 0) if present == ["gang"] else 1
     field = f"spec.schedulingPolicy.gang.{minimum}"
     if count == 0:
         return [api_errors.required(field)]

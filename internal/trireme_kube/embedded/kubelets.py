@@ -84,10 +84,10 @@ class Kubelets:
                     self._pods.add(record.key, self._pace.orphan)
             return
         annotations = event.record.object["metadata"].get("annotations") or {}
-        wanted = annotations.get(KUBELET_ANNOTATION) != "none"
-        if wanted and name not in self._nodes:
+        enabled = annotations.get(KUBELET_ANNOTATION) != "none"
+        if enabled and name not in self._nodes:
             self._new_nodes.add(name)
-        elif not wanted and self._nodes.pop(name, None) is not None:
+        elif not enabled and self._nodes.pop(name, None) is not None:
             self._leases = [one for one in self._leases if one != name]
 
     def _register(self, name: str) -> None:

@@ -87,10 +87,10 @@ def of_object(resource: Resource, name: str) -> list[Cause]:
     return label(path, name) if resource.plural in _LABEL_NAMES else subdomain(path, name)
 
 
-def labels(path: str, given: Any) -> list[Cause]:
+def labels(path: str, values: Any) -> list[Cause]:
     """What is wrong with labels or a selector made of them."""
     causes: list[Cause] = []
-    for key, value in (given or {}).items():
+    for key, value in (values or {}).items():
         causes += qualified(path, key)
         if not isinstance(value, str) or not _VALUE.match(value):
             causes.append(api_errors.invalid(path, value, _VALUE_TEXT))
@@ -99,6 +99,6 @@ def labels(path: str, given: Any) -> list[Cause]:
     return causes
 
 
-def annotation_keys(path: str, given: Any) -> list[Cause]:
+def annotation_keys(path: str, annotations: Any) -> list[Cause]:
     """What is wrong with annotations; their keys may have capitals in the prefix."""
-    return [cause for key in given or {} for cause in qualified(path, key.lower() if "/" in key else key)]
+    return [cause for key in annotations or {} for cause in qualified(path, key.lower() if "/" in key else key)]

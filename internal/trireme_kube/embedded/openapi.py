@@ -57,14 +57,14 @@ def references(schema: Any) -> Iterator[str]:
 
 def _closure(names: Iterable[str]) -> dict[str, Object]:
     """These schemas with all that they refer to."""
-    found: dict[str, Object] = {}
+    closure: dict[str, Object] = {}
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = _schemas()[name]
-            waiting += references(found[name])
-    return found
+        if name not in closure:
+            closure[name] = _schemas()[name]
+            waiting += references(closure[name])
+    return closure
 
 
 def _kind(resource: Resource) -> Object:
@@ -138,8 +138,8 @@ def _as_version_2(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     if "oneOf" in schema and "properties" not in schema:  # a quantity, or a number or a name
-        kept = {key: value for key, value in schema.items() if key not in ("oneOf", "format")}
-        return {**kept, "type": "string", **({"format": schema["format"]} if "format" in schema else {})}
+        supported = {key: value for key, value in schema.items() if key not in ("oneOf", "format")}
+        return {**supported, "type": "string", **({"format": schema["format"]} if "format" in schema else {})}
     result = {key: _as_version_2(value) for key, value in schema.items() if key not in ("default", "allOf", "nullable")}
     parts = schema.get("allOf")
     if isinstance(parts, list) and len(parts) == 1 and "$ref" in parts[0]:

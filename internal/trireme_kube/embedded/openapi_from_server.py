@@ -38,7 +38,7 @@ def _get(path: str) -> Any:
         return orjson.loads(reply.read())
 
 
-def _wanted(name: str, schema: Any) -> bool:
+def _is_needed(name: str, schema: Any) -> bool:
     kinds = {(one.group, one.version, one.kind) for one in RESOURCES} | _OTHERS
     kinds |= {(one.group, one.version, one.kind) for one in REVIEWS}
     named = {(one["group"], one["version"], one["kind"]) for one in schema.get("x-kubernetes-group-version-kind") or ()}
@@ -51,16 +51,16 @@ def main() -> int:
     for path, entry in _get("/openapi/v3")["paths"].items():
         if path == "api/v1" or (path.startswith("apis/") and path.count("/") == 2):
             schemas |= _get(entry["serverRelativeURL"])["components"]["schemas"]
-    kept = {name for name, schema in schemas.items() if _wanted(name, schema)}
-    waiting = list(kept)
+    needed = {name for name, schema in schemas.items() if _is_needed(name, schema)}
+    waiting = list(needed)
     while waiting:
         for name in references(schemas[waiting.pop()]):
-            if name not in kept:
-                kept.add(name)
+            if name not in needed:
+                needed.add(name)
                 waiting.append(name)
-    data = orjson.dumps({name: schemas[name] for name in sorted(kept)})
+    data = orjson.dumps({name: schemas[name] for name in sorted(needed)})
     SCHEMA_FILE.write_bytes(gzip.compress(data, 9, mtime=0))
-    print(f"{len(kept)} schemas, {SCHEMA_FILE.stat().st_size} bytes")
+    print(f"{len(needed)} schemas, {SCHEMA_FILE.stat().st_size} bytes")
     return 0
 
 

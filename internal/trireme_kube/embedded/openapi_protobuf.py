@@ -21,8 +21,8 @@ _TEXTS = {"$ref": 1, "format": 2, "title": 3, "description": 4}
 def accepted(accept: str) -> bool:
     """Whether a client accepts this encoding, and no JSON before it."""
     kinds = [one.partition(";")[0].strip() for one in accept.split(",")]
-    known = [one for one in kinds if one in _ACCEPTED or one in ("application/json", "*/*")]
-    return bool(known) and known[0] in _ACCEPTED
+    supported = [one for one in kinds if one in _ACCEPTED or one in ("application/json", "*/*")]
+    return bool(supported) and supported[0] in _ACCEPTED
 
 
 def _varint(value: int) -> bytes:

@@ -159,10 +159,10 @@ def _ordered(items: list[Any], before: list[Any], order: list[Any], key: str | N
     def name(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    wanted = {name(item): index for index, item in enumerate(order)}
+    positions = {name(item): index for index, item in enumerate(order)}
     place = {name(item): index for index, item in enumerate(before)}
-    named = sorted((item for item in items if name(item) in wanted), key=lambda item: wanted[name(item)])
-    others = [item for item in items if name(item) not in wanted]
+    named = sorted((item for item in items if name(item) in positions), key=lambda item: positions[name(item)])
+    others = [item for item in items if name(item) not in positions]
     result: list[Any] = []
     while named and others:
         first, second = place.get(name(others[0])), place.get(name(named[0]))

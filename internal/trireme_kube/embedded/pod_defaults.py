@@ -168,11 +168,11 @@ def _requirements_class(resources: Object) -> str:
     relevant = ("cpu", "memory")
     requests = {name: quantities.value(one) for name, one in (resources.get("requests") or {}).items()}
     limits = {name: quantities.value(one) for name, one in (resources.get("limits") or {}).items()}
-    asked = {name: one for name, one in requests.items() if name in relevant and one > 0}
+    nonzero = {name: one for name, one in requests.items() if name in relevant and one > 0}
     capped = {name: one for name, one in limits.items() if name in relevant and one > 0}
-    if not asked and not capped:
+    if not nonzero and not capped:
         return "BestEffort"
-    if len(capped) == len(relevant) and all(asked.get(name, one) == one for name, one in capped.items()):
+    if len(capped) == len(relevant) and all(nonzero.get(name, one) == one for name, one in capped.items()):
         return "Guaranteed"
     return "Burstable"
 

@@ -15,17 +15,17 @@ from trireme_kube.embedded.resources import PODS
 from trireme_kube.embedded.store import DELETED, Event, Object, Record, Store
 
 
-def _container(pod: Object, asked: str) -> str:
+def _container(pod: Object, requested: str) -> str:
     """The container meant; raises ApiError 400 where that is not clear."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     everything = [one["name"] for part in ("initContainers", "containers") for one in spec.get(part) or ()]
-    if not asked and len(spec["containers"]) > 1:
+    if not requested and len(spec["containers"]) > 1:
         text = f"a container name must be specified for pod {name}, choose one of: [{' '.join(everything)}]"
         raise api_errors.bad_request(text)
-    chosen = asked or str(spec["containers"][0]["name"])
-    if chosen not in everything:
-        raise api_errors.bad_request(f"container {chosen} is not valid for pod {name}")
-    return chosen
+    container = requested or str(spec["containers"][0]["name"])
+    if container not in everything:
+        raise api_errors.bad_request(f"container {container} is not valid for pod {name}")
+    return container
 
 
 def _number(query: Mapping[str, str], name: str) -> int | None:

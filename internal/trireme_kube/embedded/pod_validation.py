@@ -19,10 +19,10 @@ _PULLS = ("Always", "IfNotPresent", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
 
-def amounts(path: str, given: Any) -> list[Cause]:
+def amounts(path: str, quantities_by_name: Any) -> list[Cause]:
     """Which of some amounts are negative."""
     causes: list[Cause] = []
-    for name, amount in (given or {}).items():
+    for name, amount in (quantities_by_name or {}).items():
         if quantities.value(amount) < 0:
             causes.append(api_errors.invalid(f"{path}[{name}]", str(amount), "must be greater than or equal to 0"))
     return causes
@@ -75,31 +75,31 @@ def _container(path: str, container: Object, volumes: set[str]) -> list[Cause]:
 
 def _volumes(path: str, volumes: Any) -> tuple[set[str], list[Cause]]:
     """Names of the volumes, and what is wrong with them."""
-    known: set[str] = set()
+    names_seen: set[str] = set()
     causes: list[Cause] = []
     for index, volume in enumerate(volumes or ()):
         name, where = volume.get("name", ""), f"{path}[{index}].name"
         wrong = names.label(where, name) if name else [api_errors.required(where)]
-        if not wrong and name in known:
+        if not wrong and name in names_seen:
             wrong = [api_errors.duplicate(where, name)]
         if not wrong:
-            known.add(name)
+            names_seen.add(name)
         causes += wrong
-    return known, causes
+    return names_seen, causes
 
 
 def _containers(path: str, spec: Object, volumes: set[str]) -> list[Cause]:
     if not spec.get("containers"):
         return [api_errors.required(f"{path}.containers")]
     causes: list[Cause] = []
-    seen: set[str] = set()
+    names_seen: set[str] = set()
     for part in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(part) or ()):
             where, name = f"{path}.{part}[{index}]", container.get("name", "")
             causes += _container(where, container, volumes)
-            if name and name in seen:
+            if name and name in names_seen:
                 causes.append(api_errors.duplicate(f"{where}.name", name))
-            seen.add(name)
+            names_seen.add(name)
     return causes
 
 
@@ -108,9 +108,9 @@ def pod_spec(path: str, spec: Any) -> list[Cause]:
     spec = spec if isinstance(spec, dict) else {}
     volumes, causes = _volumes(f"{path}.volumes", spec.get("volumes"))
     causes += _containers(path, spec, volumes)
-    for part, known in (("restartPolicy", _RESTARTS), ("dnsPolicy", _DNS)):
-        if spec.get(part) and spec[part] not in known:
-            causes.append(api_errors.unsupported(f"{path}.{part}", spec[part], known))
+    for part, supported in (("restartPolicy", _RESTARTS), ("dnsPolicy", _DNS)):
+        if spec.get(part) and spec[part] not in supported:
+            causes.append(api_errors.unsupported(f"{path}.{part}", spec[part], supported))
     causes += names.labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
     if spec.get("nodeName"):
         causes += names.subdomain(f"{path}.nodeName", spec["nodeName"])

@@ -22,7 +22,7 @@ from trireme_kube.embedded.resources import Resource, stored_as
 from trireme_kube.embedded.store import Object, Record, Store
 from trireme_kube.embedded.watching import Render, Watcher, frame
 
-_PAGES_KEPT = 32
+_MAX_PAGES = 32
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
@@ -169,30 +169,30 @@ class Reader:
         current = self._store.revision
         if token := query.get("continue"):
             return self._resume(target, query, token)
-        asked = _number(query, "resourceVersion")
-        if asked is not None and asked > current:
-            raise api_errors.too_large_version(asked, current)
-        if query.get("resourceVersionMatch") == "Exact" and asked and self._store.last_change(resource) > asked:
-            kept = self._pages.get(_page_key(target, query, asked))
-            if kept is None:
-                raise api_errors.expired(f"too old resource version: {asked}")
-            return asked, kept
+        requested = _number(query, "resourceVersion")
+        if requested is not None and requested > current:
+            raise api_errors.too_large_version(requested, current)
+        if query.get("resourceVersionMatch") == "Exact" and requested and self._store.last_change(resource) > requested:
+            cached = self._pages.get(_page_key(target, query, requested))
+            if cached is None:
+                raise api_errors.expired(f"too old resource version: {requested}")
+            return requested, cached
         return current, self._store.scan(resource, target.namespace)
 
     def _resume(self, target: Target, query: Mapping[str, str], token: str) -> tuple[int, list[Record]]:
         revision, start = _parse_token(token)
-        kept = self._pages.get(_page_key(target, query, revision))
+        cached = self._pages.get(_page_key(target, query, revision))
         resource = stored_as(target.resource)
-        if kept is None:
+        if cached is None:
             if revision >= 0 and self._store.last_change(resource) > revision:
                 raise api_errors.expired(_TOO_OLD, _token(-1, start))
-            kept = self._store.scan(resource, target.namespace)
+            cached = self._store.scan(resource, target.namespace)
             revision = revision if revision >= 0 else self._store.revision
-        return revision, kept[bisect.bisect_left(kept, start, key=lambda record: record.key) :]
+        return revision, cached[bisect.bisect_left(cached, start, key=lambda record: record.key) :]
 
     def _keep(self, key: _PageKey, records: list[Record]) -> None:
         self._pages.setdefault(key, records)
-        if len(self._pages) > _PAGES_KEPT:
+        if len(self._pages) > _MAX_PAGES:
             self._pages.popitem(last=False)
 
     # Watches
@@ -203,9 +203,9 @@ class Reader:
         Raises: ApiError 400, 504; 410 where it asks for events that are no longer kept.
         """
         resource = target.resource
-        asked = _number(query, "resourceVersion")
-        if asked is not None and asked > self._store.revision:
-            raise api_errors.too_large_version(asked, self._store.revision)
+        requested = _number(query, "resourceVersion")
+        if requested is not None and requested > self._store.revision:
+            raise api_errors.too_large_version(requested, self._store.revision)
         initial = query.get("sendInitialEvents")
         if initial is not None and query.get("resourceVersionMatch") != "NotOlderThan":
             text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
@@ -218,8 +218,8 @@ class Reader:
             render=self._render(resource, form),
             limit=self._watch_buffer,
         )
-        everything = truthy(initial) if initial is not None else not asked
-        watcher.start(since=None if everything else asked or self._store.revision)
+        everything = truthy(initial) if initial is not None else not requested
+        watcher.start(since=None if everything else requested or self._store.revision)
         bookmarks = truthy(query.get("allowWatchBookmarks", "false"))
         if initial is not None and everything and bookmarks:
             watcher.say(bookmark(resource, self._store.revision, initial_end=True))

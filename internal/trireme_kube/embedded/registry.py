@@ -28,7 +28,7 @@ _SYSTEM_FIELDS = (
     "selfLink",
     "generation",
 )
-_KEPT_FIELDS = ("name", "namespace", *_SYSTEM_FIELDS)
+_IMMUTABLE_FIELDS = ("name", "namespace", *_SYSTEM_FIELDS)
 # The API server keeps the dependents of these where a delete names no policy, as their first versions did.
 _ORPHAN_BY_DEFAULT = frozenset({"jobs.batch", "replicationcontrollers"})
 _GENERATED_NAME_LIMIT = 58
@@ -48,8 +48,10 @@ def metadata_of(body: Object) -> Object:
 def check_address(metadata: Object, namespace: str, name: str) -> None:
     """Refuses a body that names another object than the URL does."""
     if metadata.get("name", name) != name:
-        given = metadata["name"]
-        raise api_errors.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+        body_name = metadata["name"]
+        raise api_errors.bad_request(
+            f"the name of the object ({body_name}) does not match the name on the URL ({name})"
+        )
     if metadata.get("namespace", namespace) != namespace:
         raise api_errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
@@ -207,8 +209,8 @@ class Registry:
         return self.store_changed(resource, before, obj, dry_run=dry_run)
 
     def _merged_metadata(self, old: Object, new: Object) -> Object:
-        merged = {key: value for key, value in new.items() if key not in _KEPT_FIELDS}
-        merged.update((key, old[key]) for key in _KEPT_FIELDS if key in old)
+        merged = {key: value for key, value in new.items() if key not in _IMMUTABLE_FIELDS}
+        merged.update((key, old[key]) for key in _IMMUTABLE_FIELDS if key in old)
         merged["resourceVersion"] = old["resourceVersion"]
         return merged
 
@@ -324,10 +326,10 @@ class Registry:
     def _check_preconditions(resource: Resource, before: Record, preconditions: Object) -> None:
         metadata = before.object["metadata"]
         for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-            wanted = preconditions.get(field)
-            if wanted and wanted != metadata[field]:
+            expected = preconditions.get(field)
+            if expected and expected != metadata[field]:
                 change = "deleted and then recreated" if field == "uid" else "modified"
-                why = f"the {label} in the precondition ({wanted}) does not match the {label} in record "
+                why = f"the {label} in the precondition ({expected}) does not match the {label} in record "
                 why += f"({metadata[field]}). The object might have been {change}"
                 text = f'Operation cannot be fulfilled on {resource.kind} "{before.name}": {why}'
                 raise api_errors.ApiError(409, "Conflict", text, {"name": before.name, "kind": resource.kind})

@@ -114,7 +114,7 @@ class Resource:
 
 
 # Kubernetes keeps events for an hour; here the oldest go beyond this number.
-EVENTS_KEPT = 20_000
+MAX_EVENTS = 20_000
 
 _ALL = ("all",)
 _EVENT_FIELDS = (
@@ -156,7 +156,7 @@ RESOURCES: tuple[Resource, ...] = (
         fields=("status.phase",), returns_deleted=True,
     ),
     Resource(
-        "", "v1", "events", "Event", short=("ev",), fields=_EVENT_FIELDS, created_by_update=True, limit=EVENTS_KEPT,
+        "", "v1", "events", "Event", short=("ev",), fields=_EVENT_FIELDS, created_by_update=True, limit=MAX_EVENTS,
     ),
     Resource("", "v1", "configmaps", "ConfigMap", short=("cm",)),
     Resource("", "v1", "secrets", "Secret", fields=("type",)),

@@ -22,7 +22,7 @@ def _authenticate(spec: Object) -> Object:
     return {"authenticated": True, "user": _USER, "audiences": spec.get("audiences") or []}
 
 
-def _who(spec: Object) -> Object:
+def _user_info(spec: Object) -> Object:
     return {"userInfo": _USER}
 
 
@@ -48,7 +48,7 @@ class Review:
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 REVIEWS = (
     Review(_AUTHENTICATION, "v1", "tokenreviews", "TokenReview", _authenticate),
-    Review(_AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", _who),
+    Review(_AUTHENTICATION, "v1", "selfsubjectreviews", "SelfSubjectReview", _user_info),
     Review(_AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", _allow),
     Review(_AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", _allow),
     Review(_AUTHORIZATION, "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", _allow, namespaced=True),

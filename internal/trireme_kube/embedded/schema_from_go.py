@@ -50,11 +50,11 @@ def _short(name: str, package: str) -> str:
 
 def _tags(source: str) -> dict[tuple[str, int], tuple[str, str]]:
     """Go type and JSON tag by struct and field number."""
-    found: dict[tuple[str, int], tuple[str, str]] = {}
+    tags: dict[tuple[str, int], tuple[str, str]] = {}
     for name, body in _STRUCT.findall(source):
         for match in _TAG.finditer(body):
-            found[(name, int(match["number"]))] = (match["type"], match["json"])
-    return found
+            tags[(name, int(match["number"]))] = (match["type"], match["json"])
+    return tags
 
 
 def _field(package: str, groups: tuple[str, ...], tags: tuple[str, str] | None) -> tuple[int, Field]:

@@ -65,8 +65,8 @@ def _label_requirement(text: str) -> LabelPredicate:
     if match := _COMPARE.match(text):
         return _comparison(match["key"], match["operator"], int(match["value"]))
     if match := _EXISTS.match(text):
-        key, wanted = match["key"], not match["absent"]
-        return lambda labels: (key in labels) is wanted
+        key, present = match["key"], not match["absent"]
+        return lambda labels: (key in labels) is present
     raise api_errors.bad_request(f"unable to parse requirement: found '{text.strip()}', expected: identifier")
 
 
@@ -95,8 +95,8 @@ def compile_selector(selector: Mapping[str, Any]) -> LabelPredicate:
         if operator in ("In", "NotIn"):
             parts.append(_membership(key, operator, frozenset(expression.get("values") or ())))
         else:
-            wanted = operator == "Exists"
-            parts.append(lambda labels, key=key, wanted=wanted: (key in labels) is wanted)  # type: ignore[misc]
+            present = operator == "Exists"
+            parts.append(lambda labels, key=key, present=present: (key in labels) is present)  # type: ignore[misc]
     if not parts:
         return lambda labels: True
     predicate: LabelPredicate = _all(parts)
@@ -128,8 +128,8 @@ def _field_getter(resource: Resource, name: str) -> Callable[[dict[str, Any]], s
 
 def _field_requirement(resource: Resource, text: str) -> Predicate:
     for operator in ("!=", "==", "="):
-        name, found, value = text.partition(operator)
-        if found:
+        name, separator, value = text.partition(operator)
+        if separator:
             get = _field_getter(resource, name.strip())
             if operator == "!=":
                 return lambda obj: get(obj) != value

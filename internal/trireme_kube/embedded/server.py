@@ -187,7 +187,7 @@ class ApiServer:
     async def _resource(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> writes.Reply:
         method = request.method
         if target.subresource in target.resource.left_out:
-            raise api_errors.left_out(target.resource, target.subresource)
+            raise api_errors.subresource_not_found(target.resource, target.subresource)
         form = _form(request.headers.get("Accept", ""), query)
         if method == "GET":
             return self._get(target, query, form)
@@ -297,9 +297,9 @@ class ApiServer:
                 raise api_errors.bad_request("the body of the request is no object")
             return web.Response(body=orjson.dumps(reviews.answer(review, body)), status=201, headers=_JSON_HEADERS)
         if request.method == "GET":
-            found = self._discovery.document(path, request.headers.get("Accept", ""))
-            if found is not None:
-                kind, document = found
+            response_document = self._discovery.document(path, request.headers.get("Accept", ""))
+            if response_document is not None:
+                kind, document = response_document
                 return web.Response(body=document, headers={**_JSON_HEADERS, "Content-Type": kind})
         if not self._discovery.serves_version(path):
             return web.Response(status=404, text="404 page not found\n")

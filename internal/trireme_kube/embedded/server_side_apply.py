@@ -55,13 +55,13 @@ def _below(name: str, value: Any) -> Fields:
 
 def _subtract(fields: Fields, others: Fields) -> Fields:
     """The fields that are not in the other set."""
-    left: Fields = {}
+    remaining: Fields = {}
     for name, below in fields.items():
         if name not in others:
-            left[name] = below
+            remaining[name] = below
         elif below and (rest := _subtract(below, others[name])):
-            left[name] = rest
-    return left
+            remaining[name] = rest
+    return remaining
 
 
 def _union(fields: Fields, others: Fields) -> Fields:
@@ -88,16 +88,16 @@ def _remove(value: Any, name: str, fields: Fields) -> Any:
         return result
     if isinstance(value, list):
         key = merge_key(name, value)
-        kept = []
+        remaining = []
         for item in value:
             field = "v:" + orjson.dumps(item).decode()
             if key and isinstance(item, dict) and key in item:
                 field = _item_name(key, item)
             if field not in fields:
-                kept.append(item)
+                remaining.append(item)
             elif fields[field] and "." not in fields[field]:
-                kept.append(_remove(item, "", fields[field]))
-        return kept
+                remaining.append(_remove(item, "", fields[field]))
+        return remaining
     return value
 
 
@@ -125,14 +125,14 @@ def _merge(value: Any, applied: Any, name: str) -> Any:
 
 def _conflicts(fields: Fields, owned: Fields, value: Any, applied: Any, name: str, path: str) -> list[str]:
     """Paths of fields that another manager owns and the applied object would change."""
-    found: list[str] = []
+    conflicts: list[str] = []
     for field in fields.keys() & owned.keys():
         own = field.removeprefix("f:")
         if field.startswith("k:"):
-            key, wanted = next(iter(orjson.loads(field[2:]).items()))
-            old = next((one for one in value or () if one.get(key) == wanted), None)
-            new = next((one for one in applied or () if one.get(key) == wanted), None)
-            where = f'{path}[{key}="{wanted}"]'
+            key, expected = next(iter(orjson.loads(field[2:]).items()))
+            old = next((one for one in value or () if one.get(key) == expected), None)
+            new = next((one for one in applied or () if one.get(key) == expected), None)
+            where = f'{path}[{key}="{expected}"]'
         elif field.startswith("f:"):
             old = value.get(own) if isinstance(value, dict) else None
             new = applied.get(own) if isinstance(applied, dict) else None
@@ -140,10 +140,10 @@ def _conflicts(fields: Fields, owned: Fields, value: Any, applied: Any, name: st
         else:
             continue
         if fields[field] and owned[field]:
-            found += _conflicts(fields[field], owned[field], old, new, own, where)
+            conflicts += _conflicts(fields[field], owned[field], old, new, own, where)
         elif old != new and not fields[field] and not owned[field]:
-            found.append(where)
-    return found
+            conflicts.append(where)
+    return conflicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +198,11 @@ class Applied:
         owned_elsewhere: Fields = {}
         for entry in others:
             owned_elsewhere = _union(owned_elsewhere, entry.get("fieldsV1") or {})
-        given_up = _subtract(_subtract((mine or {}).get("fieldsV1") or {}, fields), owned_elsewhere)
-        result = _merge(_remove(obj, "", given_up), self.body, "")
-        kept = [one for one in entries if one.get("operation") != "Apply"]
+        released = _subtract(_subtract((mine or {}).get("fieldsV1") or {}, fields), owned_elsewhere)
+        result = _merge(_remove(obj, "", released), self.body, "")
+        updates = [one for one in entries if one.get("operation") != "Apply"]
         result["metadata"] = {**result["metadata"]}
-        result["metadata"]["managedFields"] = [*kept, *others, self._next_entry(mine, fields)]
+        result["metadata"]["managedFields"] = [*updates, *others, self._next_entry(mine, fields)]
         return dict(result)
 
     def _next_entry(self, mine: Object | None, fields: Fields) -> Object:

@@ -128,10 +128,10 @@ class Store:
 
     def by_uid(self, uid: str) -> tuple[Resource, Record] | None:
         """The live object of that uid, or None."""
-        found = self._uids.get(uid)
-        if found is None:
+        address = self._uids.get(uid)
+        if address is None:
             return None
-        resource, key = found
+        resource, key = address
         return resource, self._bucket(resource).records[key]
 
     def scan(self, resource: Resource, namespace: str = "") -> list[Record]:

@@ -22,16 +22,16 @@ def with_condition(conditions: list[Object] | None, condition: Object, now: str)
     """The conditions with one of that type set; the transition time moves only when the status changes."""
     condition = {"type": condition["type"], "status": condition["status"], "lastTransitionTime": now, **condition}
     result: list[Object] = []
-    found = False
+    replaced = False
     for one in conditions or ():
         if one["type"] == condition["type"]:
-            found = True
+            replaced = True
             if one.get("status") == condition["status"] and "lastTransitionTime" in one:
                 condition["lastTransitionTime"] = one["lastTransitionTime"]
             result.append(condition)
         else:
             result.append(one)
-    return result if found else [*result, condition]
+    return result if replaced else [*result, condition]
 
 
 def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
@@ -60,9 +60,9 @@ def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_
 def _check_binding(before: Record, metadata: Object, name: str) -> None:
     pod = before.object
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        wanted, actual = metadata.get(field), pod["metadata"][field]
-        if wanted and wanted != actual:
-            raise api_errors.precondition_failed(PODS, before.key, label, wanted, actual)
+        expected, actual = metadata.get(field), pod["metadata"][field]
+        if expected and expected != actual:
+            raise api_errors.precondition_failed(PODS, before.key, label, expected, actual)
     why = ""
     if "deletionTimestamp" in pod["metadata"]:
         why = f"pod {name} is being deleted, cannot be assigned to a host"
@@ -123,12 +123,12 @@ def _mark_disrupted(registry: Registry, before: Record) -> None:
 
 def budgets_of(registry: Registry, namespace: str, labels: dict[str, str]) -> list[Record]:
     """The disruption budgets that select a pod with these labels."""
-    found: list[Record] = []
+    budgets: list[Record] = []
     for record in registry.store.scan(BUDGETS, namespace):
         selector = (record.object.get("spec") or {}).get("selector")
         if selector is not None and selection.compile_selector(selector)(labels):
-            found.append(record)
-    return found
+            budgets.append(record)
+    return budgets
 
 
 def pod_ready(pod: Object) -> bool:
@@ -210,7 +210,7 @@ def _replaced(obj: Any, parts: list[str], value: Any) -> Object:
 def scale_of(obj: Object, paths: ScalePaths = ScalePaths()) -> Object:  # noqa: B008 (it is immutable)
     """The Scale of a workload or a custom resource."""
     metadata = obj["metadata"]
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    metadata_fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     replicas = _at(obj, paths.replicas)
     selector = (
         _at(obj, paths.selector) or "" if paths.selector else selector_text((obj.get("spec") or {}).get("selector"))
@@ -218,7 +218,7 @@ def scale_of(obj: Object, paths: ScalePaths = ScalePaths()) -> Object:  # noqa: 
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "metadata": {key: metadata[key] for key in metadata_fields if key in metadata},
         "spec": {"replicas": replicas} if replicas else {},
         "status": {"replicas": _at(obj, paths.reported) or 0, "selector": selector},
     }

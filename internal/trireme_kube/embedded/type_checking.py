@@ -92,17 +92,17 @@ class _Check:
         self.unknown: list[str] = []
 
     @staticmethod
-    def _mismatch(value: object, path: str, wanted: str, owner: str) -> api_errors.ApiError:
+    def _mismatch(value: object, path: str, expected: str, owner: str) -> api_errors.ApiError:
         struct, place = owner.rpartition(".")[2], _INDEX.sub("", path)
         return api_errors.bad_request(
-            f"json: cannot unmarshal {_json_type(value)} into Go struct field {struct}.{place} of type {wanted}"
+            f"json: cannot unmarshal {_json_type(value)} into Go struct field {struct}.{place} of type {expected}"
         )
 
     def value(self, code: str, value: Any, path: str, owner: str) -> Any:
         """A value of a scalar's code or a message's name, cleaned."""
-        wanted = _PYTHON_TYPES.get(code)
-        if wanted is not None:
-            if type(value) is not wanted:
+        expected = _PYTHON_TYPES.get(code)
+        if expected is not None:
+            if type(value) is not expected:
                 raise self._mismatch(value, path, _GO_TYPES[code], owner)
             return value
         if code == "api.resource.Quantity":

@@ -64,12 +64,12 @@ def _service(obj: Object) -> list[Cause]:
     ports = spec.get("ports") or ()
     if not ports and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
         causes.append(api_errors.required("spec.ports"))
-    seen: set[str] = set()
+    names_seen: set[str] = set()
     for index, port in enumerate(ports):
         causes += _service_port(f"spec.ports[{index}]", port, needs_name=len(ports) > 1)
-        if (name := port.get("name", "")) and name in seen:
+        if (name := port.get("name", "")) and name in names_seen:
             causes.append(api_errors.duplicate(f"spec.ports[{index}].name", name))
-        seen.add(name)
+        names_seen.add(name)
     causes += names.labels("spec.selector", spec.get("selector"))
     if spec.get("type") not in _SERVICE_TYPES:
         causes.append(api_errors.unsupported("spec.type", str(spec.get("type", "")), _SERVICE_TYPES))
@@ -147,9 +147,9 @@ def _budget(obj: Object) -> list[Cause]:
 
 def _storage_class(obj: Object) -> list[Cause]:
     causes = [] if obj.get("provisioner") else [api_errors.required("provisioner")]
-    for part, known in (("reclaimPolicy", ("Delete", "Retain")), ("volumeBindingMode", _BINDING)):
-        if obj.get(part) not in known:
-            causes.append(api_errors.unsupported(part, str(obj.get(part)), known))
+    for part, supported in (("reclaimPolicy", ("Delete", "Retain")), ("volumeBindingMode", _BINDING)):
+        if obj.get(part) not in supported:
+            causes.append(api_errors.unsupported(part, str(obj.get(part)), supported))
     return causes
 
 
@@ -277,10 +277,10 @@ def _changed_pod(obj: Object, before: Object) -> list[Cause]:
         ignored |= {"nodeSelector", "affinity"}
 
     def rest(spec: Object) -> Object:
-        kept = {key: value for key, value in spec.items() if key not in ignored}
+        compared = {key: value for key, value in spec.items() if key not in ignored}
         for part in ("containers", "initContainers"):
-            kept[part] = [{**one, "image": ""} for one in spec.get(part) or ()]
-        return kept
+            compared[part] = [{**one, "image": ""} for one in spec.get(part) or ()]
+        return compared
 
     if rest(new) != rest(old):
         causes.append(api_errors.forbidden_field("spec", f"pod updates may not change fields other than {_UPDATABLE}"))

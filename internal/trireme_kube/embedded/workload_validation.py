@@ -92,13 +92,13 @@ def workload(obj: Object) -> list[Cause]:
     return causes + wrong + _template(spec.get("template"), selection.compile_selector(selector))
 
 
-def _strategy(path: str, strategy: Object, known: tuple[str, ...]) -> list[Cause]:
+def _strategy(path: str, strategy: Object, supported: tuple[str, ...]) -> list[Cause]:
     kind = strategy.get("type")
-    if kind in known:
+    if kind in supported:
         return []
-    listed = ", ".join(f'"{one}"' for one in known)
-    shown = f'{{"Type":"{kind}","RollingUpdate":null}}'
-    return [Cause("FieldValueNotSupported", path, f"Unsupported value: {shown}: supported values: {listed}")]
+    listed = ", ".join(f'"{one}"' for one in supported)
+    text = f'{{"Type":"{kind}","RollingUpdate":null}}'
+    return [Cause("FieldValueNotSupported", path, f"Unsupported value: {text}: supported values: {listed}")]
 
 
 def deployment(obj: Object) -> list[Cause]:
@@ -125,15 +125,15 @@ def stateful_set(obj: Object) -> list[Cause]:
         text = "must be 'OrderedReady' or 'Parallel'"
         causes.append(api_errors.invalid("spec.podManagementPolicy", policy, text))
     if strategy.get("type") not in ("RollingUpdate", "OnDelete"):
-        shown = f'{{"Type":"{strategy.get("type")}","RollingUpdate":null}}'
-        text = f"Invalid value: {shown}: must be 'RollingUpdate' or 'OnDelete'"
+        strategy_text = f'{{"Type":"{strategy.get("type")}","RollingUpdate":null}}'
+        text = f"Invalid value: {strategy_text}: must be 'RollingUpdate' or 'OnDelete'"
         causes.append(Cause("FieldValueInvalid", "spec.updateStrategy", text))
     claims = [{"name": one["metadata"].get("name", "")} for one in spec.get("volumeClaimTemplates") or ()]
     template = spec.get("template") or {}
     if claims and template.get("spec"):
         pods = {**template["spec"], "volumes": [*claims, *(template["spec"].get("volumes") or ())]}
-        names_seen = {one["name"] for one in claims}
-        own = [one for one in pods["volumes"][len(claims) :] if one.get("name") not in names_seen]
+        claim_names = {one["name"] for one in claims}
+        own = [one for one in pods["volumes"][len(claims) :] if one.get("name") not in claim_names]
         spec = {**spec, "template": {**template, "spec": {**pods, "volumes": [*claims, *own]}}}
     return causes + workload({**obj, "spec": spec})
 

@@ -43,11 +43,11 @@ def dry_run_of(verb: str, query: Mapping[str, str], options: Mapping[str, Any] |
 
     Raises: ApiError 422 for anything but All.
     """
-    asked = query.get("dryRun") or next(iter((options or {}).get("dryRun") or ()), "")
-    if asked not in ("", "All"):
-        text = f'Unsupported value: ["{asked}"]: supported values: "All"'
+    requested = query.get("dryRun") or next(iter((options or {}).get("dryRun") or ()), "")
+    if requested not in ("", "All"):
+        text = f'Unsupported value: ["{requested}"]: supported values: "All"'
         raise api_errors.bad_options(f"{verb}Options", api_errors.Cause("FieldValueNotSupported", "dryRun", text))
-    return asked == "All"
+    return requested == "All"
 
 
 class Writer:
@@ -57,7 +57,7 @@ class Writer:
         self._registry = registry
         self._reader = reader
 
-    def _shown(self, target: Target, record: Record, form: Form, code: int = 200) -> Reply:
+    def _reply(self, target: Target, record: Record, form: Form, code: int = 200) -> Reply:
         return Reply(code, self._reader.one(target.resource, record, form))
 
     @staticmethod
@@ -82,7 +82,7 @@ class Writer:
         body = self._checked(target, query, body)
         stored = stored_as(target.resource)
         record = self._registry.create(stored, target.namespace, body, dry_run=dry_run)
-        return self._shown(target, record, form, 201)
+        return self._reply(target, record, form, 201)
 
     def put(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
         """Replaces an object, its status, or its scale."""
@@ -100,7 +100,7 @@ class Writer:
             subresource=target.subresource,
             dry_run=dry_run,
         )
-        return self._shown(target, record, form, 201 if created else 200)
+        return self._reply(target, record, form, 201 if created else 200)
 
     def patch(self, target: Target, query: Mapping[str, str], kind: str, body: Any, form: Form) -> Reply:
         """Changes an object by one of the four kinds of patch."""
@@ -122,13 +122,13 @@ class Writer:
             return Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
 
         def edit(obj: Object) -> Object:
-            shown = views.shown_object(target.resource, obj)
-            return self._checked(target, query, change(shown, body))
+            view = views.shown_object(target.resource, obj)
+            return self._checked(target, query, change(view, body))
 
         record = self._registry.change(
             stored, target.namespace, target.name, edit, subresource=target.subresource, dry_run=dry_run
         )
-        return self._shown(target, record, form)
+        return self._reply(target, record, form)
 
     def _apply(self, target: Target, query: Mapping[str, str], body: Any, form: Form, dry_run: bool) -> Reply:
         manager = query.get("fieldManager", "")
@@ -149,7 +149,7 @@ class Writer:
         if self._registry.store.get(stored, target.namespace, target.name) is None and not target.subresource:
             obj = self._checked(target, query, applied.to_new(target.name))
             record, _ = self._registry.update(stored, target.namespace, target.name, obj, dry_run=dry_run, create=True)
-            return self._shown(target, record, form, 201)
+            return self._reply(target, record, form, 201)
         record = self._registry.change(
             stored,
             target.namespace,
@@ -158,7 +158,7 @@ class Writer:
             subresource=target.subresource,
             dry_run=dry_run,
         )
-        return self._shown(target, record, form)
+        return self._reply(target, record, form)
 
     def delete(self, target: Target, query: Mapping[str, str], options: Object, form: Form) -> Reply:
         """Deletes one object."""
@@ -166,10 +166,10 @@ class Writer:
             raise api_errors.method_not_allowed()
         options = _delete_options(query, options)
         stored = stored_as(target.resource)
-        record, gone = self._registry.delete(stored, target.namespace, target.name, options)
-        if not gone or stored.returns_deleted:
-            code = 202 if not gone and options.get("orphanDependents") is False else 200
-            return self._shown(target, record, form, code)
+        record, deleted = self._registry.delete(stored, target.namespace, target.name, options)
+        if not deleted or stored.returns_deleted:
+            code = 202 if not deleted and options.get("orphanDependents") is False else 200
+            return self._reply(target, record, form, code)
         details: Object = {"name": record.name, "kind": target.resource.plural, "uid": record.uid}
         if target.resource.group:
             details["group"] = target.resource.group

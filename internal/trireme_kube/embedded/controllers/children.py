@@ -27,8 +27,8 @@ def controller_of(obj: Object) -> Object | None:
     """The owner reference of the managing controller."""
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
-            found: Object = reference
-            return found
+            controller: Object = reference
+            return controller
     return None
 
 
@@ -51,7 +51,7 @@ class Children:
         self.resource = resource
         self._by_owner: dict[str, dict[OwnerKey, Record]] = {}
         self._orphans: dict[_Label, dict[OwnerKey, Record]] = {}
-        self._told: dict[str, list[tuple[WorkQueue[OwnerKey], float]]] = {}
+        self._queues: dict[str, list[tuple[WorkQueue[OwnerKey], float]]] = {}
         self._orphan_listeners: list[Callable[[Record], None]] = []
         store.listen(resource, self._on_event)
 
@@ -66,7 +66,7 @@ class Children:
 
     def tell(self, kind: str, queue: WorkQueue[OwnerKey], least: float = 0.0) -> None:
         """Queues the owner's key whenever a child of an owner of that kind changes, after `least` seconds or more."""
-        self._told.setdefault(kind, []).append((queue, least))
+        self._queues.setdefault(kind, []).append((queue, least))
 
     def listen_to_orphans(self, listener: Callable[[Record], None]) -> None:
         """Calls `listener` with each object without a managing controller that appears or changes."""
@@ -112,7 +112,7 @@ class Children:
         # gathered for one look.
         count = len(self._by_owner.get(reference["uid"], ()))
         gathering = count * _GATHER_SECONDS_EACH if count > _FEW else 0.0
-        for queue, least in self._told.get(reference["kind"], ()):
+        for queue, least in self._queues.get(reference["kind"], ()):
             queue.add((namespace, reference["name"]), max(least, gathering))
 
 
@@ -147,7 +147,7 @@ def template_hash(template: Object, collisions: int = 0) -> str:
     """A short name for the content of a template, in the alphabet of generated names; another for each collision."""
     alphabet = "bcdf456789vwxz2g"
     value = 0xCBF29CE484222325
-    told_apart = str(collisions).encode() if collisions else b""
-    for byte in orjson.dumps(template, option=orjson.OPT_SORT_KEYS) + told_apart:
+    suffix = str(collisions).encode() if collisions else b""
+    for byte in orjson.dumps(template, option=orjson.OPT_SORT_KEYS) + suffix:
         value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
     return "".join(alphabet[value >> shift & 15] for shift in range(0, 40, 4))

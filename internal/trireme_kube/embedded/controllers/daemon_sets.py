@@ -42,12 +42,12 @@ def _matches_terms(terms: Any, node: Object) -> bool:
     """Whether the node satisfies one of the terms of a required node affinity; numeric operators are not looked at."""
     labels = node["metadata"].get("labels") or {}
     for term in terms:
-        known = [one for one in term.get("matchExpressions") or () if one["operator"] not in ("Gt", "Lt")]
+        supported = [one for one in term.get("matchExpressions") or () if one["operator"] not in ("Gt", "Lt")]
         fields = term.get("matchFields") or ()
-        if not known and not fields:
+        if not supported and not fields:
             continue
         by_name = selection.compile_selector({"matchExpressions": fields})({"metadata.name": node["metadata"]["name"]})
-        if by_name and selection.compile_selector({"matchExpressions": known})(labels):
+        if by_name and selection.compile_selector({"matchExpressions": supported})(labels):
             return True
     return False
 
@@ -110,23 +110,23 @@ class DaemonSets:
             return
         template = record.object["spec"]["template"]
         nodes = [one.object for one in self._registry.store.scan(NODES)]
-        wanted = {one["metadata"]["name"] for one in nodes if should_run(template["spec"], one)}
+        target_nodes = {one["metadata"]["name"] for one in nodes if should_run(template["spec"], one)}
         covered: set[str] = set()
         for pod in self._ownership.claim(record):
             node = _target(pod.object)
-            if is_active(pod.object) and node in wanted and node not in covered:
+            if is_active(pod.object) and node in target_nodes and node not in covered:
                 covered.add(node)
             elif "deletionTimestamp" in pod.object["metadata"]:
                 covered.add(node)  # its successor comes once it is gone
             else:
                 self._control.delete(record, pod)
-        missing = sorted(wanted - covered)
+        missing = sorted(target_nodes - covered)
         for node in missing[:_AT_ONCE]:
             self._create(record, node)
         if len(missing) > _AT_ONCE:
             self._queue.add(key)
         self._roll(record)
-        self._report(key, len(wanted))
+        self._report(key, len(target_nodes))
 
     @staticmethod
     def _revision(record: Record) -> str:

@@ -78,13 +78,13 @@ def scale_down_plan(old: Sequence[Record], new: Record | None, replicas: int, un
     spare_available = sum(map(_available, everything)) - least
     plan: dict[str, int] = {}
     for one in sorted(old, key=lambda record: record.object["metadata"]["creationTimestamp"]):
-        wanted = _replicas(one)
-        broken = min(max(wanted - _available(one), 0), max(spare, 0))
-        healthy = min(wanted - broken, max(spare - broken, 0), max(spare_available, 0))
+        target = _replicas(one)
+        broken = min(max(target - _available(one), 0), max(spare, 0))
+        healthy = min(target - broken, max(spare - broken, 0), max(spare_available, 0))
         spare -= broken + healthy
         spare_available -= healthy
         if broken + healthy:
-            plan[one.name] = wanted - broken - healthy
+            plan[one.name] = target - broken - healthy
     return plan
 
 
@@ -206,8 +206,8 @@ class Deployments:
         room = replicas + surge - sum(map(_replicas, old)) - _replicas(new)
         grown = min(replicas, _replicas(new) + max(room, 0))
         self._resize(deployment, new, grown)
-        for name, wanted in scale_down_plan(old, self._current(deployment, template), replicas, unavailable).items():
-            self._resize(deployment, next(one for one in old if one.name == name), wanted)
+        for name, target in scale_down_plan(old, self._current(deployment, template), replicas, unavailable).items():
+            self._resize(deployment, next(one for one in old if one.name == name), target)
 
     def _resize(self, deployment: Record, record: Record, replicas: int) -> None:
         fresh = self._registry.get(REPLICA_SETS, *record.key)

@@ -38,8 +38,8 @@ def _is_done(pod: Object) -> bool:
 
 def _states(group: Object, name: str, template: str) -> bool:
     """Whether what a pod states by that name and from that template is the group's."""
-    stated = group["spec"].get("resourceClaims") or ()
-    return any((one["name"], one.get("resourceClaimTemplateName")) == (name, template) for one in stated)
+    pod_claims = group["spec"].get("resourceClaims") or ()
+    return any((one["name"], one.get("resourceClaimTemplateName")) == (name, template) for one in pod_claims)
 
 
 class DeviceClaims:
@@ -97,8 +97,8 @@ class DeviceClaims:
         """The names of the claims that a pod or group uses, as far as they exist."""
         statuses = (user.get("status") or {}).get("resourceClaimStatuses") or ()
         made = [one["resourceClaimName"] for one in statuses if one.get("resourceClaimName")]
-        stated = user["spec"].get("resourceClaims") or ()
-        named = [one["resourceClaimName"] for one in stated if one.get("resourceClaimName")]
+        pod_claims = user["spec"].get("resourceClaims") or ()
+        named = [one["resourceClaimName"] for one in pod_claims if one.get("resourceClaimName")]
         return [*made, *named]
 
     def _sync_pod(self, key: Key) -> None:
@@ -129,9 +129,9 @@ class DeviceClaims:
         status = record.object.get("status") or {}
         statuses = {one["name"]: one for one in status.get("resourceClaimStatuses") or ()}
         changed = False
-        for wanted in record.object["spec"].get("resourceClaims") or ():
-            name = wanted["name"]
-            template = wanted.get("resourceClaimTemplateName")
+        for pod_claim in record.object["spec"].get("resourceClaims") or ():
+            name = pod_claim["name"]
+            template = pod_claim.get("resourceClaimTemplateName")
             present = (statuses.get(name) or {}).get("resourceClaimName")
             if not template or (present and self._store.get(CLAIMS, record.namespace, present)):
                 continue
@@ -178,11 +178,11 @@ class DeviceClaims:
             return
         status = record.object.get("status") or {}
         reserved = status.get("reservedFor") or []
-        kept = [one for one in reserved if self._still_needs(record.namespace, one)]
+        remaining = [one for one in reserved if self._still_needs(record.namespace, one)]
         ending = "deletionTimestamp" in record.object["metadata"]
-        if len(kept) < len(reserved) or (ending and not kept):
-            record = self._release(record, kept)
-        if not kept and not ending:
+        if len(remaining) < len(reserved) or (ending and not remaining):
+            record = self._release(record, remaining)
+        if not remaining and not ending:
             self._delete_unneeded(record)
 
     def _still_needs(self, namespace: str, consumer: Object) -> bool:
@@ -195,12 +195,12 @@ class DeviceClaims:
         pod = self._store.get(PODS, namespace, consumer["name"])
         return pod is not None and pod.uid == consumer["uid"] and not _is_done(pod.object)
 
-    def _release(self, record: Record, kept: list[Object]) -> Record:
+    def _release(self, record: Record, remaining: list[Object]) -> Record:
         status = {key: value for key, value in (record.object.get("status") or {}).items() if key != "reservedFor"}
         metadata = dict(record.object["metadata"])
         finalizers = metadata.get("finalizers") or []
-        if kept:
-            status["reservedFor"] = kept
+        if remaining:
+            status["reservedFor"] = remaining
         elif FINALIZER in finalizers:
             status.pop("allocation", None)
             metadata["finalizers"] = [one for one in finalizers if one != FINALIZER]

@@ -29,13 +29,13 @@ def _expected(store: Store, pods: list[Object]) -> int:
     alone = 0
     for pod in pods:
         reference = controller_of(pod)
-        found = store.by_uid(reference["uid"]) if reference else None
-        above = controller_of(found[1].object) if found else None
-        found = (store.by_uid(above["uid"]) or found) if above else found
-        if found is None:
+        controller = store.by_uid(reference["uid"]) if reference else None
+        above = controller_of(controller[1].object) if controller else None
+        controller = (store.by_uid(above["uid"]) or controller) if above else controller
+        if controller is None:
             alone += 1
         else:
-            workloads[found[1].uid] = int((found[1].object.get("spec") or {}).get("replicas", 0))
+            workloads[controller[1].uid] = int((controller[1].object.get("spec") or {}).get("replicas", 0))
     return alone + sum(workloads.values())
 
 

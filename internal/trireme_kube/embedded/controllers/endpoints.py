@@ -41,7 +41,7 @@ def _address(pod: Object) -> str:
     return str((pod.get("status") or {}).get("podIP") or "")
 
 
-def _shown(pod: Object) -> tuple[Any, ...]:
+def _endpoint_fields(pod: Object) -> tuple[Any, ...]:
     """What of a pod its endpoint shows."""
     metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
     return _address(pod), pod_ready(pod), phase, "deletionTimestamp" in metadata, metadata.get("labels")
@@ -57,13 +57,13 @@ def _container_port(pod: Object, name: str, protocol: str) -> int | None:
 
 def _ports(service: Object, pod: Object) -> _Ports:
     """The Service's ports as the pod has them; ports that it does not name are left out."""
-    found = []
+    ports = []
     for port in service["spec"].get("ports") or ():
         target, protocol = port.get("targetPort") or port["port"], port.get("protocol", "TCP")
         number = target if isinstance(target, int) else _container_port(pod, target, protocol)
         if number is not None:
-            found.append((port.get("name", ""), protocol, number, port.get("appProtocol", "")))
-    return tuple(found)
+            ports.append((port.get("name", ""), protocol, number, port.get("appProtocol", "")))
+    return tuple(ports)
 
 
 def _port_objects(ports: _Ports, *, name_always: bool) -> list[Object]:
@@ -101,7 +101,11 @@ class Endpoints:
         if not self._services:
             return
         before = event.before.object if event.before is not None else None
-        if event.type != DELETED and before is not None and _shown(before) == _shown(event.record.object):
+        if (
+            event.type != DELETED
+            and before is not None
+            and _endpoint_fields(before) == _endpoint_fields(event.record.object)
+        ):
             return
         for pod in (before, event.record.object):
             labels = (pod["metadata"].get("labels") or {}) if pod is not None else {}
@@ -132,13 +136,13 @@ class Endpoints:
     # Slices
 
     def _write_slices(self, service: Record, by_ports: dict[_Ports, list[Record]]) -> None:
-        wanted = [
+        desired = [
             (ports, pods[start : start + _SLICE_LIMIT])
             for ports, pods in by_ports.items()
             for start in range(0, len(pods), _SLICE_LIMIT)
         ] or [((), [])]
         existing = self._slices_of(service)
-        for index, (ports, pods) in enumerate(wanted):
+        for index, (ports, pods) in enumerate(desired):
             content: Object = {
                 "addressType": "IPv4",
                 "endpoints": [self._endpoint(service.object, pod.object) for pod in pods],
@@ -150,7 +154,7 @@ class Endpoints:
                 continue
             metadata |= {"generateName": f"{service.name}-", "ownerReferences": [owner_reference(service)]}
             self._registry.create(SLICES, service.namespace, {"metadata": metadata, **content})
-        for surplus in existing[len(wanted) :]:
+        for surplus in existing[len(desired) :]:
             self._registry.delete(SLICES, *surplus.key)
 
     def _slices_of(self, service: Record) -> list[Record]:
@@ -195,9 +199,9 @@ class Endpoints:
         for ports, pods in by_ports.items():
             staying = [one.object for one in pods if "deletionTimestamp" not in one.object["metadata"]]
             subset: Object = {}
-            for name, wanted in (("addresses", True), ("notReadyAddresses", False)):
+            for name, ready in (("addresses", True), ("notReadyAddresses", False)):
                 everybody = bool(service.object["spec"].get("publishNotReadyAddresses"))
-                some = [one for one in staying if (everybody or pod_ready(one)) is wanted]
+                some = [one for one in staying if (everybody or pod_ready(one)) is ready]
                 if some:
                     subset[name] = [_endpoint_address(one, service.name) for one in some[:_ENDPOINTS_LIMIT]]
             if subset:
@@ -222,8 +226,8 @@ class Endpoints:
                 self._registry.delete(ENDPOINTS, *key)
 
     def _update(self, resource: Resource, before: Record, metadata: Object, content: Object) -> None:
-        kept = {name: before.object[name] for name in ("kind", "apiVersion")}
-        obj = {**kept, "metadata": {**before.object["metadata"], **metadata}, **content}
+        type_fields = {name: before.object[name] for name in ("kind", "apiVersion")}
+        obj = {**type_fields, "metadata": {**before.object["metadata"], **metadata}, **content}
         self._registry.store_changed(resource, before, obj)
 
 

@@ -70,10 +70,10 @@ class GarbageCollector:
 
     def _collect(self, key: Key) -> None:
         """Deletes an object whose owners are all gone, or drops the references to those that are."""
-        found = self._record(key)
-        if found is None:
+        entry = self._record(key)
+        if entry is None:
             return
-        resource, record = found
+        resource, record = entry
         owners = _owners(record.object)
         living = [one for one in owners if self._store.by_uid(one["uid"]) is not None]
         if not owners or len(living) == len(owners):
@@ -96,10 +96,10 @@ class GarbageCollector:
 
     def _close(self, uid: str) -> None:
         """Carries on with an owner that waits for its dependents."""
-        found = self._store.by_uid(uid)
-        if found is None:
+        entry = self._store.by_uid(uid)
+        if entry is None:
             return
-        record = found[1]
+        record = entry[1]
         finalizers = record.object["metadata"].get("finalizers") or ()
         if "deletionTimestamp" not in record.object["metadata"]:
             return
@@ -111,34 +111,34 @@ class GarbageCollector:
 
     def _release(self, uid: str) -> None:
         for key in list(self._dependents.get(uid, ())):
-            found = self._record(key)
-            if found is not None:
-                others = [one for one in _owners(found[1].object) if one["uid"] != uid]
-                self._set_owners(*found, others)
+            entry = self._record(key)
+            if entry is not None:
+                others = [one for one in _owners(entry[1].object) if one["uid"] != uid]
+                self._set_owners(*entry, others)
 
     def _delete_dependents(self, uid: str) -> int:
         """Deletes the dependents that block their owner; answers how many still do."""
         blocking = 0
         for key in list(self._dependents.get(uid, ())):
-            found = self._record(key)
-            if found is None:
+            entry = self._record(key)
+            if entry is None:
                 continue
-            resource, record = found
+            resource, record = entry
             blocking += any(one["uid"] == uid and one.get("blockOwnerDeletion") for one in _owners(record.object))
             if "deletionTimestamp" not in record.object["metadata"]:
                 options = {"propagationPolicy": "Foreground", "preconditions": {"uid": record.uid}}
                 try:
-                    _, gone = self._registry.delete(resource, *record.key, options)
+                    _, deleted = self._registry.delete(resource, *record.key, options)
                 except api_errors.ApiError:
                     continue
-                blocking -= gone
+                blocking -= deleted
         return blocking
 
     def _drop_finalizer(self, uid: str, finalizer: str) -> None:
-        found = self._store.by_uid(uid)
-        if found is None:
+        entry = self._store.by_uid(uid)
+        if entry is None:
             return
-        resource, record = found
+        resource, record = entry
         metadata = dict(record.object["metadata"])
         metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != finalizer]
         if not metadata["finalizers"]:

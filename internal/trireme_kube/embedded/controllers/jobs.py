@@ -123,12 +123,12 @@ class Jobs:
     def _fill(self, key: OwnerKey, record: Record, tally: _Tally, active: list[Record], succeeded: int) -> None:
         """Creates the pods that are missing, or gives up those that are too many."""
         spec = record.object["spec"]
-        wanted = spec["parallelism"]
+        target = spec["parallelism"]
         if spec.get("completions") is not None:
-            wanted = min(wanted, spec["completions"] - succeeded)
+            target = min(target, spec["completions"] - succeeded)
         elif succeeded:
-            wanted = len(active)  # without completions, the first success ends the creation of pods
-        missing = wanted - len(active)
+            target = len(active)  # without completions, the first success ends the creation of pods
+        missing = target - len(active)
         for pod in active[: max(-missing, 0)]:
             self._control.delete(record, pod)
         wait = tally.retry_at - self._monotonic()
@@ -146,8 +146,8 @@ class Jobs:
         spec = record.object["spec"]
         if spec.get("completionMode") != "Indexed":
             return []
-        taken = set(tally.succeeded.values()) | {_index_of(pod.object) for pod in active}
-        return [index for index in range(spec["completions"]) if str(index) not in taken]
+        used = set(tally.succeeded.values()) | {_index_of(pod.object) for pod in active}
+        return [index for index in range(spec["completions"]) if str(index) not in used]
 
     def _create(self, record: Record, index: int | None) -> None:
         template = record.object["spec"]["template"]

@@ -37,14 +37,14 @@ class Namespaces:
         record = self._registry.store.get(NAMESPACES, "", name)
         if record is None or name not in self._ending:
             return
-        left = 0
+        remaining = 0
         for resource in self._registry.catalog.stored_in_namespaces():
             for one in self._registry.store.scan(resource, name):
-                left += 1
+                remaining += 1
                 if "deletionTimestamp" not in one.object["metadata"]:
-                    _, gone = self._registry.delete(resource, *one.key, {"propagationPolicy": "Background"})
-                    left -= gone
-        if left:
+                    _, deleted = self._registry.delete(resource, *one.key, {"propagationPolicy": "Background"})
+                    remaining -= deleted
+        if remaining:
             return
         spec = {**record.object["spec"], "finalizers": []}
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}

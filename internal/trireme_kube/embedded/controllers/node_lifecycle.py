@@ -30,21 +30,21 @@ _EVICTING = frozenset({NOT_READY, UNREACHABLE})
 Taint = tuple[str, str]
 
 
-def wanted_taints(node: Object) -> dict[Taint, None]:
+def expected_taints(node: Object) -> dict[Taint, None]:
     """Key and effect of the taints that a node's state calls for, in order."""
     conditions = {one["type"]: one["status"] for one in (node.get("status") or {}).get("conditions") or ()}
-    wanted: dict[Taint, None] = {}
+    expected: dict[Taint, None] = {}
     if "Ready" not in conditions:
-        wanted[(NOT_READY, "NoSchedule")] = None
+        expected[(NOT_READY, "NoSchedule")] = None
     for condition in conditions.items():
         key = _BY_CONDITION.get(condition)
         if key is not None:
-            wanted[(key, "NoSchedule")] = None
+            expected[(key, "NoSchedule")] = None
             if key in _EVICTING:
-                wanted[(key, "NoExecute")] = None
+                expected[(key, "NoExecute")] = None
     if node["spec"].get("unschedulable"):
-        wanted[(UNSCHEDULABLE, "NoSchedule")] = None
-    return wanted
+        expected[(UNSCHEDULABLE, "NoSchedule")] = None
+    return expected
 
 
 class NodeLifecycle:
@@ -65,17 +65,17 @@ class NodeLifecycle:
         if before is None:
             return
         node = before.object
-        wanted = wanted_taints(node)
+        expected = expected_taints(node)
         present = node["spec"].get("taints") or []
-        kept = [one for one in present if one["key"] not in _MANAGED or (one["key"], one["effect"]) in wanted]
-        have = {(one["key"], one["effect"]) for one in kept}
+        remaining = [one for one in present if one["key"] not in _MANAGED or (one["key"], one["effect"]) in expected]
+        have = {(one["key"], one["effect"]) for one in remaining}
         added: list[Object] = []
-        for key, effect in wanted:
+        for key, effect in expected:
             if (key, effect) not in have:
                 added.append({"key": key, "effect": effect, "timeAdded": self._registry.sources.now()})
-        if len(kept) == len(present) and not added:
+        if len(remaining) == len(present) and not added:
             return
         spec = {key: value for key, value in node["spec"].items() if key != "taints"}
-        if kept or added:
-            spec["taints"] = [*kept, *added]
+        if remaining or added:
+            spec["taints"] = [*remaining, *added]
         self._registry.store_changed(NODES, before, {**node, "metadata": dict(node["metadata"]), "spec": spec})

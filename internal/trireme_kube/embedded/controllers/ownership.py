@@ -53,17 +53,17 @@ class Ownership:
 
     def claim(self, owner: Record) -> list[Record]:
         """The children, after those that do not belong were released and those that do were adopted."""
-        known = self._owners.get(owner.key)
-        if known is None or "deletionTimestamp" in owner.object["metadata"]:
+        current = self._owners.get(owner.key)
+        if current is None or "deletionTimestamp" in owner.object["metadata"]:
             return self._children.of(owner.uid)
         for child in self._children.of(owner.uid):
-            if not known.matches(child.object["metadata"].get("labels") or {}):
+            if not current.matches(child.object["metadata"].get("labels") or {}):
                 self._release(child, owner.uid)
-        labels: Object = known.selector.get("matchLabels") or {}
+        labels: Object = current.selector.get("matchLabels") or {}
         for child in self._children.orphans(owner.namespace, labels):
             metadata = child.object["metadata"]
-            wanted = known.matches(metadata.get("labels") or {}) and "deletionTimestamp" not in metadata
-            if wanted and self._may_adopt(owner, child):
+            should_own = current.matches(metadata.get("labels") or {}) and "deletionTimestamp" not in metadata
+            if should_own and self._may_adopt(owner, child):
                 self._adopt(child, owner)
         return self._children.of(owner.uid)
 

@@ -41,16 +41,16 @@ class SelectorIndex:
     def __init__(self, store: Store, resource: Resource, selector_of: Callable[[Object], Object]) -> None:
         """`selector_of` answers an object's selector, the empty one where it selects nothing."""
         self._selector_of = selector_of
-        self._known: dict[Key, Selecting] = {}
+        self._selectors: dict[Key, Selecting] = {}
         self._by_label: dict[_Label, dict[Key, Selecting]] = {}
         store.listen(resource, self._on_event)
 
     def __bool__(self) -> bool:
-        return bool(self._known)
+        return bool(self._selectors)
 
     def get(self, key: Key) -> Selecting | None:
         """What is known of an object."""
-        return self._known.get(key)
+        return self._selectors.get(key)
 
     def selecting(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Key]:
         """Keys of the objects that select something with these labels."""
@@ -61,16 +61,16 @@ class SelectorIndex:
 
     def _on_event(self, event: Event) -> None:
         key, namespace = event.record.key, event.record.namespace
-        known = self._known.get(key)
+        old = self._selectors.get(key)
         selector = self._selector_of(event.record.object)
-        if event.type != DELETED and known is not None and known.selector == selector:
+        if event.type != DELETED and old is not None and old.selector == selector:
             return
-        if known is not None:
-            label = known.label(namespace)
-            found = self._by_label[label]
-            del found[key], self._known[key]
-            if not found:
+        if old is not None:
+            label = old.label(namespace)
+            keys = self._by_label[label]
+            del keys[key], self._selectors[key]
+            if not keys:
                 del self._by_label[label]
         if event.type != DELETED:
-            one = self._known[key] = Selecting(selector)
+            one = self._selectors[key] = Selecting(selector)
             self._by_label.setdefault(one.label(namespace), {})[key] = one

@@ -50,8 +50,8 @@ class SystemObjects:
     def _on_event(self, resource: Resource, event: Event) -> None:
         if event.type != DELETED:
             return
-        wanted = SYSTEM_NAMESPACES if resource is NAMESPACES else (_NAME,)
-        if event.record.name in wanted and event.record.namespace in ("", "default"):
+        names = SYSTEM_NAMESPACES if resource is NAMESPACES else (_NAME,)
+        if event.record.name in names and event.record.namespace in ("", "default"):
             self._queue.add((resource.key, *event.record.key))
 
     def _sync(self, key: Key) -> None:

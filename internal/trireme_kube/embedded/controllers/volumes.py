@@ -55,17 +55,17 @@ def refers_to(volume: Object, claim: Record) -> bool:
 
 def suits(volume: Object, claim: Object) -> bool:
     """Whether a free volume satisfies what a claim asks for."""
-    offered, wanted = volume["spec"], claim["spec"]
-    if offered.get("storageClassName", "") != (wanted.get("storageClassName") or ""):
+    offered, requested = volume["spec"], claim["spec"]
+    if offered.get("storageClassName", "") != (requested.get("storageClassName") or ""):
         return False
-    if offered.get("volumeMode") != wanted.get("volumeMode"):
+    if offered.get("volumeMode") != requested.get("volumeMode"):
         return False
-    if not set(wanted.get("accessModes") or ()) <= set(offered.get("accessModes") or ()):
+    if not set(requested.get("accessModes") or ()) <= set(offered.get("accessModes") or ()):
         return False
-    request = ((wanted.get("resources") or {}).get("requests") or {}).get("storage", "0")
+    request = ((requested.get("resources") or {}).get("requests") or {}).get("storage", "0")
     if quantities.value((offered.get("capacity") or {}).get("storage", "0")) < quantities.value(request):
         return False
-    selector = wanted.get("selector")
+    selector = requested.get("selector")
     return selector is None or selection.compile_selector(selector)(volume["metadata"].get("labels") or {})
 
 
@@ -163,18 +163,18 @@ class Volumes:
         return self._store.get(VOLUMES, "", name)
 
     def _volume_for(self, claim: Record, storage: Object, name: str, node: str) -> Object:
-        wanted = claim.object["spec"]
+        requested = claim.object["spec"]
         spec: Object = {
-            "capacity": {"storage": ((wanted.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")},
-            "accessModes": wanted["accessModes"],
-            "volumeMode": wanted["volumeMode"],
+            "capacity": {"storage": ((requested.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")},
+            "accessModes": requested["accessModes"],
+            "volumeMode": requested["volumeMode"],
             "persistentVolumeReclaimPolicy": storage["reclaimPolicy"],
             "storageClassName": storage["metadata"]["name"],
             "csi": {"driver": storage["provisioner"], "volumeHandle": name},
             "claimRef": self._reference(claim),
         }
-        chosen = self._store.get(NODES, "", node) if node else None
-        zone = (chosen.object["metadata"].get("labels") or {}).get(_ZONE) if chosen is not None else None
+        selected_node = self._store.get(NODES, "", node) if node else None
+        zone = (selected_node.object["metadata"].get("labels") or {}).get(_ZONE) if selected_node is not None else None
         if zone:
             terms = [{"matchExpressions": [{"key": _ZONE, "operator": "In", "values": [zone]}]}]
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
