@@ -1,4 +1,5 @@
-"""Filter and score in this process, without gRPC: an engine on one snapshot, asked as the processes are.
+"""Filter and score in this process, without gRPC: an engine on one snapshot, asked as the processes are, and what the
+scheduler would hear of it.
 
 Each case is a full sync of the same snapshot, so that what was kept of the case before must not show. With
 `by_deltas` the snapshot gets something else first, is asked about it, and comes to the case by deltas.
@@ -15,6 +16,8 @@ from trireme.cache import cluster_cache
 from trireme.evaluation import engine, score_engine
 from trireme.filter import assembly as filter_assembly
 from trireme.framework import amounts, status
+from trireme.local import local_evaluators
+from trireme.results import phase_results
 from trireme.score import assembly as score_assembly
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, snapshot_pb2
@@ -29,7 +32,7 @@ class LocalPhases:
         self.follows_deltas = by_deltas
         self._configuration = configuration
         self._snap = snapshot.Snapshot()
-        self._engine = engine_of(self._snap, configuration)
+        self._evaluators = evaluators_of(self._snap, configuration)
         # A Runner would make a handler of signals for each question, which takes longer than most answers.
         self._loop = asyncio.new_event_loop()
 
@@ -41,11 +44,15 @@ class LocalPhases:
     ) -> None:
         self._loop.close()
 
+    @property
+    def _engine(self) -> engine.Engine:
+        return self._evaluators.engine
+
     def next_leader(self, configuration: snapshot_pb2.Configuration | None = None) -> None:
         """From now on another configuration holds, if one is given."""
         if configuration is not None and configuration is not self._configuration:
             self._configuration = configuration
-            self._engine = engine_of(self._snap, configuration)
+            self._evaluators = evaluators_of(self._snap, configuration)
 
     def sync_others(self, deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
         """The cluster before the case, where that comes by deltas."""
@@ -100,6 +107,8 @@ class LocalPhases:
         assert filtered.columns is not None
         placed = self._run(self._engine.score.place(cycle, 1, filtered.columns))
         assert placed.failure is None, placed.failure
+        again = self._run(self._place(cycle))
+        assert again == tuple(placed.slots), (again, placed.slots)
         return placed.slots[0], placed.totals[0]
 
     def ask_reserve(self, cycle: cycle_pb2.Cycle, placement: filter_pb2.Placement) -> filter_pb2.Reservation:
@@ -109,11 +118,26 @@ class LocalPhases:
 
     def ask_post_filter(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> filter_pb2.PostFilterResponse:
         """How room can be made for the cycle's pod."""
-        return self._run(self._engine.filter.post_filter(cycle, filtered.refused, filtered.refusal))
+        response = self._run(self._engine.filter.post_filter(cycle, filtered.refused, filtered.refusal))
+        again = self._run(self._post_filter(cycle))
+        assert (again.nominated_node or "", [*again.actions]) == (response.nominated_node, [*response.actions]), again
+        return response
 
     def ask_pod_group(self, question: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
         """How room can be made for a group."""
         return self._run(self._engine.filter.pod_group_post_filter(question))
+
+    async def _place(self, cycle: cycle_pb2.Cycle) -> tuple[int, ...]:
+        """Where the scheduler would place the pod, which asks the evaluators."""
+        profile, class_id, generation = cycle.profile, cycle.pod_class, cycle.generation
+        filtered = await self._evaluators.filter(profile, class_id, 1, generation, cycle.pod)
+        return (await self._evaluators.place(profile, class_id, 1, filtered)).slots
+
+    async def _post_filter(self, cycle: cycle_pb2.Cycle) -> phase_results.PostFilterResult:
+        """What the scheduler would hear of the pod."""
+        profile, class_id, generation = cycle.profile, cycle.pod_class, cycle.generation
+        filtered = await self._evaluators.filter(profile, class_id, 1, generation, cycle.pod)
+        return await self._evaluators.post_filter(profile, class_id, generation, cycle.pod, filtered)
 
     def _apply(self, deltas: Iterable[snapshot_pb2.Delta]) -> None:
         for delta in deltas:
@@ -124,14 +148,14 @@ class LocalPhases:
         return self._loop.run_until_complete(asked)
 
 
-def engine_of(snap: snapshot.Snapshot, configuration: snapshot_pb2.Configuration) -> engine.Engine:
-    """An engine of the configuration's profiles, which have no remote plugins."""
+def evaluators_of(
+    snap: snapshot.Snapshot, configuration: snapshot_pb2.Configuration
+) -> local_evaluators.LocalEvaluators:
+    """Evaluators of the configuration's profiles, which have no remote plugins."""
     snap.amount_rules = amounts.rules_of(configuration.feature_gates)
-    return engine.Engine(
-        snap,
-        filter_assembly.filter_profiles(configuration, _no_remote),
-        score_assembly.score_profiles(configuration, _no_remote),
-    )
+    filters = filter_assembly.filter_profiles(configuration, _no_remote)
+    scores = score_assembly.score_profiles(configuration, _no_remote)
+    return local_evaluators.LocalEvaluators(engine.Engine(snap, filters, scores))
 
 
 def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:

@@ -150,7 +150,7 @@ class EngineFilter:
 
     def __init__(self) -> None:
         self.snap = snapshot.Snapshot()
-        self._engine = local_phases.engine_of(self.snap, _SETUP.configuration).filter
+        self._engine = local_phases.evaluators_of(self.snap, _SETUP.configuration).engine.filter
 
     async def begin(self, cluster: DecisionCluster) -> None:
         """As Filter says."""

@@ -4,7 +4,7 @@ It knows nothing of servers. Who asks sees to it that the snapshot is what the q
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from google.protobuf import message
@@ -70,6 +70,11 @@ class FilterEngine:
     def chains(self) -> Mapping[str, evaluation.Chain]:
         """The filter plugins, by profile."""
         return self._profiles.chains
+
+    @property
+    def kept(self) -> Container[tuple[str, int]]:
+        """The classes (profile, number) that were asked about lately."""
+        return self._evaluator.kept
 
     def statistics(self) -> evaluation.EvaluatorStatistics:
         """What it has evaluated so far."""

@@ -38,6 +38,10 @@ class KeptClasses(Generic[ColumnsT]):
     def __len__(self) -> int:
         return len(self._kept)
 
+    def __contains__(self, key: object) -> bool:
+        """Whether anything is kept of the class (profile, number)."""
+        return key in self._kept
+
     @property
     def nbytes(self) -> int:
         """Memory of all columns, in bytes."""

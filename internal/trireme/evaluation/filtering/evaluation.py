@@ -4,7 +4,7 @@ In-tree plugins answer at once and see one generation. A service's answer takes 
 on: `remote_columns` calls it again about nodes that changed meanwhile, and nodes without an answer are not feasible.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,6 +72,11 @@ class Evaluator:
     def statistics(self) -> EvaluatorStatistics:
         """What it has done so far."""
         return EvaluatorStatistics(len(self._kept), self._kept.nbytes, self._kept.made, self._slots_evaluated)
+
+    @property
+    def kept(self) -> Container[tuple[str, int]]:
+        """The classes (profile, number) that were evaluated lately."""
+        return self._kept
 
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, watch: stopwatch.Stopwatch | None = None

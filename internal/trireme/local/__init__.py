@@ -1,0 +1,1 @@
+"""Filter and score without services: for what runs the scheduler's decisions in one process."""

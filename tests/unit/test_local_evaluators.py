@@ -1,0 +1,223 @@
+"""LocalEvaluators: filter and score asked in this process answer as the services do."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from phase_calls import PROFILE, configuration
+from snapshot_views import SnapshotBuilder, pod_of, requesting
+
+from trireme.evaluation import engine
+from trireme.filter import assembly as filter_assembly
+from trireme.framework import status
+from trireme.local import local_evaluators
+from trireme.scheduling import ports
+from trireme.score import assembly as score_assembly
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
+
+FILTERS = ("TaintToleration", "NodeResourcesFit")
+SCORES = (("NodeResourcesFit", 1), ("TaintToleration", 3))
+
+SMALL, LARGE, IMPORTANT, UNIMPORTANT = 1, 2, 3, 4
+
+
+def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
+    raise AssertionError(config.name)
+
+
+class Cluster:
+    """Three nodes, of which the first is the emptiest, and evaluators of a profile that preempts."""
+
+    def __init__(self) -> None:
+        self.builder = SnapshotBuilder()
+        for name, cpu in (("n0", "4"), ("n1", "2"), ("n2", "2")):
+            self.builder.set_node(name, allocatable={"cpu": cpu, "pods": "9"})
+        self.builder.add_class(SMALL, pod_of(requesting(cpu="1")))
+        self.builder.add_class(LARGE, pod_of(requesting(cpu="9")))
+        self.builder.add_class(IMPORTANT, pod_of({**requesting(cpu="4"), "priority": 100}))
+        self.builder.add_class(UNIMPORTANT, pod_of(requesting(cpu="1")))
+        message = configuration(FILTERS, SCORES)
+        profile = message.profiles[0]
+        at = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_POST_FILTER)
+        at.plugins.add(name="DefaultPreemption")
+        self.evaluators = local_evaluators.LocalEvaluators(
+            engine.Engine(
+                self.builder.snap,
+                filter_assembly.filter_profiles(message, _no_remote),
+                score_assembly.score_profiles(message, _no_remote),
+            )
+        )
+
+    @property
+    def generation(self) -> int:
+        """Where the snapshot is."""
+        return self.builder.snap.generation
+
+    async def filter(self, number: int, count: int = 1, **options: Any) -> ports.FilterResult:
+        """Filter's answer about a class."""
+        return await self.evaluators.filter(PROFILE, number, count, self.generation, **options)
+
+    def nominate(self, uid: str, number: int, node: str) -> None:
+        """A pod of the class is nominated for the node."""
+        pod, slot = cycle_pb2.PodIdentity(namespace="default", name=uid, uid=uid), self.builder.snap.nodes.slots[node]
+        self.builder.apply(nominations=[snapshot_pb2.Nomination(pod=pod, pod_class=number, slot=slot)])
+
+    def names(self, slots: Sequence[int]) -> list[str]:
+        """The nodes at these slots."""
+        return [self.builder.snap.nodes.names[slot] for slot in slots]
+
+
+def _pod(name: str, nominated: str = "") -> core_pb2.Pod:
+    pod = core_pb2.Pod()
+    pod.metadata.namespace, pod.metadata.name, pod.metadata.uid = "default", name, name
+    pod.status.nominated_node_name = nominated
+    return pod
+
+
+async def test_a_batch_goes_where_it_fits_best() -> None:
+    """Else what is tried out in one process says nothing of what services would decide."""
+    cluster = Cluster()
+    filtered = await cluster.filter(SMALL, 9)
+    assert [filtered.answer.admits(slot) for slot in range(3)] == [True, True, True]
+    assert not filtered.refuses(-1)
+    placed = await cluster.evaluators.place(PROFILE, SMALL, 9, filtered)
+    assert placed.failure is None
+    hosts = cluster.names(placed.slots)
+    assert sorted(hosts) == ["n0"] * 4 + ["n1"] * 2 + ["n2"] * 2
+    assert hosts[0] == "n0"
+
+
+async def test_extra_scores_count() -> None:
+    """Else extenders have no say."""
+    cluster = Cluster()
+    filtered = await cluster.filter(SMALL)
+    placed = await cluster.evaluators.place(PROFILE, SMALL, 1, filtered, [0, 0, 1000])
+    assert cluster.names(placed.slots) == ["n2"]
+
+
+async def test_an_answer_is_as_it_was_though_the_cluster_changes() -> None:
+    """Else what is decided by it is decided by something else than what was answered."""
+    cluster = Cluster()
+    filtered = await cluster.filter(SMALL, 4)
+    cluster.builder.place(UNIMPORTANT, "n0", "n0", "n0", "n0")
+    now = await cluster.filter(SMALL, 4)
+    assert [filtered.answer.admits(0), now.answer.admits(0)] == [True, False]
+
+
+async def test_who_fits_nowhere_preempts() -> None:
+    """The victims are those that stand in the way."""
+    cluster = Cluster()
+    cluster.builder.place(UNIMPORTANT, "n0")
+    filtered = await cluster.filter(IMPORTANT)
+    assert filtered.refuses(-1)
+    result = await cluster.evaluators.post_filter(PROFILE, IMPORTANT, cluster.generation, _pod("me"), filtered)
+    assert (result.code, result.nominated_node) == (status.Code.SUCCESS, "n0")
+    assert [action.pod.name for action in result.actions] == ["pod-0"]
+
+
+async def test_candidates_are_trimmed_before_one_is_chosen() -> None:
+    """Else extenders have no say in preemption."""
+    cluster = Cluster()
+    cluster.builder.set_node("n3", allocatable={"cpu": "4", "pods": "9"})
+    cluster.builder.place(UNIMPORTANT, "n0", "n3")
+    seen: list[str] = []
+
+    async def trim(candidates: filter_pb2.PreemptionCandidates) -> filter_pb2.PreemptionCandidates:
+        seen.extend(sorted(each.node_name for each in candidates.candidates))
+        left = [each for each in candidates.candidates if each.node_name == "n3"]
+        return filter_pb2.PreemptionCandidates(candidates=left)
+
+    filtered = await cluster.filter(IMPORTANT)
+    asked = cluster.evaluators.post_filter(PROFILE, IMPORTANT, cluster.generation, _pod("me"), filtered, trim)
+    assert ((await asked).nominated_node, seen) == ("n3", ["n0", "n3"])
+
+
+async def test_ways_to_make_room_come_with_the_answer() -> None:
+    """Else many preemptors are asked about one by one."""
+    cluster = Cluster()
+    cluster.builder.place(UNIMPORTANT, "n0")
+    filtered = await cluster.filter(IMPORTANT, 1, preemptors=[_pod("me")])
+    assert [each.post_filter.nominated_node for each in filtered.post_filter] == ["n0"]
+
+
+async def test_who_is_nominated_is_looked_at_there_first() -> None:
+    """Else a pod whose victims went may lose its place to what scores higher elsewhere."""
+    cluster = Cluster()
+    cluster.nominate("me", SMALL, "n1")
+    slot = cluster.builder.snap.nodes.slots["n1"]
+    filtered = await cluster.filter(SMALL, nominee=_pod("me", "n1"), nominated=slot)
+    assert filtered.of_one
+    assert [filtered.answer.admits(each) for each in range(3)] == [False, True, False]
+    placed = await cluster.evaluators.place(PROFILE, SMALL, 1, filtered)
+    assert cluster.names(placed.slots) == ["n1"]
+    # It was nominated for another node than the caller knows: all nodes are looked at.
+    filtered = await cluster.filter(SMALL, nominee=_pod("me", "n2"), nominated=2)
+    assert [filtered.answer.admits(each) for each in range(3)] == [True, True, True]
+
+
+async def test_several_that_are_nominated_are_admitted_together() -> None:
+    """As far as each runs where it is nominated, beside those before it."""
+    cluster = Cluster()
+    for uid, node in (("a", "n0"), ("b", "n1"), ("c", "n2")):
+        cluster.nominate(uid, SMALL, node)
+    cluster.builder.place(UNIMPORTANT, "n2", "n2")
+    nominees = [_pod("a"), _pod("b"), _pod("c")]
+    asked = cluster.evaluators.filter_nominated(PROFILE, SMALL, cluster.generation, nominees, [0, 1, 2])
+    assert (await asked).admitted == 2
+    nobody = [_pod("c")]
+    asked = cluster.evaluators.filter_nominated(PROFILE, SMALL, cluster.generation, nobody, [2])
+    assert (await asked).admitted == 0
+
+
+async def test_what_was_prepared_is_known() -> None:
+    """Who prepares goes by it."""
+    cluster = Cluster()
+    assert (PROFILE, SMALL) not in cluster.evaluators.answers
+    await cluster.evaluators.prepare(PROFILE, SMALL, cluster.generation)
+    assert (PROFILE, SMALL) in cluster.evaluators.answers
+
+
+async def test_nothing_is_reserved_where_no_plugin_reserves() -> None:
+    """The answer has one entry for each placement all the same."""
+    cluster = Cluster()
+    cycle = cluster.evaluators.cycle(PROFILE, SMALL, cluster.generation)
+    placement = filter_pb2.Placement(pod=cycle_pb2.PodIdentity(name="me", uid="me"), node_name="n0", slot=0)
+    (reservation,) = await cluster.evaluators.reserve(cycle, [placement])
+    assert not reservation.assumed
+    await cluster.evaluators.unreserve(cycle, [placement])
+
+
+async def test_groups_are_answered_for() -> None:
+    """Who may go for a group, and which placement is better."""
+    cluster = Cluster()
+    cluster.builder.place(UNIMPORTANT, "n0")
+    cycle = cluster.evaluators.cycle(PROFILE, IMPORTANT, cluster.generation)
+    question = filter_pb2.PodGroupPostFilterRequest(cycle=cycle, priority=100)
+    question.members.add(pod_class=IMPORTANT)
+    answer = await cluster.evaluators.pod_group_post_filter(question)
+    assert [[pod.pod.name for pod in victim.pods] for victim in answer.potential] == [["pod-0"]]
+    request = score_pb2.ScorePlacementsRequest(cycle=cycle)
+    request.plugins.add(plugin="PodGroupPodsCount", weight=1)
+    for count in (1, 2):
+        request.placements.add(pod_classes=[SMALL] * count, slots=[0, 1])
+    scored = await cluster.evaluators.score_placements(request)
+    assert list(scored.totals) == [50, 100]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"generation": 99}, ports.PhaseUnavailable),
+        ({"class_id": 77}, ports.PhaseFault),
+        ({"profile": "nobody"}, ports.PhaseFault),
+    ],
+    ids=["not-reached", "no-class", "no-profile"],
+)
+async def test_what_cannot_be_answered_is_said_as_the_port_says_it(
+    changed: dict[str, Any], expected: type[Exception]
+) -> None:
+    """Else the scheduler takes it for a fault of its own, and ends."""
+    cluster = Cluster()
+    question: dict[str, Any] = {"profile": PROFILE, "class_id": SMALL, "count": 1, "generation": cluster.generation}
+    with pytest.raises(expected):
+        await cluster.evaluators.filter(**{**question, **changed})
