@@ -27,10 +27,10 @@ log = logging.getLogger(__name__)
 # Pods asked about ahead, at most. It begins with one, and each time that all were there grows to twice as many.
 MAX_FORESEEN = 64
 
-# Pods that are asked about in one call, each on the node that it is promised.
-MAX_PROMISED = 32
+# Pods that are asked about in one call, each for the node that it is nominated for.
+MAX_NOMINATED = 32
 
-# Pods of a crowd for which ways out are asked in one call, at most: others are not answered meanwhile.
+# Pods of a crowd for which PostFilter is run in one call, at most: others are not answered meanwhile.
 MAX_PREEMPTORS = 16
 
 
@@ -159,21 +159,21 @@ class SchedulingCycle:
         if self._extension is not None and len(pods) > 1 and self._extension.one_by_one(class_id):
             return await self._first_round(profile, class_id, pods)
         if pods[0].record.nominated and len(pods) > 1:
-            return await self._promised_round(profile, class_id, pods)
+            return await self._nominated_round(profile, class_id, pods)
         started = self._observer.clock()
-        promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
-        known = None if promised else self._foreseen_for(profile, class_id, len(pods))
+        nominated_node = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
+        known = None if nominated_node else self._foreseen_for(profile, class_id, len(pods))
         if known is not None:
             return await self._place_as_foreseen(known, pods)
         generation = self._publish()
         if not self._cache.node_count:
             self._fail_all(pods, outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
             return []
-        slot = self._cache.slot_of(promised)
-        nominee = named(pods[0]) if promised else None
+        slot = self._cache.slot_of(nominated_node)
+        nominee = named(pods[0]) if nominated_node else None
         # An extender that does not want the node has all others to choose from.
         alone = placed_pod.NO_SLOT if self._extension is not None else slot
-        crowd = not promised and self._crowd == (profile, class_id)
+        crowd = not nominated_node and self._crowd == (profile, class_id)
         preemptors = self._preemptors(profile, pods) if crowd else ()
         filtered = await self._evaluators.filter(profile, class_id, len(pods), generation, nominee, alone, preemptors)
         extra_scores: Sequence[int] = ()
@@ -196,7 +196,7 @@ class SchedulingCycle:
             self._fail_all(pods, outcomes.Failure(text))
             return []
         if filtered.answer.admits(slot):
-            # What was promised to the pod is taken without a look at other nodes.
+            # The node that the pod is nominated for is taken without a look at other nodes.
             placed = PlaceResult((slot,), None, False)
             looked_at = (1, 1)
         else:
@@ -218,10 +218,10 @@ class SchedulingCycle:
         first, *left = pods
         return [*await self._round(profile, class_id, [first]), *left]
 
-    async def _promised_round(
+    async def _nominated_round(
         self, profile: str, class_id: int, pods: list[queued_pod.QueuedPodInfo]
     ) -> list[queued_pod.QueuedPodInfo]:
-        """As _round, of pods that are promised a node: as many as may have it are asked about at once."""
+        """As _round, of pods that are nominated for a node: as many as may have it are asked about at once."""
         slots = self._different_slots(pods) if self._extension is None else []
         if len(slots) < 2:
             return await self._first_round(profile, class_id, pods)
@@ -236,9 +236,9 @@ class SchedulingCycle:
         return [*await self._bind_placed(profile, class_id, pods, filtered, placed, (1, 1)), *left]
 
     def _different_slots(self, pods: list[queued_pod.QueuedPodInfo]) -> list[int]:
-        """Where the nodes are that the first of the pods are promised, as long as each is another one."""
+        """The slots of the nodes that the first of the pods are nominated for, as long as each is another one."""
         slots: list[int] = []
-        for pod in pods[:MAX_PROMISED]:
+        for pod in pods[:MAX_NOMINATED]:
             slot = self._cache.slot_of(self._queue.nominator.node_of(pod.uid))
             if slot == placed_pod.NO_SLOT or slot in slots:
                 break
@@ -329,7 +329,7 @@ class SchedulingCycle:
         pods: list[queued_pod.QueuedPodInfo],
         filtered: FilterResult,
     ) -> list[queued_pod.QueuedPodInfo]:
-        """Look for a way out for the first pod, and for those behind it as far as there are answers for them. If there
+        """Run PostFilter for the first pod, and for those behind it as far as there are answers for them. If there
         is none, that holds for all of them; answers those that are left.
         """
         answer, left = filtered.answer, pods
@@ -362,53 +362,53 @@ class SchedulingCycle:
         refusals: list[tuple[status.Status, int]],
         said: filter_pb2.WayOut | None,
     ) -> list[queued_pod.QueuedPodInfo]:
-        """Take the way out for the first pod; it is asked for unless filter said it. Answers those that are left."""
+        """Run PostFilter for the first pod, unless filter did, and execute its result. Answers those that are left."""
         for refusal, _ in refusals:
             if refusal.code == status.Code.ERROR:
                 self._observer.volume_stage("predicate", refusal)
                 self._fail_all(pods, outcomes.Failure(refusal.message, nominated_node=""))
                 return []
-        way = PostFilterResult("", (), "")
+        result = PostFilterResult("", (), "")
         if profile in self._post_filtering:
             asked = self._observer.clock()
             if said is not None:
-                way, seconds = PostFilterResult.from_message(said.post_filter), said.duration_us / 1_000_000
+                result, seconds = PostFilterResult.from_message(said.post_filter), said.duration_us / 1_000_000
             else:
-                way = await self._way_out(profile, class_id, generation, pods[0], filtered)
+                result = await self._post_filter(profile, class_id, generation, pods[0], filtered)
                 seconds = self._observer.clock() - asked
-            handled = 1 if way.actions or way.nominated_node else len(pods)
-            self._observer.post_filtered(profile, way, handled, seconds)
-            _log_way_out(pods[0].key, way)
-        if not way.actions and not way.nominated_node:
+            handled = 1 if result.actions or result.nominated_node else len(pods)
+            self._observer.post_filtered(profile, result, handled, seconds)
+            _log_post_filter(pods[0].key, result)
+        if not result.actions and not result.nominated_node:
             if profile in self._post_filtering:
-                _log_no_candidate(pods[0].key, way)
-            self._fail_all(pods, self._unschedulable(filtered, refusals, way))
+                _log_no_candidate(pods[0].key, result)
+            self._fail_all(pods, self._unschedulable(filtered, refusals, result))
             return []
         first, *left = pods
         self._crowd = None if self._extension is not None else (profile, class_id)
-        way = await self._take(first, way, self._post_filtering[profile])
-        self._results.failed(first, self._unschedulable(filtered, refusals, way))
+        result = await self._execute(first, result, self._post_filtering[profile])
+        self._results.failed(first, self._unschedulable(filtered, refusals, result))
         return left
 
     def _unschedulable(
-        self, filtered: FilterResult, refusals: list[tuple[status.Status, int]], way: PostFilterResult
+        self, filtered: FilterResult, refusals: list[tuple[status.Status, int]], result: PostFilterResult
     ) -> outcomes.Failure:
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
         return outcomes.Failure(
-            fit_error.message(self._cache.node_count, filtered.refusal, refusals, way.message),
+            fit_error.message(self._cache.node_count, filtered.refusal, refusals, result.message),
             rejectors | filtered.narrowed_by,
             pending_plugins,
-            way.nominated_node,
+            result.nominated_node,
             unschedulable=True,
         )
 
     def _preemptors(self, profile: str, pods: list[queued_pod.QueuedPodInfo]) -> list[core_pb2.Pod]:
-        """The pods that ways out are asked for with Filter: only one where what it decides is waited for."""
+        """The pods that PostFilter is run for with Filter: only one where what it decides is waited for."""
         count = MAX_PREEMPTORS if self._post_filtering[profile] else 1
         first = list(itertools.takewhile(lambda pod: not self._queue.nominator.node_of(pod.uid), pods[:count]))
         return [self._preemptor(pod) for pod in first]
 
-    async def _way_out(
+    async def _post_filter(
         self, profile: str, class_id: int, generation: int, pod: queued_pod.QueuedPodInfo, filtered: FilterResult
     ) -> PostFilterResult:
         trim = None if self._extension is None else self._extension.trimming(pod.uid, class_id)
@@ -420,47 +420,49 @@ class SchedulingCycle:
             return PostFilterResult(f"preemption: {error}", (), None, status.Code.ERROR)
 
     def _preemptor(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
-        """The pod as PostFilter knows it. What it was promised counts, whether or not its object shows it yet: who does
+        """The pod as PostFilter knows it. Its nomination counts, whether or not its object shows it yet: who does
         not know of the room that is being made for a pod has more made elsewhere.
         """
         preemptor = named(pod)
         preemptor.status.nominated_node_name = self._queue.nominator.node_of(pod.uid)
         return preemptor
 
-    async def _take(self, pod: queued_pod.QueuedPodInfo, way: PostFilterResult, asynchronous: bool) -> PostFilterResult:
-        """Take the way out. Whatever makes room on a node may take its time; the rest is done before the pod waits.
+    async def _execute(
+        self, pod: queued_pod.QueuedPodInfo, result: PostFilterResult, asynchronous: bool
+    ) -> PostFilterResult:
+        """Execute PostFilter's result. Making room on a node may take its time; all else is done before the pod waits.
         Answers what is left to be done beside other pods, or an error where victims stay.
         """
-        node, victims = way.nominated_node or "", [action for action in way.actions if action.HasField("evict")]
-        others = [action for action in way.actions if not action.HasField("evict")]
+        node, victims = result.nominated_node or "", [action for action in result.actions if action.HasField("evict")]
+        others = [action for action in result.actions if not action.HasField("evict")]
         failed = await self._preemptions.carry_out(others) if others else ""
         if failed:
             log.warning("what PostFilter decided for pod %s failed: %s", pod.key, failed)
         if asynchronous:
             self._preemptions.start(pod, node, victims)
-            return dataclasses.replace(way, actions=victims)
+            return dataclasses.replace(result, actions=victims)
         failed = await self._preemptions.finish(pod, node, victims)
         if failed:
-            way = PostFilterResult(f"preemption: {failed}", (), None, status.Code.ERROR)
-            _log_way_out(pod.key, way)
-        return dataclasses.replace(way, actions=())
+            result = PostFilterResult(f"preemption: {failed}", (), None, status.Code.ERROR)
+            _log_post_filter(pod.key, result)
+        return dataclasses.replace(result, actions=())
 
     def _fail_all(self, pods: list[queued_pod.QueuedPodInfo], failure: outcomes.Failure) -> None:
         for pod in pods:
             self._results.failed(pod, failure)
 
 
-def _log_way_out(key: str, way: PostFilterResult) -> None:
+def _log_post_filter(key: str, result: PostFilterResult) -> None:
     text = "Status after running PostFilter plugins for pod"
-    if way.code is status.Code.ERROR:
-        klog.error(log, text, logger="UnhandledError", pod=klog.Ref(key), status=way.message)
+    if result.code is status.Code.ERROR:
+        klog.error(log, text, logger="UnhandledError", pod=klog.Ref(key), status=result.message)
     elif klog.enabled(log, 5):
-        klog.info(log, 5, text, pod=klog.Ref(key), status=way.message)
+        klog.info(log, 5, text, pod=klog.Ref(key), status=result.message)
 
 
-def _log_no_candidate(key: str, way: PostFilterResult) -> None:
+def _log_no_candidate(key: str, result: PostFilterResult) -> None:
     """Preemption was tried in vain; of a pod that may not preempt its event says why."""
-    if klog.enabled(log, 2) and "not eligible" not in way.message:
+    if klog.enabled(log, 2) and "not eligible" not in result.message:
         text = "No preemption candidate is found; preemption is not helpful for scheduling"
         klog.info(log, 2, text, **klog.named(log, "PostFilter.DefaultPreemption"), pod=klog.Ref(key))
 

@@ -45,7 +45,7 @@ _ATTEMPTS = {
     Verdict.UNSCHEDULABLE: Attempt.UNSCHEDULABLE,
     Verdict.ERROR: Attempt.ERROR,
 }
-# Where a way out was looked for, by how that ended.
+# Where PodGroupPostFilter was run, by how that ended.
 _AFTER = {status.Code.SUCCESS: Attempt.WAITING, status.Code.ERROR: Attempt.ERROR}
 
 
@@ -126,27 +126,27 @@ class PodGroupCycle:
             started = self._observer.clock()
             result = await self._try(wanted)
             self._observer.group_evaluated(self._observer.clock() - started)
-            how, way = _ATTEMPTS[result.status.verdict], None
+            how, post_filter = _ATTEMPTS[result.status.verdict], None
             if how is Attempt.UNSCHEDULABLE:
-                way = await self._look_for_a_way(wanted, result)
-                how = _AFTER.get(way.code, how)
+                post_filter = await self._run_post_filters(wanted, result)
+                how = _AFTER.get(post_filter.code, how)
         finally:
             self._queue.nominator.show()
         if result.succeeded:
             self._bind(group, result)
-        self._tell(wanted, result, way)
+        self._tell(wanted, result, post_filter)
         return how
 
-    async def _look_for_a_way(self, wanted: Wanted, result: Result) -> pod_group_preempting.GroupWayOut:
-        """Ask for a way out, and start on it."""
+    async def _run_post_filters(self, wanted: Wanted, result: Result) -> pod_group_preempting.PodGroupPostFilterResult:
+        """Run the PodGroupPostFilter plugins, and start on what they decided."""
         group, started = wanted.group, self._observer.clock()
-        way = await self._post_filters.find(wanted, result)
-        self._observer.point("PodGroupPostFilter", way.code, wanted.profile, self._observer.clock() - started)
-        await self._free_devices(group, way.actions)
-        if way.code is not status.Code.SUCCESS:
-            return way
-        failed = await self._make_room(group, [action for action in way.actions if action.HasField("evict")])
-        return pod_group_preempting.not_made(failed) if failed else way
+        post_filter = await self._post_filters.find(wanted, result)
+        self._observer.point("PodGroupPostFilter", post_filter.code, wanted.profile, self._observer.clock() - started)
+        await self._free_devices(group, post_filter.actions)
+        if post_filter.code is not status.Code.SUCCESS:
+            return post_filter
+        failed = await self._make_room(group, [action for action in post_filter.actions if action.HasField("evict")])
+        return pod_group_preempting.not_made(failed) if failed else post_filter
 
     def _members(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
         """Those who are tried now, in order within each PodGroup."""
@@ -271,19 +271,23 @@ class PodGroupCycle:
                 yield cycle, batch
                 batch = []
 
-    def _tell(self, wanted: Wanted, result: Result, way: pod_group_preempting.GroupWayOut | None) -> None:
-        """What each group of pods, and each member, is told. `way`: what came of looking for a way out."""
+    def _tell(
+        self, wanted: Wanted, result: Result, post_filter: pod_group_preempting.PodGroupPostFilterResult | None
+    ) -> None:
+        """What each group of pods, and each member, is told. `post_filter`: what PodGroupPostFilter answered."""
         results = list(completed(wanted.tree, result))
-        # What is said of the way out is said once for each group that has the status, as kube-scheduler does it.
+        # What PodGroupPostFilter says is said once for each group that has the status, as kube-scheduler does it.
         shares = Counter(id(each.status) for each in results)
         for each in results:
             if each.node.composite:
                 continue
-            said = each.status if way is None else _after(each.status, way, shares[id(each.status)])
-            promised = way.nominated if way is not None and way.code is status.Code.SUCCESS else None
+            said = each.status if post_filter is None else _after(each.status, post_filter, shares[id(each.status)])
+            nominated = (
+                post_filter.nominated if post_filter is not None and post_filter.code is status.Code.SUCCESS else None
+            )
             members = wanted.of(each.node)
-            _log_attempt(each, said, promised is not None, len(members))
-            self._report(members, each.trials, each.status, said, promised)
+            _log_attempt(each, said, nominated is not None, len(members))
+            self._report(members, each.trials, each.status, said, nominated)
             self._write_condition(each.node.message, said)
 
     def _report(
@@ -295,26 +299,26 @@ class PodGroupCycle:
         nominated: Mapping[str, str] | None = None,
     ) -> None:
         """Each member of a PodGroup that is not being bound goes back with why. `before` is what was said of the group
-        before a way out was looked for; `nominated`: it was found, and these members (UID) wait for these nodes.
+        before PodGroupPostFilter was run; `nominated`: room is made, and these members (UID) wait for these nodes.
         """
         waiting = nominated is not None
-        promised = nominated or {}
+        nodes = nominated or {}
         for trial in trials:
             uid = trial.pod.uid
             failure = trial.failure
             if said.verdict is Verdict.ERROR:
                 failure = failure if trial.failed_by_error else outcomes.Failure(said.message, nominated_node="")
             elif failure is not None:
-                failure = _nominated(failure, promised.get(uid))
+                failure = _nominated(failure, nodes.get(uid))
             elif said.verdict is Verdict.UNSCHEDULABLE:
                 text = said.message if waiting else f"{UNSCHEDULABLE}, {said.message}"
-                failure = outcomes.Failure(text, nominated_node=promised.get(uid, ""), unschedulable=True)
+                failure = outcomes.Failure(text, nominated_node=nodes.get(uid, ""), unschedulable=True)
             if failure is not None:
                 self._results.failed(trial.pod, failure)
         error = said.verdict is Verdict.ERROR
         for pod in members[len(trials) :]:
             text = said.message if error else before.message
-            node = "" if error else promised.get(pod.uid)
+            node = "" if error else nodes.get(pod.uid)
             self._results.failed(pod, outcomes.Failure(text, nominated_node=node, unschedulable=not error))
 
     def _fail_all(self, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
@@ -329,12 +333,12 @@ class PodGroupCycle:
         self._conditions.set(pod_group, reason, said.message)
 
 
-def _after(said: GroupStatus, way: pod_group_preempting.GroupWayOut, times: int) -> GroupStatus:
-    """What is said of the group once a way out was looked for."""
-    if way.code is status.Code.ERROR:
-        return GroupStatus(Verdict.ERROR, (way.message,))
+def _after(said: GroupStatus, post_filter: pod_group_preempting.PodGroupPostFilterResult, times: int) -> GroupStatus:
+    """What is said of the group once PodGroupPostFilter was run."""
+    if post_filter.code is status.Code.ERROR:
+        return GroupStatus(Verdict.ERROR, (post_filter.message,))
     # An empty text is joined too, as kube-scheduler does it.
-    return dataclasses.replace(said, reasons=(*said.reasons, *[way.message] * times))
+    return dataclasses.replace(said, reasons=(*said.reasons, *[post_filter.message] * times))
 
 
 def _log_attempt(result: Result, said: GroupStatus, waiting: bool, members: int) -> None:

@@ -1,9 +1,9 @@
-"""The way out for a group that does not fit (PodGroupPostFilter): others of lower priority go, in the whole cluster.
+"""PodGroupPostFilter for a group that does not fit: others of lower priority go, in the whole cluster.
 
 Filter says who may go at all. The cluster cache hides all of them from the replicas, the group is tried as always, and
 filter says who of them may stay beside it after all. Then everything is shown again, so that for the rest of the world
 nothing happened; what has to go is deleted beside the scheduling of others, as for single pods, and the members are
-promised the places that were found. Nobody else is scheduled while pods are hidden.
+nominated for the nodes that were found. Nobody else is scheduled while pods are hidden.
 
 Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPostFilterPlugins.
 """
@@ -25,7 +25,7 @@ _LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class GroupWayOut:
+class PodGroupPostFilterResult:
     """What was found. On SUCCESS these members (UID) wait for these nodes, and the actions make room."""
 
     code: status.Code
@@ -63,8 +63,8 @@ class PodGroupPostFilters:
         self._trials = trials
         self._plugins = plugins
 
-    async def find(self, wanted: Wanted, tried: Result) -> GroupWayOut:
-        """The way out for who waits, after the trial said what it did of them."""
+    async def find(self, wanted: Wanted, tried: Result) -> PodGroupPostFilterResult:
+        """What the plugins find for those who wait, after the trial said what it did of them."""
         texts = []
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(wanted.profile, ()):
@@ -83,22 +83,22 @@ class PodGroupPostFilters:
                 return dataclasses.replace(said, code=status.Code.ERROR, message=_error(plugin, said.message))
             texts.append(said.message)
         text = ", ".join(text for text in texts if text)
-        return GroupWayOut(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
+        return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
 
-    async def _devices(self, wanted: Wanted, tried: Sequence[Trial]) -> GroupWayOut:
+    async def _devices(self, wanted: Wanted, tried: Sequence[Trial]) -> PodGroupPostFilterResult:
         """What DynamicResources says; of a group of which no pod was tried it knows nothing. Filter is asked only where
         there are claims, and not about groups of groups.
         """
         group = wanted.tree.message
         if isinstance(group, scheduling_pb2.CompositePodGroup):
-            return GroupWayOut(status.Code.UNSCHEDULABLE, "")
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "")
         if self._topology and group.spec.HasField("scheduling_constraints"):
-            return GroupWayOut(status.Code.UNSCHEDULABLE, "")
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "")
         if not tried:
-            return GroupWayOut(status.Code.ERROR, "not found")
+            return PodGroupPostFilterResult(status.Code.ERROR, "not found")
         of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.of_one_pod(trial.pod.record.class_id) for trial in tried):
-            return GroupWayOut(status.Code.UNSCHEDULABLE, _LOOKED_AT)
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _LOOKED_AT)
         request = self._question(wanted, [trial.pod for trial in tried])
         request.devices.scheduled = wanted.scheduled.get(wanted.tree.name, 0)
         for member, trial in zip(request.members, tried, strict=True):
@@ -109,28 +109,28 @@ class PodGroupPostFilters:
         try:
             response = await self._evaluators.pod_group_post_filter(request)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return GroupWayOut(status.Code.ERROR, str(error))
+            return PodGroupPostFilterResult(status.Code.ERROR, str(error))
         code = wire_status.from_message(response.status).code
-        return GroupWayOut(code, ", ".join(response.status.messages), actions=tuple(response.actions))
+        return PodGroupPostFilterResult(code, ", ".join(response.status.messages), actions=tuple(response.actions))
 
-    async def _preempt(self, wanted: Wanted) -> GroupWayOut:
+    async def _preempt(self, wanted: Wanted) -> PodGroupPostFilterResult:
         members, started = wanted.everybody(), self._observer.clock()
         try:
             response = await self._evaluators.pod_group_post_filter(self._question(wanted, members))
             if not response.potential:
                 current = {pod.uid: pod.record.nominated_node for pod in members}
-                way = _way_out(response, current)
+                result = _from_message(response, current)
                 # Who may not preempt, or does already, is not looked at any closer.
-                if way.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    self._observer.preemption_evaluated(way.code, self._observer.clock() - started)
-                return way
-            way = await self._evaluate(wanted, response.potential)
-            self._observer.preemption_evaluated(way.code, self._observer.clock() - started)
-            return way
+                if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
+                return result
+            result = await self._evaluate(wanted, response.potential)
+            self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
+            return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return GroupWayOut(status.Code.ERROR, f"pod group preemption: {error}")
+            return PodGroupPostFilterResult(status.Code.ERROR, f"pod group preemption: {error}")
 
-    async def _evaluate(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> GroupWayOut:
+    async def _evaluate(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> PodGroupPostFilterResult:
         hidden = [pod.pod.uid for victim in potential for pod in victim.pods]
         self._cache.hide(hidden)
         try:
@@ -138,14 +138,14 @@ class PodGroupPostFilters:
         finally:
             self._cache.show(hidden)
 
-    async def _make_room(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> GroupWayOut:
+    async def _make_room(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> PodGroupPostFilterResult:
         """Place the members while all who may go are hidden; who has to go then."""
         result = await self._try(wanted)
         if not result.succeeded:
             unschedulable = result.status.verdict is Verdict.UNSCHEDULABLE
             code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
-            return GroupWayOut(code, f"pod group preemption: {result.status.message}")
-        # As in kube-scheduler, who fitted counts and is promised the node, also where the pod's own group did not fit.
+            return PodGroupPostFilterResult(code, f"pod group preemption: {result.status.message}")
+        # As in kube-scheduler, who fitted counts and is nominated, also where the pod's own group did not fit.
         proposed = [(trial, trial.assumed) for trial in result.proposed() if trial.assumed is not None]
         try:
             request = self._question(wanted, [trial.pod for trial, _ in proposed])
@@ -155,7 +155,7 @@ class PodGroupPostFilters:
             response = await self._evaluators.pod_group_post_filter(request)
             if response.HasField("disruption"):
                 self._observer.group_disrupts(wanted.tree.key.kind, response.disruption)
-            return _way_out(response, {trial.pod.uid: assumed.node_name for trial, assumed in proposed})
+            return _from_message(response, {trial.pod.uid: assumed.node_name for trial, assumed in proposed})
         finally:
             self._trials.undo(list(result.placed()))
 
@@ -179,19 +179,21 @@ class PodGroupPostFilters:
         return request
 
 
-def not_made(failure: str) -> GroupWayOut:
+def not_made(failure: str) -> PodGroupPostFilterResult:
     """The answer of DefaultPreemption where victims were found and stay."""
     text = _error(pre_enqueue.DEFAULT_PREEMPTION, f"pod group preemption: {failure}")
-    return GroupWayOut(status.Code.ERROR, text)
+    return PodGroupPostFilterResult(status.Code.ERROR, text)
 
 
 def _error(plugin: str, message: str) -> str:
     return f'error in "{plugin}" PodGroupPostFilter plugins: {message}'
 
 
-def _way_out(response: filter_pb2.PodGroupPostFilterResponse, nominated: Mapping[str, str]) -> GroupWayOut:
+def _from_message(
+    response: filter_pb2.PodGroupPostFilterResponse, nominated: Mapping[str, str]
+) -> PodGroupPostFilterResult:
     code = wire_status.from_message(response.status).code
     text = ", ".join(response.status.messages)
     if code is not status.Code.SUCCESS:
-        return GroupWayOut(code, text)
-    return GroupWayOut(code, text, nominated, tuple(response.actions))
+        return PodGroupPostFilterResult(code, text)
+    return PodGroupPostFilterResult(code, text, nominated, tuple(response.actions))

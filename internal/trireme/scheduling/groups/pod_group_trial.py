@@ -195,7 +195,7 @@ class PodGroupTrials:
         self._cache.forget(trial.pod.uid)
 
     def _batches(self, members: Sequence[queued_pod.QueuedPodInfo]) -> list[list[queued_pod.QueuedPodInfo]]:
-        """Members in a row that are of one class; one that is promised a node goes alone."""
+        """Members in a row that are of one class; one that is nominated for a node goes alone."""
         batches: list[list[queued_pod.QueuedPodInfo]] = []
         joined = False
         for pod in members:
@@ -234,12 +234,12 @@ class PodGroupTrials:
         if not self._cache.node_count:
             failure = outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node="")
             return [Trial(pod, failure=failure) for pod in pods]
-        promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
-        nominee = scheduling_cycle.named(pods[0]) if promised else None
+        nominated_node = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
+        nominee = scheduling_cycle.named(pods[0]) if nominated_node else None
         filtered = await self._evaluators.filter(record.profile, record.class_id, len(pods), generation, nominee)
         if self._within is not None and filtered.refusal is None:
             filtered = self._within.narrowed(filtered)
-        slot = self._cache.slot_of(promised)
+        slot = self._cache.slot_of(nominated_node)
         extra_scores: Sequence[int] = ()
         if self._extension is not None and not filtered.refuses(slot):
             try:
