@@ -1,4 +1,4 @@
-"""Links between documents, and from documents to files, lead somewhere."""
+"""Links between documents, and from documents to files, lead somewhere; and the architecture names every folder."""
 
 import pathlib
 import re
@@ -9,8 +9,6 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
-
-
 FOLDERS = ("docs", "deploy", "examples", "protos", "tests")
 
 
@@ -23,6 +21,14 @@ def _anchors(document: pathlib.Path) -> set[str]:
     """The anchors of a document's headings, as GitHub makes them."""
     headings = HEADING.findall(CODE_BLOCK.sub("", document.read_text()))
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def test_every_folder_is_described() -> None:
+    """A reader would meet a folder and not learn what it is for."""
+    page = (REPOSITORY / "docs" / "architecture.md").read_text()
+    folders = [each.parent for each in (REPOSITORY / "internal").glob("*/*/__init__.py")]
+    assert len(folders) > 20
+    assert [str(each) for each in folders if f"(../internal/{each.parent.name}/{each.name})**" not in page] == []
 
 
 @pytest.mark.parametrize("name", _documents())
