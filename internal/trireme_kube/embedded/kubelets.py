@@ -1,4 +1,4 @@
-"""Simulated kubelets: one object plays the kubelet of every node.
+"""Simulates the kubelets of all nodes with one object.
 
 A pod bound to a node becomes Running after a moment, one that is not restarted succeeds after a while, a pod being
 deleted goes, and every node's Lease is renewed. That holds for the nodes that the cluster starts with and for any Node
@@ -32,12 +32,12 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long the simulated things take, in seconds."""
+    """Durations of simulated steps. Units: seconds."""
 
     start: float = 0.2
     """From the binding of a pod until it runs."""
     stop: float = 0.2
-    """From the deletion of a pod until it is gone."""
+    """From the deletion of a pod until its removal."""
     run: float = 10.0
     """From the start of a pod that is not restarted, such as a Job's, until it succeeds."""
     lease_renewal: float = 10.0
@@ -54,9 +54,9 @@ class Kubelets:
         self._store = registry.store
         self._pace = pace
         self._nodes: dict[str, str] = {}
-        """Name and address of every node looked after."""
+        """Name and address of every simulated node."""
         self._leases: list[str] = []
-        """Names of the nodes in the order in which their Leases are renewed."""
+        """Names of the nodes in the order of Lease renewal."""
         self._next_lease = 0
         self._pods: WorkQueue[Key] = WorkQueue("kubelet", self._sync_pod, monotonic)
         self._new_nodes: WorkQueue[str] = WorkQueue("kubelet registration", self._register, monotonic)
@@ -66,7 +66,7 @@ class Kubelets:
         self._store.listen(PODS, self._on_pod)
 
     async def run(self) -> None:
-        """Plays until cancelled."""
+        """Simulate until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for queue in self.queues:
                 tasks.create_task(queue.run())
@@ -91,7 +91,7 @@ class Kubelets:
             self._leases = [one for one in self._leases if one != name]
 
     def _register(self, name: str) -> None:
-        """Starts to look after a node: reports it ready, creates its Lease, and takes the pods that it has."""
+        """Start to simulate a node: report it ready, create its Lease, and run its pods."""
         before = self._store.get(NODES, "", name)
         if before is None or name in self._nodes:
             return
@@ -118,7 +118,7 @@ class Kubelets:
         return f"{prefix}.{self._addresses // 254 % 256}.{self._addresses % 254 + 1}"
 
     async def _renew_leases(self) -> None:
-        """Renews a few Leases at a time, so that each has its turn once per renewal interval."""
+        """Renew a few Leases at a time, each once per renewal interval."""
         carried = 0.0
         while True:
             await asyncio.sleep(1 / _RENEWALS_PER_SECOND)
@@ -188,7 +188,7 @@ class Kubelets:
         self._registry.store_changed(PODS, record, {**pod, "metadata": dict(pod["metadata"]), "status": status})
 
     def _run_seconds(self, pod: Object) -> float | None:
-        """How long the pod runs; None for ever."""
+        """How long the pod runs; None: forever."""
         metadata = pod["metadata"]
         text = (metadata.get("annotations") or {}).get(RUN_SECONDS_ANNOTATION)
         if text is not None:

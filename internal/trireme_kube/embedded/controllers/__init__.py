@@ -1,4 +1,4 @@
-"""The small controllers of the embedded cluster: as much of kube-controller-manager as a scheduler lives with.
+"""The embedded cluster's controllers: the parts of kube-controller-manager that matter to a scheduler.
 
 Each controller listens to the store and works off keys in a queue of its own; none looks through all objects on a
 timer. They write through the same registry as clients do, so their writes are seen, refused and defaulted alike.
@@ -33,11 +33,11 @@ from trireme_kube.embedded.work_queue import WorkQueue
 
 
 class Controller(Protocol):
-    """One control loop: what listens to the store and has queues to be worked off."""
+    """One control loop, which listens to the store and processes work queues."""
 
     @property
     def queues(self) -> tuple[WorkQueue[Any], ...]:
-        """Where its work waits."""
+        """Its work queues."""
 
 
 class Controllers:
@@ -68,11 +68,11 @@ class Controllers:
 
     @property
     def queues(self) -> tuple[WorkQueue[Any], ...]:
-        """Where the work of all of them waits."""
+        """The work queues of all controllers."""
         return tuple(queue for controller in self._all for queue in controller.queues)
 
     async def run(self) -> None:
-        """Works until cancelled."""
+        """Run the controllers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for queue in self.queues:
                 tasks.create_task(queue.run())

@@ -1,6 +1,6 @@
-"""Which objects a workload owns, kept up to date by events: the controllers' only way to find their pods.
+"""An index of the objects that each workload owns, updated by events, by which controllers find their pods.
 
-Also here: making a pod from a workload's template, since every workload does it alike.
+It also makes pods from templates, which is the same for every workload.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Children:
         store.listen(resource, self._on_event)
 
     def of(self, uid: str) -> list[Record]:
-        """The children of the owner of that uid, in order of creation."""
+        """The children of the owner with that UID, in order of creation."""
         return list(self._by_owner.get(uid, {}).values())
 
     def orphans(self, namespace: str, labels: Mapping[str, str]) -> list[Record]:
-        """The objects without a managing controller that have one of these labels, or any where there are none."""
+        """The objects without a managing controller that have one of these labels; all of them if `labels` is empty."""
         keys = [(namespace, key, value) for key, value in labels.items()] or [(namespace, "", "")]
         return list(min((self._orphans.get(key, {}) for key in keys), key=len).values())
 
@@ -117,19 +117,19 @@ class Children:
 
 
 def _labels(record: Record) -> list[_Label]:
-    """Under which an object without a managing controller is found."""
+    """The labels under which an object without a managing controller is indexed."""
     labels = record.object["metadata"].get("labels") or {}
     return [(record.namespace, "", ""), *((record.namespace, key, value) for key, value in labels.items())]
 
 
 def is_active(pod: Object) -> bool:
-    """Whether a pod is neither finished nor going."""
+    """Whether a pod is neither finished nor terminating."""
     phase = (pod.get("status") or {}).get("phase")
     return phase not in ("Succeeded", "Failed") and "deletionTimestamp" not in pod["metadata"]
 
 
 def pod_from(template: Object, owner: Record, *, name: str = "", generate_name: str = "") -> Object:
-    """A pod to be created from a template, sharing nothing with it."""
+    """Make a pod from a copy of the template."""
     metadata = template.get("metadata") or {}
     own: Object = {"ownerReferences": [owner_reference(owner)]}
     if name:

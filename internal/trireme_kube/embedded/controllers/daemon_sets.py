@@ -24,7 +24,7 @@ DAEMON_SETS = BY_KEY["daemonsets.apps"]
 REVISION = "controller-revision-hash"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFIX = "node.kubernetes.io/"
-# Taints that every daemon's pod puts up with.
+# Taints that every daemon pod tolerates.
 _TOLERATIONS: tuple[Object, ...] = (
     {"key": _PREFIX + "not-ready", "operator": "Exists", "effect": "NoExecute"},
     {"key": _PREFIX + "unreachable", "operator": "Exists", "effect": "NoExecute"},
@@ -33,7 +33,7 @@ _TOLERATIONS: tuple[Object, ...] = (
     {"key": _PREFIX + "pid-pressure", "operator": "Exists", "effect": "NoSchedule"},
     {"key": _PREFIX + "unschedulable", "operator": "Exists", "effect": "NoSchedule"},
 )
-# Nodes come and change in numbers; one look at them is enough.
+# Batches node events into one sync.
 _GATHER_SECONDS = 0.1
 _AT_ONCE = 50
 
@@ -66,7 +66,7 @@ def should_run(spec: Object, node: Object) -> bool:
 
 
 def _target(pod: Object) -> str:
-    """The node that a daemon's pod is for; empty for an adopted one that is for none."""
+    """The node that a daemon pod is pinned to; empty for an adopted pod without one."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
     required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
@@ -78,7 +78,7 @@ def _target(pod: Object) -> str:
 
 
 class DaemonSets:
-    """Keeps DaemonSets."""
+    """Reconciles DaemonSets."""
 
     def __init__(self, registry: Registry, pods: Children, monotonic: Callable[[], float]) -> None:
         self._registry = registry

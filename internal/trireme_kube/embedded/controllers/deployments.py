@@ -1,4 +1,4 @@
-"""Deployments: one ReplicaSet per version of the template, and the move from one to the next.
+"""Deployments: one ReplicaSet per version of the template, and rolling updates between them.
 
 A rolling update keeps the two promises of its strategy at every step: never more than `replicas + maxSurge` pods asked
 for, never fewer than `replicas - maxUnavailable` available. Each step is taken when an event says that the one before
@@ -60,7 +60,7 @@ def _available(record: Record) -> int:
 
 
 def _present(record: Record) -> int:
-    """How many pods there are, those on their way out included."""
+    """The number of pods, terminating ones included."""
     status = record.object.get("status") or {}
     return int(status.get("replicas", 0)) + int(status.get("terminatingReplicas", 0))
 
@@ -70,7 +70,7 @@ def _revision(obj: Object) -> int:
 
 
 def scale_down_plan(old: Sequence[Record], new: Record | None, replicas: int, unavailable: int) -> dict[str, int]:
-    """How many replicas each old ReplicaSet (by name) should have next; those that keep theirs are left out."""
+    """The next replicas of each old ReplicaSet (by name) that changes."""
     everything = [*old, *([new] if new else [])]
     least = replicas - unavailable
     new_unavailable = _replicas(new) - _available(new) if new else 0
@@ -122,7 +122,7 @@ class Deployments:
         self._report(key, template)
 
     def _current(self, deployment: Record, template: Object) -> Record | None:
-        """The ReplicaSet of the template as it is now."""
+        """The ReplicaSet of the current template."""
         sets = self._sets.of(deployment.uid)
         return next((one for one in sets if _without_hash(one.object["spec"]["template"]) == template), None)
 
@@ -142,7 +142,7 @@ class Deployments:
                     about = f'Failed to create new replica set "{name}": {error}'
                     self._recorder.warning(deployment.object, "ReplicaSetCreateError", about)
                     raise
-                collisions += 1  # somebody else's has the name
+                collisions += 1  # another owner's ReplicaSet has the name
                 self._count_collisions(deployment, collisions)
             else:
                 return created
@@ -172,7 +172,7 @@ class Deployments:
         }
 
     def _number(self, deployment: Record, new: Record) -> None:
-        """Gives the current ReplicaSet the highest revision, and the Deployment the same."""
+        """Give the current ReplicaSet and the Deployment the highest revision."""
         others = [_revision(one.object) for one in self._sets.of(deployment.uid) if one.name != new.name]
         revision = max([*others, 0]) + 1
         if _revision(new.object) < revision:

@@ -1,4 +1,4 @@
-"""Disruption budgets: how many pods may go right now.
+"""Disruption budgets: how many disruptions are allowed now.
 
 Source: k8s.io/kubernetes, pkg/controller/disruption.
 """
@@ -18,13 +18,13 @@ from trireme_kube.embedded.subresources import BUDGETS, budgets_of, pod_ready, w
 from trireme_kube.embedded.work_queue import WorkQueue
 
 Key = tuple[str, str]
-# Many pods of a budget change together; one look at them is enough.
+# Batches the changes of a budget's pods into one sync.
 _GATHER_SECONDS = 0.05
 _DISRUPTED_SECONDS = 120
 
 
 def _expected(store: Store, pods: list[Object]) -> int:
-    """How many pods the workloads behind these pods ask for; a pod without a workload counts for itself."""
+    """The replicas of the workloads that own these pods; a pod without a workload counts as one."""
     workloads: dict[str, int] = {}
     alone = 0
     for pod in pods:
@@ -111,7 +111,7 @@ class Disruption:
         )
 
     def _disrupted(self, marked: Object, pods: list[Object]) -> Object:
-        """The evictions under way: pods that are still there, for two minutes at most."""
+        """Evictions in progress: pods that still exist, for two minutes at most."""
         present = {pod["metadata"]["name"] for pod in pods}
         oldest = self._registry.sources.clock() - _DISRUPTED_SECONDS
         return {name: at for name, at in marked.items() if name in present and parse_timestamp(at) > oldest}

@@ -69,7 +69,7 @@ class GarbageCollector:
         return (key[0], record) if record is not None else None
 
     def _collect(self, key: Key) -> None:
-        """Deletes an object whose owners are all gone, or drops the references to those that are."""
+        """Delete an object whose owners are all deleted, or remove its references to deleted owners."""
         entry = self._record(key)
         if entry is None:
             return
@@ -95,7 +95,7 @@ class GarbageCollector:
         self._registry.store_changed(resource, record, {**record.object, "metadata": metadata})
 
     def _close(self, uid: str) -> None:
-        """Carries on with an owner that waits for its dependents."""
+        """Continue the deletion of an owner that waits for its dependents."""
         entry = self._store.by_uid(uid)
         if entry is None:
             return
@@ -117,7 +117,7 @@ class GarbageCollector:
                 self._set_owners(*entry, others)
 
     def _delete_dependents(self, uid: str) -> int:
-        """Deletes the dependents that block their owner; answers how many still do."""
+        """Delete the dependents that block their owner; return how many still do."""
         blocking = 0
         for key in list(self._dependents.get(uid, ())):
             entry = self._record(key)

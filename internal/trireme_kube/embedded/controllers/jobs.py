@@ -1,4 +1,4 @@
-"""Jobs: pods until enough of them have succeeded, or too many failed.
+"""Jobs: creates pods until enough have succeeded or too many have failed.
 
 What a finished pod counted for is remembered by its uid, so that removing finished pods does not run them again.
 Source: k8s.io/kubernetes, pkg/controller/job.
@@ -121,7 +121,7 @@ class Jobs:
         return len(tally.succeeded)
 
     def _fill(self, key: OwnerKey, record: Record, tally: _Tally, active: list[Record], succeeded: int) -> None:
-        """Creates the pods that are missing, or gives up those that are too many."""
+        """Create missing pods, or delete surplus ones."""
         spec = record.object["spec"]
         target = spec["parallelism"]
         if spec.get("completions") is not None:
@@ -193,7 +193,7 @@ class Jobs:
         self._registry.store_changed(JOBS, record, {**job, "metadata": dict(job["metadata"]), "status": status})
 
     def _say(self, job: Object, before: Object, condition: Object) -> None:
-        """Records a change of what the Job has come to."""
+        """Record an event about a changed condition."""
         kind = condition["type"]
         if kind == "Suspended" and any(
             (one["type"], one["status"]) == (kind, condition["status"]) for one in before.get("conditions") or ()
@@ -208,7 +208,7 @@ class Jobs:
             recorder.normal(job, "Suspended" if condition["status"] == "True" else "Resumed", condition["message"])
 
     def _expire(self, record: Record) -> None:
-        """Deletes a finished Job once its time to live is over."""
+        """Delete a finished Job after its ttlSecondsAfterFinished."""
         seconds = record.object["spec"].get("ttlSecondsAfterFinished")
         if seconds is None:
             return

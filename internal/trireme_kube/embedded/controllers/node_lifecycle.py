@@ -31,7 +31,7 @@ Taint = tuple[str, str]
 
 
 def expected_taints(node: Object) -> dict[Taint, None]:
-    """Key and effect of the taints that a node's state calls for, in order."""
+    """Key and effect of the taints that a node's state requires, in order."""
     conditions = {one["type"]: one["status"] for one in (node.get("status") or {}).get("conditions") or ()}
     expected: dict[Taint, None] = {}
     if "Ready" not in conditions:
@@ -48,7 +48,7 @@ def expected_taints(node: Object) -> dict[Taint, None]:
 
 
 class NodeLifecycle:
-    """Keeps the taints of every node."""
+    """Updates the taints of every node."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry

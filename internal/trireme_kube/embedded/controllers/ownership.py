@@ -19,7 +19,7 @@ from trireme_kube.embedded.work_queue import WorkQueue
 
 
 def selector_of(obj: Object) -> Object:
-    """A workload's selector; the plain map of labels of a ReplicationController as one."""
+    """A workload's selector; a ReplicationController's label map is converted to one."""
     selector: Object = (obj.get("spec") or {}).get("selector") or {}
     if obj["kind"] == "ReplicationController":
         return {"matchLabels": selector}
@@ -27,7 +27,7 @@ def selector_of(obj: Object) -> Object:
 
 
 class Ownership:
-    """Whose children the objects of one kind are, for one kind of workload."""
+    """Adoption and release of one kind of object by one kind of workload."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Ownership:
         queue: WorkQueue[OwnerKey],
         may_adopt: Callable[[Record, Record], bool] = lambda owner, child: is_active(child.object),
     ) -> None:
-        """`may_adopt` says of an owner and an object that its selector matches whether it takes it."""
+        """`may_adopt` returns whether an owner adopts an object that its selector matches."""
         self._registry = registry
         self._children = children
         self._queue = queue
@@ -46,13 +46,13 @@ class Ownership:
         children.listen_to_orphans(self._on_orphan)
 
     def _on_orphan(self, record: Record) -> None:
-        """Wakes the workloads that might adopt an object."""
+        """Queue the workloads that may adopt an object."""
         if self._owners:
             for key in self._owners.selecting(record.namespace, record.object["metadata"].get("labels") or {}):
                 self._queue.add(key)
 
     def claim(self, owner: Record) -> list[Record]:
-        """The children, after those that do not belong were released and those that do were adopted."""
+        """Release children that no longer match, adopt orphans that do, and return the children."""
         current = self._owners.get(owner.key)
         if current is None or "deletionTimestamp" in owner.object["metadata"]:
             return self._children.of(owner.uid)

@@ -1,4 +1,4 @@
-"""ReplicaSets (and their elder ReplicationControllers): as many pods as asked for.
+"""ReplicaSets and ReplicationControllers: maintain the requested number of pods.
 
 Source: k8s.io/kubernetes, pkg/controller/replicaset.
 """
@@ -16,12 +16,12 @@ from trireme_kube.embedded.store import DELETED, Event, Object, Record
 from trireme_kube.embedded.subresources import pod_ready
 from trireme_kube.embedded.work_queue import WorkQueue
 
-# Pods created or deleted in one go, so that a large ReplicaSet does not hold up everything else.
+# Pods created or deleted per step, so that a large ReplicaSet does not block everything else.
 _AT_ONCE = 50
 
 
 def _deletion_order(record: Record) -> tuple[bool, bool, bool, str]:
-    """Which pod to give up first: unassigned, then pending, then not ready, then the youngest (sorted last first)."""
+    """Sort key for deletion: unassigned, then pending, then not ready, then the youngest (last sorts first)."""
     pod = record.object
     running = (pod.get("status") or {}).get("phase") == "Running"
     return (bool(pod["spec"].get("nodeName")), running, pod_ready(pod), pod["metadata"]["creationTimestamp"])
@@ -56,7 +56,7 @@ class ReplicaSets:
             self._report(key)
 
     def _step(self, record: Record) -> None:
-        """Creates what is missing, deletes what is too much."""
+        """Create missing pods, or delete surplus ones."""
         active = [pod for pod in self._ownership.claim(record) if is_active(pod.object)]
         if "deletionTimestamp" in record.object["metadata"]:
             return
@@ -80,7 +80,7 @@ class ReplicaSets:
             self._control.delete(owner, pod)
 
     def _report(self, key: OwnerKey) -> None:
-        """Writes the status as the pods are now."""
+        """Update the status from the current pods."""
         record = self._registry.store.get(self._resource, *key)
         if record is None:
             return

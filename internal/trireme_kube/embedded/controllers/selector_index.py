@@ -1,4 +1,4 @@
-"""Which objects of one kind select others by their labels: found by a label, without a search through all of them."""
+"""An index of objects with selectors by label, to find those that select an object without a full scan."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _Label = tuple[str, str, str]
 
 @dataclass(slots=True)
 class Selecting:
-    """What is known of an object with a selector."""
+    """An indexed object's selector."""
 
     selector: Object
     """A metav1.LabelSelector."""
     matches: selection.LabelPredicate = field(init=False)
 
     def __post_init__(self) -> None:
-        # An empty selector selects nothing: a workload that took every pod would be no use to anybody.
+        # An empty selector selects nothing, since a workload that owns every pod is never intended.
         empty = not self.selector.get("matchLabels") and not self.selector.get("matchExpressions")
         self.matches = (lambda labels: False) if empty else selection.compile_selector(self.selector)
 
     def label(self, namespace: str) -> _Label:
-        """Under which the object is found."""
+        """The label under which the object is indexed."""
         labels = self.selector.get("matchLabels") or {}
         key = min(labels, default="")
         return (namespace, key, labels.get(key, ""))
 
 
 class SelectorIndex:
-    """The objects of one resource by what they select."""
+    """Indexes the objects of one resource by their selectors."""
 
     def __init__(self, store: Store, resource: Resource, selector_of: Callable[[Object], Object]) -> None:
-        """`selector_of` answers an object's selector, the empty one where it selects nothing."""
+        """`selector_of` returns an object's selector; an empty one selects nothing."""
         self._selector_of = selector_of
         self._selectors: dict[Key, Selecting] = {}
         self._by_label: dict[_Label, dict[Key, Selecting]] = {}
@@ -49,11 +49,11 @@ class SelectorIndex:
         return bool(self._selectors)
 
     def get(self, key: Key) -> Selecting | None:
-        """What is known of an object."""
+        """The entry of an object, or None."""
         return self._selectors.get(key)
 
     def selecting(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Key]:
-        """Keys of the objects that select something with these labels."""
+        """Keys of the objects that select an object with these labels."""
         for label in ("", ""), *labels.items():
             for key, one in self._by_label.get((namespace, *label), {}).items():
                 if one.matches(labels):

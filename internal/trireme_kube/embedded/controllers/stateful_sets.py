@@ -1,4 +1,4 @@
-"""StatefulSets: pods with stable names, one after the other, each with claims of its own.
+"""StatefulSets: pods with stable names, created in order, each with its own claims.
 
 Source: k8s.io/kubernetes, pkg/controller/statefulset.
 """
@@ -26,7 +26,7 @@ def _ordinal(record: Record) -> int:
 
 
 def _is_member(record: Record, pod: Record) -> bool:
-    """Whether the pod has a name that the StatefulSet gives."""
+    """Whether the pod's name is one of the StatefulSet's."""
     parent, _, ordinal = pod.name.rpartition("-")
     return parent == record.name and ordinal.isdecimal()
 
@@ -40,7 +40,7 @@ def _finished(record: Record) -> bool:
 
 
 class StatefulSets:
-    """Keeps StatefulSets."""
+    """Reconciles StatefulSets."""
 
     def __init__(self, registry: Registry, pods: Children, monotonic: Callable[[], float]) -> None:
         self._registry = registry
@@ -65,7 +65,7 @@ class StatefulSets:
         self._report(key)
 
     def _step(self, record: Record) -> None:
-        """Does what may be done now; the next step follows from the events that this one causes."""
+        """Take the next step; the events that it causes trigger the one after it."""
         spec = record.object["spec"]
         in_order = spec["podManagementPolicy"] == "OrderedReady"
         first = int((spec.get("ordinals") or {}).get("start", 0))
@@ -141,7 +141,7 @@ class StatefulSets:
             self._recorder.warning(record.object, f"Failed{noun}", f"{about} failed error: {error}")
 
     def _claim(self, record: Record, template: Object, pod_name: str) -> str:
-        """Makes sure of a pod's claim; answers its name."""
+        """Create a pod's claim if missing; return its name."""
         name = f"{template['metadata']['name']}-{pod_name}"
         if self._registry.store.get(CLAIMS, record.namespace, name) is None:
             labels = dict((record.object["spec"]["selector"] or {}).get("matchLabels") or {})

@@ -1,4 +1,4 @@
-"""What every cluster has and nobody may do without: the system namespaces and the Service `default/kubernetes`.
+"""The objects that every cluster has: the system namespaces and the Service `default/kubernetes`.
 
 They are created at the start and again whenever they are deleted, as the API server's own controllers do.
 Source: k8s.io/kubernetes, pkg/controlplane/controller/systemnamespaces and .../kubernetesservice.
@@ -29,7 +29,7 @@ def _service() -> Object:
 
 
 class SystemObjects:
-    """Keeps them."""
+    """Creates the system objects, and recreates deleted ones."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
@@ -40,7 +40,7 @@ class SystemObjects:
             registry.store.listen(resource, lambda event, resource=resource: self._on_event(resource, event))  # type: ignore[misc]
 
     def create(self, host: str, port: int) -> None:
-        """Creates all of them; `host` and `port` are where the API is served."""
+        """Create all system objects; `host` and `port` are the API server's address."""
         self._address = (host, port)
         for name in SYSTEM_NAMESPACES:
             self._sync((NAMESPACES.key, "", name))

@@ -1,4 +1,4 @@
-"""NoExecute taints: pods that do not put up with them are deleted, at once or after as long as they tolerate.
+"""NoExecute taints: deletes pods that do not tolerate them, at once or after their tolerationSeconds.
 
 Source: k8s.io/kubernetes, pkg/controller/tainteviction.
 """
@@ -32,7 +32,7 @@ class TaintEviction:
         self.queues = (self._queue,)
         self._monotonic = monotonic
         self._since: dict[Key, float] = {}
-        """When a pod that tolerates its node's taints for a while was first seen with them."""
+        """For pods that tolerate their node's taints temporarily: when the taints were first observed."""
         self._tainted: set[str] = set()
         """Names of the nodes with such taints; usually none, and then pods cost nothing here."""
         self._store.listen(NODES, self._on_node)
@@ -50,7 +50,7 @@ class TaintEviction:
             self._look_at(name)
 
     def _look_at(self, node: str) -> None:
-        """Has the pods of a node looked at again."""
+        """Queue the pods of a node."""
         for pod in self._store.scan(PODS):
             if pod.object["spec"].get("nodeName") == node:
                 self._queue.add(pod.key)

@@ -1,4 +1,4 @@
-"""Whether a pod puts up with a taint: for the controllers that act on taints, as the scheduler does for placing."""
+"""Evaluates tolerations, for the controllers that act on taints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 
 
 def patience(tolerations: Sequence[Object], taints: Iterable[Object]) -> float | None:
-    """Seconds for which all the taints are put up with: 0 where one is not, None for ever."""
+    """How long all taints are tolerated: 0 if one is not, None: forever. Units: seconds."""
     shortest: float | None = None
     for taint in taints:
         covering = [one for one in tolerations if tolerates(one, taint)]

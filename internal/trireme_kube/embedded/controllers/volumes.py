@@ -54,7 +54,7 @@ def refers_to(volume: Object, claim: Record) -> bool:
 
 
 def suits(volume: Object, claim: Object) -> bool:
-    """Whether a free volume satisfies what a claim asks for."""
+    """Whether a free volume satisfies a claim's requests."""
     offered, requested = volume["spec"], claim["spec"]
     if offered.get("storageClassName", "") != (requested.get("storageClassName") or ""):
         return False
@@ -100,7 +100,7 @@ class Volumes:
         self._wake_unbound()
 
     def _wake_unbound(self) -> None:
-        """A new volume or class may be what some claim waits for; those are few."""
+        """Queue the unbound claims, which are few: a new volume or class may satisfy one."""
         for record in self._store.scan(CLAIMS):
             if _phase(record.object) == "Pending":
                 self._claims.add(record.key)
@@ -137,7 +137,7 @@ class Volumes:
         return record.object if record is not None else None
 
     def _find(self, claim: Record) -> Record | None:
-        """The volume that the claim names, that names the claim, or else the smallest that suits it."""
+        """The volume named by the claim, or the one that names it, or else the smallest matching one."""
         if name := claim.object["spec"].get("volumeName"):
             return self._store.get(VOLUMES, "", name)
         volumes = [one for one in self._store.scan(VOLUMES) if "deletionTimestamp" not in one.object["metadata"]]
@@ -186,7 +186,7 @@ class Volumes:
         return {**names, "uid": claim.uid, "resourceVersion": str(claim.revision)}
 
     def _bind(self, claim: Record, volume: Record) -> None:
-        """Writes both sides of the binding, the volume first, as whoever sees the claim bound looks there."""
+        """Write both sides of the binding, the volume first, since readers of a bound claim look it up."""
         if volume.object["spec"].get("claimRef") and not refers_to(volume.object, claim):
             return  # taken by another claim; this one stays as it is
         spec = volume.object["spec"]
