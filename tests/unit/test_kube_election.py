@@ -232,7 +232,7 @@ def test_a_leader_that_reads_another_name_has_lost_at_once(holder: str) -> None:
 def test_stopping_gives_the_lease_back_through_conflicts() -> None:
     """If this fails, the next leader has to wait for the lease to run out."""
     machine = _leader(100.0)
-    assert machine.stop(101.0) == Turn(Read(5.0), (Lost("asked to stop", asked=True),))
+    assert machine.stop(101.0) == Turn(Read(5.0), (Lost("asked to stop", requested=True),))
     assert isinstance(machine.done(101.1, _lease("me", 8, transitions=4)).instruction, Update)
     assert isinstance(machine.done(101.2, CONFLICT).instruction, Read)
     turn = machine.done(101.3, _lease("me", 9, transitions=4))

@@ -306,7 +306,7 @@ class Elector:
     def _on_notice(self, notice: election.Notice) -> None:
         if isinstance(notice, election.Leading) and not self._leading.done():
             self._leading.set_result(notice)
-        elif isinstance(notice, election.Lost) and not notice.asked:
+        elif isinstance(notice, election.Lost) and not notice.requested:
             log.error("the Lease is lost: %s", notice.reason)
             self.lost.set()
         elif isinstance(notice, election.Observed):

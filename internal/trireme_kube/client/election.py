@@ -142,10 +142,10 @@ class Leading:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lost:
-    """We stopped leading for good. `asked`: because `stop` was called."""
+    """We stopped leading for good. `requested`: `stop` was called."""
 
     reason: str
-    asked: bool = False
+    requested: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Election:
         """Stop, after the shell aborted the last instruction. Releases the Lease if we may hold it."""
         writing = isinstance(self._instruction, (Create, Update))
         if self.phase is Phase.LEADING:
-            return self._lose(now, "asked to stop", release=True, asked=True)
+            return self._lose(now, "asked to stop", release=True, requested=True)
         if self.phase is Phase.ACQUIRING and writing:
             return self._release(now)  # the write may have succeeded
         if self.phase is Phase.RELEASING:
@@ -282,10 +282,10 @@ class Election:
             return self._turn(Wait(max(min(period, self._give_up_at - now), 0.0)), None, notices)
         return self._turn(Wait(period * (1 + JITTER_FACTOR * self._random())), None, notices)
 
-    def _lose(self, now: float, reason: str, *, release: bool, asked: bool = False) -> Turn:
+    def _lose(self, now: float, reason: str, *, release: bool, requested: bool = False) -> Turn:
         self.phase = Phase.ENDED
         turn = self._release(now) if release else self._turn(End())
-        return Turn(turn.instruction, (Lost(reason, asked), *turn.notices))
+        return Turn(turn.instruction, (Lost(reason, requested), *turn.notices))
 
     # Releasing the Lease: Read, then Update with an empty holder; again after a conflict.
 
