@@ -92,7 +92,7 @@ async def test_the_lease_is_handed_over_at_once_when_the_leader_stops() -> None:
         assert time.monotonic() - stopped < 1.5
         assert second.leading is not None
         assert second.leading.epoch > first_notices[1].epoch
-        assert first_notices[-1] == Lost("asked to stop", asked=True)
+        assert first_notices[-1] == Lost("asked to stop", requested=True)
         assert api.stored is not None
         assert api.stored["spec"]["leaseTransitions"] == 1
         await second.stop()
