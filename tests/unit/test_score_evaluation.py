@@ -13,6 +13,7 @@ from trireme.evaluation.scoring import columns, evaluation
 from trireme.framework import status
 from trireme.plugins.image_locality import score as image_locality
 from trireme.plugins.node_affinity import score as node_affinity
+from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import score as node_resources_fit
@@ -29,7 +30,7 @@ def _chain() -> evaluation.Chain:
         taint_toleration.TaintTolerationScore(comparing=False),
         node_affinity.NodeAffinityScore(),
         node_resources_fit.NodeResourcesFitScore(fit_args.Args()),
-        balanced.NodeResourcesBalancedAllocation(balanced.Args()),
+        balanced.NodeResourcesBalancedAllocation(balanced_args.Args()),
         image_locality.ImageLocality(),
     ]
     return evaluation.Chain({plugin.name: 1 for plugin in plugins}, tuple(plugins))
