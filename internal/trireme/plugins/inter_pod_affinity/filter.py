@@ -1,4 +1,4 @@
-"""InterPodAffinity: pods that want to be near certain pods, or far from them, and pods that such pods are about.
+"""InterPodAffinity's Filter: pods that have to be near certain pods, or far from them, and pods that those are about.
 
 Nothing is asked pod by pod. Which classes a term is about is decided once per class; tallies keep what their pods weigh
 per topology key and slot; a node is judged by the sums of its domains.
@@ -14,8 +14,7 @@ import numpy as np
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
-from trireme.plugins.inter_pod_affinity import affinity_terms, joint_scores
-from trireme.plugins.inter_pod_affinity import args as affinity_args
+from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums
 from trireme.snapshot import arrays, changes, classes, occupancy, snapshot
 from trireme.snapshot.dictionary import ABSENT
 
@@ -24,8 +23,6 @@ _ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 _EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 Terms = affinity_terms.Terms
-# Per topology key the sums of its domains, by the number of the label's value; the first stands for nodes without it.
-Sums = Mapping[str, occupancy.DomainSums]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +33,21 @@ class _State:
     """
 
     terms: Terms
-    affinity: Sums
+    affinity: domain_sums.Sums
     first: bool
-    anti_affinity: Sums
-    existing: Sums
+    anti_affinity: domain_sums.Sums
+    existing: domain_sums.Sums
     apart: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _ScoreState:
-    """What scores are made of: sums per topology key, and what one pod of the class adds for the next."""
-
-    sums: Sums
-    adds: Mapping[str, int]
-    skipped: bool = False
-
-
-class InterPodAffinity:
+class InterPodAffinityFilter:
     """Source: pkg/scheduler/framework/plugins/interpodaffinity."""
 
     name = "InterPodAffinity"
     depends_on = interfaces.Dependency.CLUSTER
-    normalization = interfaces.Normalization.CUSTOM
     reads: tuple[str, ...] = ("namespace",)
 
-    def __init__(self, args: affinity_args.Args) -> None:
-        self._args = args
+    def __init__(self) -> None:
         self._refused = status.unresolvable(self.name, _AFFINITY, reasons=(status.Reason("podAffinity"),))
         self._conflict = status.unschedulable(self.name, _ANTI_AFFINITY, reasons=(status.Reason("podAntiAffinity"),))
         self._existing = status.unschedulable(
@@ -75,22 +61,25 @@ class InterPodAffinity:
         problem = affinity_terms.terms_of(pod_class).problem
         if problem:
             return interfaces.PreFilterResult(status=status.unresolvable(self.name, f"parsing pod: {problem}"))
-        existing = _sums(snap, self._existing_tally(pod_class, snap))
+        existing = domain_sums.sums_of(snap, self._existing_tally(pod_class, snap))
         terms = affinity_terms.resolved(pod_class, snap)
         if not terms.affinity and not terms.anti_affinity:
             if not any(sums.counted for sums in existing.values()):
                 return interfaces.SKIPPED
             return interfaces.PreFilterResult(state=_State(terms, {}, False, {}, existing, ()))
-        affinity: Sums = {}
+        affinity: domain_sums.Sums = {}
         first = False
         if terms.affinity:
             tally = _affinity_tally(terms.affinity, snap)
-            affinity = {key: _over(snap, key, tally, "") for key in dict.fromkeys(term.key for term in terms.affinity)}
+            affinity = {
+                key: domain_sums.over(snap, key, tally, "")
+                for key in dict.fromkeys(term.key for term in terms.affinity)
+            }
             nowhere = not any(sums.counted for sums in affinity.values())
             first = nowhere and affinity_terms.matches_all(terms.affinity, pod_class)
-        anti_affinity: Sums = {}
+        anti_affinity: domain_sums.Sums = {}
         if terms.anti_affinity:
-            anti_affinity = _sums(snap, _anti_affinity_tally(terms.anti_affinity, snap))
+            anti_affinity = domain_sums.sums_of(snap, _anti_affinity_tally(terms.anti_affinity, snap))
         apart = _apart(pod_class, snap, terms)
         return interfaces.PreFilterResult(state=_State(terms, affinity, first, anti_affinity, existing, apart))
 
@@ -108,10 +97,10 @@ class InterPodAffinity:
         for sums, refusal in ((kept.existing, self._existing), (kept.anti_affinity, self._conflict)):
             for key, each in sums.items():
                 if each.counted:
-                    here = arrays.at(_values(snap, key), slots)
+                    here = arrays.at(domain_sums.values_of(snap, key), slots)
                     index[(each.sums[here] > 0) & (here != ABSENT)] = table.intern(refusal)
         for key, each in kept.affinity.items():
-            here = arrays.at(_values(snap, key), slots)
+            here = arrays.at(domain_sums.values_of(snap, key), slots)
             there = here != ABSENT
             if not kept.first:
                 there &= each.sums[here] > 0
@@ -198,49 +187,6 @@ class InterPodAffinity:
                 )
         return out
 
-    def pre_score(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
-    ) -> "interfaces.JointState | status.Status | None":
-        """The weights per domain; nothing to say where no term is about anything."""
-        stated = affinity_terms.terms_of(pod_class)
-        affinity = pod_class.pod.spec.affinity
-        prefers = bool(
-            affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution
-            or affinity.pod_anti_affinity.preferred_during_scheduling_ignored_during_execution
-        )
-        if self._args.ignore_preferred_of_existing and not prefers:
-            return None
-        if stated.problem:
-            text = f'running PreScore plugin "{self.name}": failed to parse pod: {stated.problem}'
-            return status.error(self.name, text)
-        sums = _sums(snap, self._score_tally(pod_class, snap))
-        adds = self._weigher(pod_class, snap)(pod_class)
-        skipped = not any(each.counted for each in sums.values())
-        if skipped and sums:
-            # Weights that cancel out are no reason to be skipped: some term is about some pod.
-            hits = _sums(snap, self._hit_tally(pod_class, snap))
-            skipped = not any(each.counted for each in hits.values())
-        if skipped and not any(adds.values()):
-            return None
-        return _ScoreState(sums, adds, skipped)
-
-    def joint(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> interfaces.JointScores:
-        """The scores of these slots, by the pods that are there now."""
-        kept: _ScoreState = state
-        keys = []
-        for key in dict.fromkeys((*kept.sums, *kept.adds)):
-            column = snap.nodes.labels.column(key)
-            if key in kept.sums:
-                score = kept.sums[key].sums.copy()
-                score[ABSENT] = 0
-            else:
-                score = np.zeros(len(column.dictionary), dtype=np.int64)
-            value = arrays.at(column.values(snap.nodes.size), slots)
-            keys.append(joint_scores.KeyedScores(value, score, kept.adds.get(key, 0)))
-        return joint_scores.AffinityScores.of(keys, slots.shape[0])
-
     def _existing_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
 
@@ -248,44 +194,8 @@ class InterPodAffinity:
             terms = affinity_terms.terms_of(existing).anti_affinity
             return Counter(term.key for term in terms if term.is_about(pod_class, labels))
 
-        key = ("existing_anti_affinity", pod_class.namespace, *_label_key(pod_class.labels, labels))
+        key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.label_key(pod_class.labels, labels))
         return snap.derived.get(key, lambda: occupancy.Tally(weigh), snap)
-
-    def _score_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
-        key = ("affinity_score", *self._score_key(pod_class, snap))
-        return snap.derived.get(key, lambda: occupancy.Tally(self._weigher(pod_class, snap)), snap)
-
-    def _hit_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
-        key = ("affinity_hits", *self._score_key(pod_class, snap))
-        return snap.derived.get(key, lambda: occupancy.Tally(self._weigher(pod_class, snap, hits=True)), snap)
-
-    def _score_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
-        labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
-        own = affinity_terms.resolved(pod_class, snap)
-        seen = _label_key(pod_class.labels, labels)
-        return (self._args, own.preferred, own.preferred_anti, pod_class.namespace, *seen)
-
-    def _weigher(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, *, hits: bool = False) -> occupancy.Weigh:
-        """What a pod of another class adds to its domains' scores for the class; or how many terms apply."""
-        labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
-        own = affinity_terms.resolved(pod_class, snap)
-        hard_weight = self._args.hard_weight
-
-        def weigh(existing: classes.PodClass) -> Mapping[str, int]:
-            out: Counter[str] = Counter()
-            pairs = [*affinity_terms.about(own.preferred, existing)]
-            pairs += affinity_terms.about(own.preferred_anti, existing, -1)
-            terms = affinity_terms.terms_of(existing)
-            if terms.any:
-                if hard_weight > 0:
-                    pairs += [(each.key, hard_weight) for each in terms.affinity if each.is_about(pod_class, labels)]
-                pairs += [(each.key, each.weight) for each in terms.preferred if each.is_about(pod_class, labels)]
-                pairs += [(each.key, -each.weight) for each in terms.preferred_anti if each.is_about(pod_class, labels)]
-            for key, weight in pairs:
-                out[key] += 1 if hits else weight
-            return out
-
-        return weigh
 
 
 class _OneNodeEach:
@@ -308,7 +218,7 @@ class _OneNodeEach:
         """Follow the snapshot's nodes."""
         if self._generation != snap.nodes.object_changes.latest:
             self._generation = snap.nodes.object_changes.latest
-            values = _values(snap, self._key)
+            values = domain_sums.values_of(snap, self._key)
             self.so = int(np.bincount(values)[1:].max(initial=0)) <= 1
             self.slots = np.full(
                 len(snap.nodes.labels.column(self._key).dictionary) if self.so else 0, -1, dtype=np.intp
@@ -329,8 +239,10 @@ class _Apart:
     ) -> None:
         real = tally.real_at_slots(under, snap.nodes.size)
         changes = tally.at_slots(under, snap.nodes.size)[slots] - real[slots]
-        per_value = occupancy.DomainSums(_values(snap, key), _domains(snap, key), real, 0).sums
-        values = _values(snap, key)[slots]
+        per_value = occupancy.DomainSums(
+            domain_sums.values_of(snap, key), domain_sums.domains_of(snap, key), real, 0
+        ).sums
+        values = domain_sums.values_of(snap, key)[slots]
         self.inside = values != ABSENT
         self.sums = per_value[values] + changes
         self.everywhere = int(per_value[1:].sum()) + np.where(self.inside, changes, 0)
@@ -341,7 +253,9 @@ def _capacity(apart: Sequence[str], snap: snapshot.Snapshot, slots: arrays.SlotA
     capacity: arrays.Int32Array | None = None
     for key in apart:
         if _one_node_each(snap, key):
-            alone = np.where(arrays.at(_values(snap, key), slots) != ABSENT, 1, interfaces.UNLIMITED).astype(np.int32)
+            alone = np.where(
+                arrays.at(domain_sums.values_of(snap, key), slots) != ABSENT, 1, interfaces.UNLIMITED
+            ).astype(np.int32)
             capacity = alone if capacity is None else np.minimum(capacity, alone)
     return capacity
 
@@ -373,18 +287,6 @@ def _apart(pod_class: classes.PodClass, snap: snapshot.Snapshot, terms: Terms) -
     return tuple(dict.fromkeys(keys))
 
 
-def _sums(snap: snapshot.Snapshot, tally: occupancy.Tally) -> Sums:
-    return {key: _over(snap, key, tally, key) for key in tally.keys}
-
-
-def _over(snap: snapshot.Snapshot, key: str, tally: occupancy.Tally, under: str) -> occupancy.DomainSums:
-    return tally.over(key, lambda: _values(snap, key), _domains(snap, key), under, snap)
-
-
-def _domains(snap: snapshot.Snapshot, key: str) -> int:
-    return len(snap.nodes.labels.column(key).dictionary)
-
-
 def _slots_of(snap: snapshot.Snapshot, key: str, values: arrays.SlotArray) -> arrays.SlotArray:
     """The slots whose nodes have one of these values of a label. Shape: values (n,)."""
     if not values.shape[0]:
@@ -393,20 +295,15 @@ def _slots_of(snap: snapshot.Snapshot, key: str, values: arrays.SlotArray) -> ar
     if alone.so:
         slots = alone.slots[values]
         return slots[slots >= 0]
-    chosen = np.zeros(_domains(snap, key), dtype=np.bool_)
+    chosen = np.zeros(domain_sums.domains_of(snap, key), dtype=np.bool_)
     chosen[values] = True
     chosen[ABSENT] = False
-    return np.flatnonzero(chosen[_values(snap, key)])
-
-
-def _values(snap: snapshot.Snapshot, key: str) -> arrays.Int32Array:
-    """The numbers of all slots' values of a label. Shape: (slot,)."""
-    return snap.nodes.labels.column(key).values(snap.nodes.size)
+    return np.flatnonzero(chosen[domain_sums.values_of(snap, key)])
 
 
 def _domain_numbers(snap: snapshot.Snapshot, key: str) -> arrays.Int32Array:
     """All slots' domains, −1 where they lack the label. Shape: (slot,)."""
-    return _values(snap, key) - 1
+    return domain_sums.values_of(snap, key) - 1
 
 
 def _one_node_each(snap: snapshot.Snapshot, key: str) -> bool:
@@ -414,10 +311,6 @@ def _one_node_each(snap: snapshot.Snapshot, key: str) -> bool:
     return snap.derived.get(("one_node_each", key), lambda: _OneNodeEach(key), snap).so
 
 
-def _label_key(*labels: Mapping[str, str]) -> tuple[tuple[tuple[str, str], ...], ...]:
-    return tuple(tuple(sorted(each.items())) for each in labels)
-
-
-def make(context: plugin_context.PluginContext) -> InterPodAffinity:
-    """The plugin, by its arguments."""
-    return InterPodAffinity(affinity_args.read(context.args))
+def make(context: plugin_context.PluginContext) -> InterPodAffinityFilter:
+    """The filter, which goes by nothing of its profile."""
+    return InterPodAffinityFilter()

@@ -1,12 +1,12 @@
-"""PodTopologySpread: pods of a kind are spread over the values of a node label, as a rule or as a preference.
+"""PodTopologySpread's Filter: the pods of a kind have to be spread over the values of a node label.
 
 Pods are counted per slot by tallies and added up per domain; a node is judged by its domain. What a placement of the
-class changes elsewhere goes out as skew rules, and as scores that are kept up to date while a batch is placed.
+class changes elsewhere goes out as skew rules.
 """
 
 import itertools
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,10 @@ import numpy as np
 from trireme.framework import domain_rules, label_selectors, status, tolerations
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
-from trireme.plugins.pod_topology_spread import joint_scores, spread_domains
+from trireme.plugins.pod_topology_spread import pod_counts, spread_domains
 from trireme.plugins.pod_topology_spread.constraints import (
     HARD,
-    HOSTNAME,
     OWNER_KINDS,
-    SOFT,
     Args,
     Constraint,
     SpreadConstraints,
@@ -84,26 +82,16 @@ class _State:
     fits: tuple[arrays.BoolArray, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Soft:
-    """The soft constraints of a class. `require_all`: nodes that lack a key are not ranked."""
-
-    constraints: tuple[Constraint, ...]
-    require_all: bool
-    skipped: bool = field(default=False, init=False)
-
-
-class PodTopologySpread:
+class PodTopologySpreadFilter:
     """Source: pkg/scheduler/framework/plugins/podtopologyspread."""
 
     name = "PodTopologySpread"
     depends_on = interfaces.Dependency.CLUSTER
-    normalization = interfaces.Normalization.CUSTOM
     reads: tuple[str, ...] = OWNER_KINDS
 
     def __init__(self, args: Args) -> None:
         self._args = args
-        self._key = f"{self.name}/{next(_instances)}"
+        self._key = f"{self.name}/filter/{next(_instances)}"
         self._refusals: dict[str, status.Status] = {}
 
     def pre_filter(
@@ -111,7 +99,7 @@ class PodTopologySpread:
     ) -> interfaces.PreFilterResult:
         """State: the hard constraints with their counts."""
         try:
-            constraints = self._constraints(HARD, pod_class, snap)
+            constraints = self._constraints(pod_class, snap)
         except label_selectors.InvalidSelectorError as error:
             # Default constraints have no selectors of their own, so it is the pod's.
             text = f"get constraints from pod: obtaining pod's hard topology spread constraints: {error}"
@@ -174,11 +162,11 @@ class PodTopologySpread:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """As filter, with the counts as they are but for what is rehearsed on the slot itself."""
-        constraints = self._constraints(HARD, pod_class, snap)
+        constraints = self._constraints(pod_class, snap)
         kept = self._domains(pod_class, snap, constraints, require_all=True)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for constraint, domains in zip(constraints, kept.domains, strict=True):
-            real, rehearsed = _counted(pod_class, snap, constraint)
+            real, rehearsed = pod_counts.counted(pod_class, snap, constraint)
             count = occupancy.DomainSums(domains.counted(), domains.domains, real, 0).sums
             hard = self._hard(pod_class, constraint, domains, count)
             missing, skewed = self._numbers(constraint.key, table)
@@ -207,20 +195,6 @@ class PodTopologySpread:
             if each.adds
         ]
 
-    def pre_score(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
-    ) -> "interfaces.JointState | status.Status | None":
-        """The soft constraints; an error where one cannot be read."""
-        try:
-            constraints = self._constraints(SOFT, pod_class, snap)
-        except label_selectors.InvalidSelectorError as error:
-            text = f"calculating preScoreState: obtaining pod's soft topology spread constraints: {error}"
-            return status.error(self.name, f'running PreScore plugin "{self.name}": {text}')
-        if not constraints:
-            return None
-        own = bool(pod_class.pod.spec.topology_spread_constraints)
-        return _Soft(constraints, own or not self._args.system_defaults)
-
     def _domains(
         self,
         pod_class: classes.PodClass,
@@ -230,23 +204,8 @@ class PodTopologySpread:
     ) -> spread_domains.SpreadDomains:
         return spread_domains.of(pod_class, snap, constraints, require_all, self._args.comparing)
 
-    def joint(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
-    ) -> interfaces.JointScores:
-        """The scores of these slots, by the pods that are counted now."""
-        soft: _Soft = state
-        kept = self._domains(pod_class, snap, soft.constraints, soft.require_all)
-        terms = [
-            self._term(pod_class, snap, constraint, domains, slots)
-            for constraint, domains in zip(soft.constraints, kept.domains, strict=True)
-        ]
-        ignored = ~arrays.at(kept.has_all, slots) if soft.require_all else None
-        if ignored is not None and not ignored.any():
-            ignored = None
-        return joint_scores.SpreadScores(terms, ignored)
-
-    def _constraints(self, action: str, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
-        known = pod_class.memo(f"{self._key}/{action}", lambda _: SpreadConstraints(action))
+    def _constraints(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
+        known = pod_class.memo(self._key, lambda _: SpreadConstraints(HARD))
         return known.of(pod_class, snap, self._args)
 
     def _hard(
@@ -259,35 +218,6 @@ class PodTopologySpread:
         matches = constraint.self_match(pod_class)
         adds = constraint.counts_self(pod_class)
         return _Hard(constraint, domains.domain, domains.has_key, domains.eligible, count, matches, adds)
-
-    def _term(
-        self,
-        pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
-        constraint: Constraint,
-        domains: spread_domains.Domains,
-        slots: arrays.SlotArray,
-    ) -> joint_scores.DomainTerm:
-        counts_self = constraint.counts_self(pod_class)
-        has_key: arrays.BoolArray | None = arrays.at(domains.has_key, slots)
-        if has_key is not None and has_key.all():
-            has_key = None
-        adds: arrays.BoolArray | None = None
-        if constraint.key == HOSTNAME:
-            if counts_self:
-                adds = np.ones(slots.shape[0], dtype=np.bool_)
-            own = arrays.at(_counted(pod_class, snap, constraint)[1], slots).copy()
-            return joint_scores.DomainTerm(constraint.max_skew, True, slots, has_key, own, adds)
-        value = domains.value
-        empty = snap.nodes.labels.column(constraint.key).dictionary.find("")
-        if empty:
-            # A node without the label counts as one whose label is empty.
-            value = np.where(domains.has_key, value, empty)
-        count = _count_values(pod_class, snap, constraint, domains, value)
-        if counts_self:
-            adds = arrays.at(domains.eligible, slots)
-        domain = arrays.at(value, slots)
-        return joint_scores.DomainTerm(constraint.max_skew, False, domain, has_key, count, adds)
 
     def _numbers(self, key: str, table: interfaces.StatusTable) -> tuple[int, int]:
         reason = status.Reason.of("topologyKeyMissing", {"topologyKey": key})
@@ -302,20 +232,6 @@ class PodTopologySpread:
         return refusal
 
 
-def _counted(
-    pod_class: classes.PodClass, snap: snapshot.Snapshot, constraint: Constraint
-) -> tuple[arrays.Int64Array, arrays.Int64Array]:
-    """How many pods of the class's namespace each slot has that the constraint counts: in truth, and with what is
-    rehearsed. Shapes: both (slot,).
-    """
-    namespace, selector = pod_class.namespace, constraint.selector
-    if selector.empty:
-        return np.zeros(snap.nodes.size, dtype=np.int64), _rehearsed_alone(namespace, snap)
-
-    tally = _tally(namespace, selector, snap)
-    return tally.real_at_slots("", snap.nodes.size), tally.at_slots("", snap.nodes.size)
-
-
 def _count(
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
@@ -323,63 +239,11 @@ def _count(
     domains: spread_domains.Domains,
 ) -> arrays.Int64Array:
     """What the constraint counts by domain, with what is rehearsed. Shape: (domain,)."""
-    return _summed(pod_class, snap, constraint, domains, domains.counted, domains.domains)
+    return pod_counts.summed(pod_class, snap, constraint, domains, domains.counted, domains.domains)
 
 
-def _count_values(
-    pod_class: classes.PodClass,
-    snap: snapshot.Snapshot,
-    constraint: Constraint,
-    domains: spread_domains.Domains,
-    value: arrays.Int32Array,
-) -> arrays.Int64Array:
-    """As _count, by these values; a copy. Shapes: value (slot,), answer (value,)."""
-
-    def numbers() -> arrays.Int32Array:
-        return np.where(domains.eligible, value, domain_rules.NO_DOMAIN)
-
-    return _summed(pod_class, snap, constraint, (domains, "value"), numbers, domains.values).copy()
-
-
-def _summed(
-    pod_class: classes.PodClass,
-    snap: snapshot.Snapshot,
-    constraint: Constraint,
-    numbering: Hashable,
-    numbers: Callable[[], arrays.Int32Array],
-    count: int,
-) -> arrays.Int64Array:
-    """What the constraint counts by how slots are numbered (`numbering` stands for that), with what is rehearsed."""
-    if constraint.selector.empty:
-        per_slot = _counted(pod_class, snap, constraint)[1]
-        return occupancy.DomainSums(numbers(), count, per_slot, 0).sums
-    tally = _tally(pod_class.namespace, constraint.selector, snap)
-    return tally.over(numbering, numbers, count, "", snap).sums
-
-
-def _tally(namespace: str, selector: label_selectors.LabelSelector, snap: snapshot.Snapshot) -> occupancy.Tally:
-    """Pods of the namespace that the selector matches and that are not being deleted."""
-
-    def weigh(other: classes.PodClass) -> dict[str, int]:
-        return {"": 1} if other.namespace == namespace and selector.matches(other.labels) else {}
-
-    return snap.derived.get(("spread", namespace, selector), lambda: occupancy.Tally(weigh, live_only=True), snap)
-
-
-def _rehearsed_alone(namespace: str, snap: snapshot.Snapshot) -> arrays.Int64Array:
-    """What an empty selector counts: none of the pods that are there, but each that a rehearsal adds or takes away.
-
-    Shape: (slot,). Source: podtopologyspread (countPodsMatchSelector, updateWithPod).
-    """
-    none = np.zeros(snap.nodes.size, dtype=np.int64)
-    if snap.rehearsal is None:
-        return none
-    there = snap.class_mask([each.id for each in snap.classes.values() if each.namespace == namespace])
-    return snap.rehearsal.adjusted(none, there.astype(np.int64))
-
-
-def make(context: plugin_context.PluginContext) -> PodTopologySpread:
-    """The plugin, by its arguments and the feature gates."""
+def make(context: plugin_context.PluginContext) -> PodTopologySpreadFilter:
+    """The filter, by its arguments and the feature gates."""
     match_label_keys = context.features.get("MatchLabelKeysInPodTopologySpread", True)
     comparing = context.features.get(tolerations.GATE, False)
-    return PodTopologySpread(args_of(context.args, match_label_keys, comparing))
+    return PodTopologySpreadFilter(args_of(context.args, match_label_keys, comparing))

@@ -6,7 +6,7 @@ SPEC = PluginSpec(
     "PodTopologySpread",
     frozenset({*FILTERING, *SCORING}),
     __package__,
-    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".filter:make")},
+    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
     passes_over_resizes=True,

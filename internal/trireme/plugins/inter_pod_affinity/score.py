@@ -1,0 +1,121 @@
+"""InterPodAffinity's Score: who is liked or disliked in a node's domains, by the pod and by those there."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
+from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums, joint_scores
+from trireme.plugins.inter_pod_affinity import args as affinity_args
+from trireme.snapshot import arrays, classes, occupancy, snapshot
+from trireme.snapshot.dictionary import ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoreState:
+    """What scores are made of: sums per topology key, and what one pod of the class adds for the next."""
+
+    sums: domain_sums.Sums
+    adds: Mapping[str, int]
+    skipped: bool = False
+
+
+class InterPodAffinityScore:
+    """Source: pkg/scheduler/framework/plugins/interpodaffinity."""
+
+    name = "InterPodAffinity"
+    depends_on = interfaces.Dependency.CLUSTER
+    normalization = interfaces.Normalization.CUSTOM
+    reads: tuple[str, ...] = ("namespace",)
+
+    def __init__(self, args: affinity_args.Args) -> None:
+        self._args = args
+
+    def pre_score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> "interfaces.JointState | status.Status | None":
+        """The weights per domain; nothing to say where no term is about anything."""
+        stated = affinity_terms.terms_of(pod_class)
+        affinity = pod_class.pod.spec.affinity
+        prefers = bool(
+            affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution
+            or affinity.pod_anti_affinity.preferred_during_scheduling_ignored_during_execution
+        )
+        if self._args.ignore_preferred_of_existing and not prefers:
+            return None
+        if stated.problem:
+            text = f'running PreScore plugin "{self.name}": failed to parse pod: {stated.problem}'
+            return status.error(self.name, text)
+        sums = domain_sums.sums_of(snap, self._score_tally(pod_class, snap))
+        adds = self._weigher(pod_class, snap)(pod_class)
+        skipped = not any(each.counted for each in sums.values())
+        if skipped and sums:
+            # Weights that cancel out are no reason to be skipped: some term is about some pod.
+            hits = domain_sums.sums_of(snap, self._hit_tally(pod_class, snap))
+            skipped = not any(each.counted for each in hits.values())
+        if skipped and not any(adds.values()):
+            return None
+        return _ScoreState(sums, adds, skipped)
+
+    def joint(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> interfaces.JointScores:
+        """The scores of these slots, by the pods that are there now."""
+        kept: _ScoreState = state
+        keys = []
+        for key in dict.fromkeys((*kept.sums, *kept.adds)):
+            column = snap.nodes.labels.column(key)
+            if key in kept.sums:
+                score = kept.sums[key].sums.copy()
+                score[ABSENT] = 0
+            else:
+                score = np.zeros(len(column.dictionary), dtype=np.int64)
+            value = arrays.at(column.values(snap.nodes.size), slots)
+            keys.append(joint_scores.KeyedScores(value, score, kept.adds.get(key, 0)))
+        return joint_scores.AffinityScores.of(keys, slots.shape[0])
+
+    def _score_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
+        key = ("affinity_score", *self._score_key(pod_class, snap))
+        return snap.derived.get(key, lambda: occupancy.Tally(self._weigher(pod_class, snap)), snap)
+
+    def _hit_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
+        key = ("affinity_hits", *self._score_key(pod_class, snap))
+        return snap.derived.get(key, lambda: occupancy.Tally(self._weigher(pod_class, snap, hits=True)), snap)
+
+    def _score_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
+        labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
+        own = affinity_terms.resolved(pod_class, snap)
+        seen = domain_sums.label_key(pod_class.labels, labels)
+        return (self._args, own.preferred, own.preferred_anti, pod_class.namespace, *seen)
+
+    def _weigher(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, *, hits: bool = False) -> occupancy.Weigh:
+        """What a pod of another class adds to its domains' scores for the class; or how many terms apply."""
+        labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
+        own = affinity_terms.resolved(pod_class, snap)
+        hard_weight = self._args.hard_weight
+
+        def weigh(existing: classes.PodClass) -> Mapping[str, int]:
+            out: Counter[str] = Counter()
+            pairs = [*affinity_terms.about(own.preferred, existing)]
+            pairs += affinity_terms.about(own.preferred_anti, existing, -1)
+            terms = affinity_terms.terms_of(existing)
+            if terms.any:
+                if hard_weight > 0:
+                    pairs += [(each.key, hard_weight) for each in terms.affinity if each.is_about(pod_class, labels)]
+                pairs += [(each.key, each.weight) for each in terms.preferred if each.is_about(pod_class, labels)]
+                pairs += [(each.key, -each.weight) for each in terms.preferred_anti if each.is_about(pod_class, labels)]
+            for key, weight in pairs:
+                out[key] += 1 if hits else weight
+            return out
+
+        return weigh
+
+
+def make(context: plugin_context.PluginContext) -> InterPodAffinityScore:
+    """The scorer, by its arguments."""
+    return InterPodAffinityScore(affinity_args.read(context.args))

@@ -1,0 +1,142 @@
+"""PodTopologySpread's Score: prefers nodes in domains with few pods of the kind.
+
+The scores are kept up to date while a batch is placed.
+"""
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import domain_rules, label_selectors, status, tolerations
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
+from trireme.plugins.pod_topology_spread import joint_scores, pod_counts, spread_domains
+from trireme.plugins.pod_topology_spread.constraints import (
+    HOSTNAME,
+    OWNER_KINDS,
+    SOFT,
+    Args,
+    Constraint,
+    SpreadConstraints,
+    args_of,
+)
+from trireme.snapshot import arrays, classes, snapshot
+
+_instances = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class _Soft:
+    """The soft constraints of a class. `require_all`: nodes that lack a key are not ranked."""
+
+    constraints: tuple[Constraint, ...]
+    require_all: bool
+    skipped: bool = field(default=False, init=False)
+
+
+class PodTopologySpreadScore:
+    """Source: pkg/scheduler/framework/plugins/podtopologyspread."""
+
+    name = "PodTopologySpread"
+    depends_on = interfaces.Dependency.CLUSTER
+    normalization = interfaces.Normalization.CUSTOM
+    reads: tuple[str, ...] = OWNER_KINDS
+
+    def __init__(self, args: Args) -> None:
+        self._args = args
+        self._key = f"{self.name}/score/{next(_instances)}"
+
+    def pre_score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> "interfaces.JointState | status.Status | None":
+        """The soft constraints; an error where one cannot be read."""
+        try:
+            constraints = self._constraints(pod_class, snap)
+        except label_selectors.InvalidSelectorError as error:
+            text = f"calculating preScoreState: obtaining pod's soft topology spread constraints: {error}"
+            return status.error(self.name, f'running PreScore plugin "{self.name}": {text}')
+        if not constraints:
+            return None
+        own = bool(pod_class.pod.spec.topology_spread_constraints)
+        return _Soft(constraints, own or not self._args.system_defaults)
+
+    def joint(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> interfaces.JointScores:
+        """The scores of these slots, by the pods that are counted now."""
+        soft: _Soft = state
+        kept = self._domains(pod_class, snap, soft.constraints, soft.require_all)
+        terms = [
+            self._term(pod_class, snap, constraint, domains, slots)
+            for constraint, domains in zip(soft.constraints, kept.domains, strict=True)
+        ]
+        ignored = ~arrays.at(kept.has_all, slots) if soft.require_all else None
+        if ignored is not None and not ignored.any():
+            ignored = None
+        return joint_scores.SpreadScores(terms, ignored)
+
+    def _domains(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        constraints: tuple[Constraint, ...],
+        require_all: bool,
+    ) -> spread_domains.SpreadDomains:
+        return spread_domains.of(pod_class, snap, constraints, require_all, self._args.comparing)
+
+    def _constraints(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
+        known = pod_class.memo(self._key, lambda _: SpreadConstraints(SOFT))
+        return known.of(pod_class, snap, self._args)
+
+    def _term(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        constraint: Constraint,
+        domains: spread_domains.Domains,
+        slots: arrays.SlotArray,
+    ) -> joint_scores.DomainTerm:
+        counts_self = constraint.counts_self(pod_class)
+        has_key: arrays.BoolArray | None = arrays.at(domains.has_key, slots)
+        if has_key is not None and has_key.all():
+            has_key = None
+        adds: arrays.BoolArray | None = None
+        if constraint.key == HOSTNAME:
+            if counts_self:
+                adds = np.ones(slots.shape[0], dtype=np.bool_)
+            own = arrays.at(pod_counts.counted(pod_class, snap, constraint)[1], slots).copy()
+            return joint_scores.DomainTerm(constraint.max_skew, True, slots, has_key, own, adds)
+        value = domains.value
+        empty = snap.nodes.labels.column(constraint.key).dictionary.find("")
+        if empty:
+            # A node without the label counts as one whose label is empty.
+            value = np.where(domains.has_key, value, empty)
+        count = _count_values(pod_class, snap, constraint, domains, value)
+        if counts_self:
+            adds = arrays.at(domains.eligible, slots)
+        domain = arrays.at(value, slots)
+        return joint_scores.DomainTerm(constraint.max_skew, False, domain, has_key, count, adds)
+
+
+def _count_values(
+    pod_class: classes.PodClass,
+    snap: snapshot.Snapshot,
+    constraint: Constraint,
+    domains: spread_domains.Domains,
+    value: arrays.Int32Array,
+) -> arrays.Int64Array:
+    """As _count, by these values; a copy. Shapes: value (slot,), answer (value,)."""
+
+    def numbers() -> arrays.Int32Array:
+        return np.where(domains.eligible, value, domain_rules.NO_DOMAIN)
+
+    return pod_counts.summed(pod_class, snap, constraint, (domains, "value"), numbers, domains.values).copy()
+
+
+def make(context: plugin_context.PluginContext) -> PodTopologySpreadScore:
+    """The scorer, by its arguments and the feature gates."""
+    match_label_keys = context.features.get("MatchLabelKeysInPodTopologySpread", True)
+    comparing = context.features.get(tolerations.GATE, False)
+    return PodTopologySpreadScore(args_of(context.args, match_label_keys, comparing))
