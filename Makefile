@@ -86,7 +86,7 @@ check: $(STAMP) lint types ## While you work: style, types and the quick unit te
 .PHONY: test
 test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real control plane too)
 	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py && $(BIN)/python tests/conformance/real_framework.py; fi
-	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest tests --ignore tests/unit || status=1; exit $$status
+	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest tests --ignore tests/unit --numprocesses 3 --dist loadfile || status=1; exit $$status
 
 .PHONY: flaky
 flaky: $(STAMP) ## Run the tests that start processes 20 times, several at a time, and name those that failed (ROUNDS=20 TESTS=tests/contract)

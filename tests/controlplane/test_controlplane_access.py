@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ import pytest
 import yaml
 from controlplane_fixture import start_controlplane
 from installation import make_certificates, pod
+
+from trireme_kube.client import lease_candidate, timestamps
+from trireme_kube.componentbase import clocks
 
 __all__ = ["start_controlplane"]
 
@@ -88,6 +92,51 @@ async def test_the_roles_are_what_the_processes_use(
         await access_scenario.groups(here)
         await _fallback(here)
     _check(tmp_path, objects)
+
+
+async def test_a_chosen_leader_may_be_a_candidate(
+    start_controlplane: controlplane_fixture.StartControlPlane, tmp_path: Path
+) -> None:
+    """Without the component's rules no frontend becomes a candidate, and with the gate on nobody ever leads."""
+    options = launcher.Options(
+        authorization="RBAC",
+        feature_gates={lease_candidate.GATE: True},
+        runtime_config={"coordination.k8s.io/v1beta1": True},
+        extra={"kube-apiserver": access_log.flags(tmp_path)},
+    )
+    cluster = start_controlplane(options)
+    rendered = deploy_manifests.with_components(tmp_path / "deploy", "default-scheduler", "coordinated-election")
+    kinds = ("Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+    objects = deploy_manifests.of_kind(deploy_manifests.objects(rendered), *kinds)
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    async with access_scenario.opened(cluster, tmp_path, nodes=1) as here:
+        here.kubeconfig = kubeconfig_of(cluster, tmp_path, "trireme-frontend")
+        here.bind_kubeconfig = kubeconfig_of(cluster, tmp_path, "trireme-bind")
+        here.frontend_flags = [f"--feature-gates={lease_candidate.GATE}=true"]
+        await here.start(configuration={"leaderElection": {"leaderElect": True}})
+        await here.leads(here.frontends[0])
+        await here.create_pods([pod("chosen")])
+        await access_scenario.on_a_node(here, "chosen")
+        # The API server's controller asks candidates whether they are still there.
+        candidates = ("--namespace=kube-system", "leasecandidates.v1beta1.coordination.k8s.io")
+        name = cluster.kubectl("get", *candidates, "--output=jsonpath={.items[0].metadata.name}")
+        asked = json.dumps({"spec": {"pingTime": timestamps.micro(clocks.wall_ns())}})
+        cluster.kubectl("patch", *candidates, name, "--type=merge", f"--patch={asked}")
+        candidacy = account("trireme-frontend")
+        await installation.until(
+            lambda: any(
+                (request.resource, request.verb) == ("leasecandidates", "update")
+                for request in access_log.requests(tmp_path, {candidacy})
+            ),
+            30,
+            lambda: "the candidate was not renewed",
+        )
+    requests = access_log.requests(tmp_path, {account("trireme-frontend"), account("trireme-bind")})
+    assert not [request for request in requests if not request.allowed]
+    granted = {grant.verb for grant in access_log.grants(objects) if grant.resource == "leasecandidates"}
+    used = {request.verb for request in requests if request.resource == "leasecandidates"}
+    # Lists are streamed by watches; an API server that does not do that is asked for them.
+    assert granted - {"list"} == used - {"list"}
 
 
 def _check(folder: Path, objects: list[Json]) -> None:
