@@ -162,7 +162,7 @@ class FrontendMachine(RuleBasedStateMachine):
     @rule(phase=st.sampled_from(["filters", "scores", "binders"]), available=st.booleans())
     def phase_changes(self, phase: str, available: bool) -> None:
         """The replicas of a phase are gone, or there again."""
-        getattr(self.frontend, phase).available = available
+        getattr(self.frontend.phases.links, phase).available = available
         self.frontend.site.wakeup.set()
         self.world.loop.settle()
 
