@@ -17,7 +17,6 @@ and pods bound to them stay Pending.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import dataclasses
 import json
 import os
@@ -49,9 +48,6 @@ CONTROLLERS = ("*", "-node-lifecycle-controller", "-taint-eviction-controller", 
 
 READY_DEADLINE = 60.0
 STOP_DEADLINE = 20.0
-PR_SET_PDEATHSIG = 1
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class ControlPlaneError(Exception):
@@ -113,13 +109,13 @@ def available(binary: Path = BINARY) -> bool:
     return os.access(binary, os.X_OK)
 
 
-def die_with_parent() -> None:
-    """Runs in a child between fork and exec: the kernel kills it when the thread that started it ends."""
-    parent = os.getppid()
-    if _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
-        os._exit(127)
-    if os.getppid() != parent:  # the parent died before the request was made
-        os._exit(127)
+def ending_with_parent(command: Sequence[str]) -> list[str]:
+    """The command, such that the kernel kills it when the thread that started it ends.
+
+    By a program and not by `preexec_fn`: with that, Python forks in a way that runs gRPC's fork handlers where gRPC is
+    loaded, and a child may hang in them before it comes to its program.
+    """
+    return ["setpriv", "--pdeathsig", "KILL", *command]
 
 
 def spawn(name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> Child:
@@ -127,13 +123,12 @@ def spawn(name: str, command: Sequence[str], log: Path, environment: Mapping[str
     with log.open("ab") as output:
         # A session of its own: Ctrl-C at the terminal reaches us alone, and we stop the programs in order.
         process = subprocess.Popen(
-            list(command),
+            ending_with_parent(command),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **environment} if environment else None,
             start_new_session=True,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls prctl and getppid alone, no Python locks
         )
     return Child(name, process, log)
 

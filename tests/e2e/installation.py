@@ -63,12 +63,11 @@ class Process:
         with self.log.open("ab") as output:
             self._began = output.tell()
             self._process = subprocess.Popen(
-                self.command,
+                launcher.ending_with_parent(self.command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=environment,
-                preexec_fn=launcher.die_with_parent,  # noqa: PLW1509 - it calls prctl and getppid alone, no Python locks
             )
 
     async def listening(self) -> None:

@@ -6,6 +6,7 @@ import select
 import subprocess
 import sys
 
+import grpc.aio
 import installation
 import launcher
 
@@ -30,3 +31,19 @@ def test_no_process_outlives_whoever_started_it(tmp_path: pathlib.Path) -> None:
     readable, _, _ = select.select([handle], [], [], 10.0)  # a pidfd is readable once its process has ended
     os.close(handle)
     assert readable
+
+
+async def test_processes_start_beside_grpc(tmp_path: pathlib.Path) -> None:
+    """With code between fork and exec, gRPC's fork handlers run in the child, which may hang before its program."""
+    server = grpc.aio.server()
+    server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        for number in range(50):
+            process = installation.Process(f"echo-{number}", ["echo", "there"], tmp_path / f"{number}.log")
+            process.start()
+            await installation.until(lambda process=process: "there" in process.said, 5.0, lambda: "echo says nothing")
+            assert "epoll" not in process.said
+            process.stop()
+    finally:
+        await server.stop(None)
