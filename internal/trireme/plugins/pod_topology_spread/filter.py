@@ -108,7 +108,7 @@ class PodTopologySpreadFilter:
             )
         if not constraints:
             return interfaces.SKIPPED
-        kept = self._domains(pod_class, snap, constraints, require_all=True)
+        kept = spread_domains.of(pod_class, snap, constraints, True, self._args.comparing)
         hard = [
             self._hard(pod_class, constraint, domains, _count(pod_class, snap, constraint, domains))
             for constraint, domains in zip(constraints, kept.domains, strict=True)
@@ -163,7 +163,7 @@ class PodTopologySpreadFilter:
     ) -> interfaces.Verdicts:
         """As filter, with the counts as they are but for what is rehearsed on the slot itself."""
         constraints = self._constraints(pod_class, snap)
-        kept = self._domains(pod_class, snap, constraints, require_all=True)
+        kept = spread_domains.of(pod_class, snap, constraints, True, self._args.comparing)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for constraint, domains in zip(constraints, kept.domains, strict=True):
             real, rehearsed = pod_counts.counted(pod_class, snap, constraint)
@@ -194,15 +194,6 @@ class PodTopologySpreadFilter:
             for each in kept.hard
             if each.adds
         ]
-
-    def _domains(
-        self,
-        pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
-        constraints: tuple[Constraint, ...],
-        require_all: bool,
-    ) -> spread_domains.SpreadDomains:
-        return spread_domains.of(pod_class, snap, constraints, require_all, self._args.comparing)
 
     def _constraints(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
         known = pod_class.memo(self._key, lambda _: SpreadConstraints(HARD))

@@ -67,7 +67,7 @@ class PodTopologySpreadScore:
     ) -> interfaces.JointScores:
         """The scores of these slots, by the pods that are counted now."""
         soft: _Soft = state
-        kept = self._domains(pod_class, snap, soft.constraints, soft.require_all)
+        kept = spread_domains.of(pod_class, snap, soft.constraints, soft.require_all, self._args.comparing)
         terms = [
             self._term(pod_class, snap, constraint, domains, slots)
             for constraint, domains in zip(soft.constraints, kept.domains, strict=True)
@@ -76,15 +76,6 @@ class PodTopologySpreadScore:
         if ignored is not None and not ignored.any():
             ignored = None
         return joint_scores.SpreadScores(terms, ignored)
-
-    def _domains(
-        self,
-        pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
-        constraints: tuple[Constraint, ...],
-        require_all: bool,
-    ) -> spread_domains.SpreadDomains:
-        return spread_domains.of(pod_class, snap, constraints, require_all, self._args.comparing)
 
     def _constraints(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
         known = pod_class.memo(self._key, lambda _: SpreadConstraints(SOFT))
