@@ -96,6 +96,16 @@ def _container(rendered: list[Json], name: str) -> Json:
 
 
 @pytest.mark.parametrize("kustomization", deploy_manifests.KUSTOMIZATIONS)
+def test_the_namespace_is_deleted_first_and_permissions_last(kustomization: str) -> None:
+    """`kubectl delete -k` goes by this order: the frontend sees its namespace go, and may no longer give the Lease back."""
+    kinds = [entry["kind"] for entry in deploy_manifests.objects(kustomization)]
+    assert kinds[0] == "Namespace"
+    permissions = kinds[kinds.index("ServiceAccount") :]
+    assert set(permissions) == {"ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"}
+    assert len(kinds) - len(permissions) > 15
+
+
+@pytest.mark.parametrize("kustomization", deploy_manifests.KUSTOMIZATIONS)
 def test_flags_configuration_and_names_fit_together(kustomization: str) -> None:
     """Each part is right by itself and the whole does not work: bind obeys another identity than the frontend shows, or
     reads another Lease than the frontend holds.
