@@ -97,7 +97,7 @@ def _container(rendered: list[Json], name: str) -> Json:
 
 @pytest.mark.parametrize("kustomization", deploy_manifests.KUSTOMIZATIONS)
 def test_the_namespace_is_deleted_first_and_permissions_last(kustomization: str) -> None:
-    """`kubectl delete -k` goes by this order: the frontend sees its namespace go, and may no longer give the Lease back."""
+    """`kubectl delete -k` goes by this order: without them the Lease cannot be given back."""
     kinds = [entry["kind"] for entry in deploy_manifests.objects(kustomization)]
     assert kinds[0] == "Namespace"
     permissions = kinds[kinds.index("ServiceAccount") :]

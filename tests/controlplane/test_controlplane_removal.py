@@ -44,7 +44,7 @@ async def test_the_lease_is_given_up(
         ]
         await here.start(configuration={"leaderElection": ELECTION})
         await here.logged(here.frontends[0], "Successfully acquired lease")
-        # In the order of `kubectl delete -k`, each by a command of its own: this API server answers in 2 ms, so that one
+        # In the order of `kubectl delete -k`, each by a command of its own: this API server answers in 2 ms, so one
         # command would race with the frontend, which needs some tens.
         for entry in installed:
             cluster.kubectl("delete", "-f", "-", "--wait=false", stdin=yaml.safe_dump(entry))

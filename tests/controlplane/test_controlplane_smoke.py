@@ -28,7 +28,9 @@ def test_deployment_is_scheduled(start_controlplane: controlplane_fixture.StartC
     cluster.kubectl("wait", "deployment/web", f"--for=jsonpath={{.status.replicas}}={2 * NODES}", "--timeout=30s")
     cluster.kubectl("wait", "pods", "--all", "--for=condition=PodScheduled", "--timeout=30s")
     pods = json.loads(cluster.kubectl("get", "pods", "-o", "json"))["items"]
-    assert sorted(pod["spec"]["nodeName"] for pod in pods) == sorted(f"node-{i % NODES}" for i in range(2 * NODES))
+    assert len(pods) == 2 * NODES
+    # Not evenly: kube-scheduler may see the last nodes later than the first pods.
+    assert {pod["spec"]["nodeName"] for pod in pods} <= {f"node-{i}" for i in range(NODES)}
 
 
 def test_users_have_the_rights_they_are_given(start_controlplane: controlplane_fixture.StartControlPlane) -> None:
