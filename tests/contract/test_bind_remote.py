@@ -19,7 +19,7 @@ from trireme.rpc.grpc_server import ReplicaServer, Service
 from trireme.rpc.listening import make_listener
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.v1.status_pb2 import CODE_ERROR, CODE_SKIP, CODE_SUCCESS, CODE_WAIT
-from trireme_kube.client import writes
+from trireme_kube.apimachinery import api_writes
 from trireme_kube.embedded.faults import Action, Fault
 
 NAME = "Harbour"
@@ -292,6 +292,6 @@ async def test_a_plugin_is_not_called_for_a_leader_that_was_deposed_while_its_po
 class _NothingBound:
     """A writer that finds no pod bound."""
 
-    async def settle_binding(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
+    async def settle_binding(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.Outcome:
         """Reads what became of a binding."""
-        return writes.Conflict("not bound")
+        return api_writes.Conflict("not bound")

@@ -16,6 +16,7 @@ from kube_fake_server import Authority, Seen, answer, failure, serving, write_ku
 from kubernetes.aio.config import incluster_config
 
 from trireme.framework import release
+from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import client, credentials
 from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
 
@@ -43,7 +44,7 @@ async def test_a_request_goes_out_as_it_was_meant() -> None:
     patch, post, delete = server.seen
     assert (patch.method, patch.path, patch.body) == ("PATCH", "/api/v1/nodes/a", b'{"x":1}')
     assert patch.query == {"fieldSelector": "a!=b,c=d", "limit": "5"}
-    assert patch.headers["Content-Type"] == client.STRATEGIC_MERGE
+    assert patch.headers["Content-Type"] == api_writes.STRATEGIC_MERGE
     assert patch.headers["User-Agent"] == "trireme/test"
     assert post.headers["Content-Type"] == "application/json"
     assert (delete.method, delete.body) == ("DELETE", b"")

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Script, Seen, answer, failure, serving
 
+from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import client, credentials, event_series, events
 from trireme_kube.client.event_series import ObjectReference
 
@@ -120,7 +121,7 @@ async def test_a_repeated_event_is_patched_once_into_a_series() -> None:
         first, other = server.of("POST")
         (patch,) = server.of("PATCH")
     assert first.json["note"] == "attempt 0.0"
-    assert (patch.path, patch.headers["Content-Type"]) == (f"{DEFAULT}/{NAME}", client.STRATEGIC_MERGE)
+    assert (patch.path, patch.headers["Content-Type"]) == (f"{DEFAULT}/{NAME}", api_writes.STRATEGIC_MERGE)
     assert patch.json == {"series": {"count": 2, "lastObservedTime": "2026-01-02T03:00:01.123456Z"}}
     assert other.json["regarding"]["resourceVersion"] == "8"
 

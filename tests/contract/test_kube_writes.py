@@ -9,8 +9,9 @@ import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Seen, answer, failure, serving
 
+from trireme_kube.apimachinery import api_writes
+from trireme_kube.apimachinery.api_writes import Conflict, Gone, PodName, Refused, Unavailable, Uncertain, Written
 from trireme_kube.client import client, credentials, writes
-from trireme_kube.client.writes import Conflict, Gone, PodName, Refused, Unavailable, Uncertain, Written
 
 POD = PodName("default", "web", "u1")
 CREATED = {"kind": "Status", "status": "Success", "code": 201}
@@ -168,7 +169,7 @@ async def test_status_patches_survive_conflicts(server: FakeServer, writer: writ
     assert isinstance(await writer.patch_pod_status(POD, patch, 5), Written)
     assert len(server.seen) == 3
     assert server.seen[0].path == "/api/v1/namespaces/default/pods/web/status"
-    assert server.seen[0].headers["Content-Type"] == client.STRATEGIC_MERGE
+    assert server.seen[0].headers["Content-Type"] == api_writes.STRATEGIC_MERGE
     assert server.seen[0].json == patch
 
 
@@ -196,7 +197,7 @@ async def test_any_object_can_be_written_but_creations_are_not_repeated(
     path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
     claim = {"metadata": {"name": "c", "resourceVersion": "5"}}
     assert isinstance(await writer.put(f"{path}/c/status", claim, 5), Written)
-    assert isinstance(await writer.patch(f"{path}/c", {"metadata": {}}, 5, client.MERGE), Written)
+    assert isinstance(await writer.patch(f"{path}/c", {"metadata": {}}, 5, api_writes.MERGE), Written)
     assert isinstance(await writer.delete(f"{path}/c", "u9", 5), Written)
     assert [(seen.method, seen.path) for seen in server.seen] == [
         ("PUT", f"{path}/c/status"),

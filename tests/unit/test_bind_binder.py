@@ -12,7 +12,7 @@ from trireme.bind.binding import BOUND, POST_DEADLINE_SECONDS, READ_BACK, Failed
 from trireme.bind.in_flight import InFlight
 from trireme.bind.results import Busy
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
-from trireme_kube.client import writes
+from trireme_kube.apimachinery import api_writes
 
 Clock = Callable[[], float]
 
@@ -22,13 +22,13 @@ class _Pods:
 
     def __init__(self, seconds: float = 0.01) -> None:
         self.seconds = seconds
-        self.answers: dict[str, list[writes.Outcome]] = {}
-        self.readings: dict[str, list[writes.Outcome]] = {}
+        self.answers: dict[str, list[api_writes.Outcome]] = {}
+        self.readings: dict[str, list[api_writes.Outcome]] = {}
         self.posts: list[tuple[str, str]] = []
         self.deadlines: list[float] = []
         self.at_once = self.most_at_once = 0
 
-    async def bind(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
+    async def bind(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.Outcome:
         self.posts.append((pod.uid, node))
         self.deadlines.append(deadline)
         self.at_once += 1
@@ -38,9 +38,9 @@ class _Pods:
         finally:
             self.at_once -= 1
         answers = self.answers.get(pod.uid)
-        return answers.pop(0) if answers else writes.Written({})
+        return answers.pop(0) if answers else api_writes.Written({})
 
-    async def settle_binding(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
+    async def settle_binding(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.Outcome:
         await asyncio.sleep(self.seconds)
         return self.readings[pod.uid].pop(0)
 
@@ -69,7 +69,7 @@ class _Setup:
 
 
 def target(uid: str, node: str = "node-a") -> Target:
-    return Target(writes.PodName("default", f"pod-{uid}", uid), node)
+    return Target(api_writes.PodName("default", f"pod-{uid}", uid), node)
 
 
 def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> None:
@@ -106,8 +106,8 @@ def test_results_come_while_others_are_under_way() -> None:
     """A slow pod does not hold back the results of the others."""
 
     async def main(setup: _Setup) -> None:
-        setup.pods.answers["slow"] = [writes.Uncertain("no answer")]
-        setup.pods.readings["slow"] = [writes.Uncertain("x"), writes.Uncertain("x"), writes.Written({})]
+        setup.pods.answers["slow"] = [api_writes.Uncertain("no answer")]
+        setup.pods.readings["slow"] = [api_writes.Uncertain("x"), api_writes.Uncertain("x"), api_writes.Written({})]
         batches = [
             [index for index, _ in batch]
             async for batch in setup.binder.bind([target("slow"), target("u1"), target("u2")], setup.tenure())
@@ -155,8 +155,8 @@ def test_a_lost_reply_is_read_back() -> None:
     """A POST without an answer that took effect is a success, and the pod is not posted again."""
 
     async def main(setup: _Setup) -> None:
-        setup.pods.answers["u1"] = [writes.Uncertain("connection reset")]
-        setup.pods.readings["u1"] = [writes.Written({})]
+        setup.pods.answers["u1"] = [api_writes.Uncertain("connection reset")]
+        setup.pods.readings["u1"] = [api_writes.Written({})]
         assert await setup.bind([target("u1")]) == [READ_BACK]
         assert len(setup.pods.posts) == 1
         assert setup.binder.statistics().read_back == 1
@@ -241,8 +241,8 @@ def test_an_open_fate_is_told_as_open() -> None:
 
     async def main(setup: _Setup) -> None:
         setup.pods.seconds = 5.0
-        setup.pods.answers["u1"] = [writes.Uncertain("no answer")]
-        setup.pods.readings["u1"] = [writes.Uncertain("no answer")] * 20
+        setup.pods.answers["u1"] = [api_writes.Uncertain("no answer")]
+        setup.pods.readings["u1"] = [api_writes.Uncertain("no answer")] * 20
         (outcome,) = await setup.bind([target("u1")])
         assert isinstance(outcome, Open)
         assert setup.binder.statistics().unknown == 1
@@ -256,7 +256,7 @@ def test_a_fault_of_the_writer_is_an_open_fate_and_spares_the_rest() -> None:
     async def main(setup: _Setup) -> None:
         outcomes = await setup.bind([target("u0"), target("u1")])
         assert outcomes == [BOUND, BOUND]
-        setup.pods.answers["u2"] = [writes.Uncertain("no answer")]
+        setup.pods.answers["u2"] = [api_writes.Uncertain("no answer")]
         outcomes = await setup.bind([target("u2"), target("u3")])  # u2 has no reading to answer: KeyError
         assert isinstance(outcomes[0], Open)
         assert outcomes[1] == BOUND
@@ -298,7 +298,7 @@ def test_what_was_asked_before_is_read_where_nothing_may_be_posted(bound: bool) 
     """A pod that an earlier call bound must not pass for unbound because the Lease ran out before the second."""
 
     async def main(setup: _Setup) -> None:
-        setup.pods.readings["u1"] = [writes.Written({})] if bound else [writes.Unavailable("no node")] * 2
+        setup.pods.readings["u1"] = [api_writes.Written({})] if bound else [api_writes.Unavailable("no node")] * 2
         asked = Target(target("u1").pod, "node-a", asked_before=True)
         (outcome,) = await setup.bind([asked], setup.tenure(-1.0))
         assert outcome == READ_BACK if bound else reason(outcome) == "unanswered"

@@ -19,9 +19,9 @@ from trireme.bind.binding import (
     Read,
     Target,
 )
-from trireme_kube.client import writes
+from trireme_kube.apimachinery import api_writes
 
-TARGET = Target(writes.PodName("default", "web-1", "u1"), "node-a")
+TARGET = Target(api_writes.PodName("default", "web-1", "u1"), "node-a")
 CONFLICT = 'Operation cannot be fulfilled on pods/binding "web-1": pod web-1 is already assigned to node "node-b"'
 DELETED = (
     'Operation cannot be fulfilled on pods/binding "web-1": pod web-1 is being deleted, cannot be assigned to a host'
@@ -35,12 +35,12 @@ def attempt() -> Attempt:
 @pytest.mark.parametrize(
     ("outcome", "message", "reason"),
     [
-        pytest.param(writes.Gone('pods "web-1" not found'), 'pods "web-1" not found', "podNotFound", id="gone"),
-        pytest.param(writes.Refused("pods is forbidden", 403), "pods is forbidden", "refused", id="forbidden"),
-        pytest.param(writes.Unavailable("refused"), "refused", "unreachable", id="unreachable"),
+        pytest.param(api_writes.Gone('pods "web-1" not found'), 'pods "web-1" not found', "podNotFound", id="gone"),
+        pytest.param(api_writes.Refused("pods is forbidden", 403), "pods is forbidden", "refused", id="forbidden"),
+        pytest.param(api_writes.Unavailable("refused"), "refused", "unreachable", id="unreachable"),
     ],
 )
-def test_a_certain_refusal_is_final(outcome: writes.Outcome, message: str, reason: str) -> None:
+def test_a_certain_refusal_is_final(outcome: api_writes.Outcome, message: str, reason: str) -> None:
     """A POST that certainly had no effect costs no reading; the message is the API server's."""
     step = attempt().on_post(outcome, 0.0)
     assert isinstance(step, Failed)
@@ -49,34 +49,40 @@ def test_a_certain_refusal_is_final(outcome: writes.Outcome, message: str, reaso
 
 def test_a_success_is_final() -> None:
     """The common case is one POST."""
-    assert attempt().on_post(writes.Written({}), 0.0) is BOUND
+    assert attempt().on_post(api_writes.Written({}), 0.0) is BOUND
 
 
-@pytest.mark.parametrize("outcome", [writes.Conflict(CONFLICT), writes.Uncertain("no answer")], ids=["409", "lost"])
-def test_a_doubt_is_resolved_by_reading(outcome: writes.Outcome) -> None:
+@pytest.mark.parametrize(
+    "outcome", [api_writes.Conflict(CONFLICT), api_writes.Uncertain("no answer")], ids=["409", "lost"]
+)
+def test_a_doubt_is_resolved_by_reading(outcome: api_writes.Outcome) -> None:
     """A 409 may be the echo of our own POST whose reply was lost: only reading tells."""
     one = attempt()
     assert one.on_post(outcome, 0.0) == Read(0.0)
-    assert one.on_read(writes.Written({}), 0.0, True) is READ_BACK
+    assert one.on_read(api_writes.Written({}), 0.0, True) is READ_BACK
 
 
 @pytest.mark.parametrize(
     ("post", "read", "message", "reason"),
     [
-        pytest.param(writes.Conflict(CONFLICT), writes.Conflict("…"), CONFLICT, "alreadyAssigned", id="api-words"),
         pytest.param(
-            writes.Uncertain("no answer"),
-            writes.Conflict('pod web-1 is already assigned to node "node-b"'),
+            api_writes.Conflict(CONFLICT), api_writes.Conflict("…"), CONFLICT, "alreadyAssigned", id="api-words"
+        ),
+        pytest.param(
+            api_writes.Uncertain("no answer"),
+            api_writes.Conflict('pod web-1 is already assigned to node "node-b"'),
             CONFLICT,
             "alreadyAssigned",
             id="own-words",
         ),
-        pytest.param(writes.Conflict(DELETED), writes.Unavailable("not bound"), DELETED, "conflict", id="deleted"),
-        pytest.param(writes.Uncertain("x"), writes.Gone("gone"), "gone", "podNotFound", id="gone"),
+        pytest.param(
+            api_writes.Conflict(DELETED), api_writes.Unavailable("not bound"), DELETED, "conflict", id="deleted"
+        ),
+        pytest.param(api_writes.Uncertain("x"), api_writes.Gone("gone"), "gone", "podNotFound", id="gone"),
     ],
 )
 def test_a_reading_that_shows_it_is_not_ours_is_final(
-    post: writes.Outcome, read: writes.Outcome, message: str, reason: str
+    post: api_writes.Outcome, read: api_writes.Outcome, message: str, reason: str
 ) -> None:
     """The message is what kube-scheduler would have said, also where the API server's own words were lost."""
     one = attempt()
@@ -90,11 +96,11 @@ def test_an_unbound_pod_is_posted_again_a_few_times() -> None:
     """A lost POST is repeated with growing waits, and in the end the failure is confirmed by a second reading."""
     one = attempt()
     for wait in WAITS_SECONDS:
-        assert one.on_post(writes.Uncertain("no answer"), 0.0) == Read(0.0)
-        assert one.on_read(writes.Unavailable("not bound"), 0.0, True) == Post(wait)
-    assert one.on_post(writes.Uncertain("no answer"), 0.0) == Read(0.0)
-    assert one.on_read(writes.Unavailable("not bound"), 0.0, True) == Read(SETTLE_SECONDS)
-    step = one.on_read(writes.Unavailable("not bound"), 0.0, True)
+        assert one.on_post(api_writes.Uncertain("no answer"), 0.0) == Read(0.0)
+        assert one.on_read(api_writes.Unavailable("not bound"), 0.0, True) == Post(wait)
+    assert one.on_post(api_writes.Uncertain("no answer"), 0.0) == Read(0.0)
+    assert one.on_read(api_writes.Unavailable("not bound"), 0.0, True) == Read(SETTLE_SECONDS)
+    step = one.on_read(api_writes.Unavailable("not bound"), 0.0, True)
     assert isinstance(step, Failed)
     assert step.message == "no answer"
 
@@ -102,9 +108,9 @@ def test_an_unbound_pod_is_posted_again_a_few_times() -> None:
 def test_nothing_is_posted_for_a_leader_that_is_gone() -> None:
     """A deposed leader's pod is resolved by reading alone."""
     one = attempt()
-    one.on_post(writes.Uncertain("no answer"), 0.0)
-    assert one.on_read(writes.Unavailable("not bound"), 0.0, False) == Read(SETTLE_SECONDS)
-    assert isinstance(one.on_read(writes.Unavailable("not bound"), 0.0, False), Failed)
+    one.on_post(api_writes.Uncertain("no answer"), 0.0)
+    assert one.on_read(api_writes.Unavailable("not bound"), 0.0, False) == Read(SETTLE_SECONDS)
+    assert isinstance(one.on_read(api_writes.Unavailable("not bound"), 0.0, False), Failed)
 
 
 @pytest.mark.parametrize("doubt", [False, True], ids=["certain", "in-doubt"])
@@ -112,7 +118,7 @@ def test_a_withdrawn_binding_reads_only_where_there_is_a_doubt(doubt: bool) -> N
     """What is withdrawn before its second POST has still to answer for its first."""
     one = attempt()
     if doubt:
-        one.on_post(writes.Uncertain("no answer"), 0.0)
+        one.on_post(api_writes.Uncertain("no answer"), 0.0)
     step = one.on_withdrawn("the leader's lease ran out", 0.0)
     if doubt:
         assert step == Read(0.0)
@@ -125,12 +131,12 @@ def test_what_cannot_be_read_stays_open() -> None:
     """A pod that nobody can tell about must not pass for unbound: the step is Open, after trying for a while."""
     one = attempt()
     now = 0.0
-    step = one.on_post(writes.Uncertain("no answer"), now)
+    step = one.on_post(api_writes.Uncertain("no answer"), now)
     waits = []
     while isinstance(step, Read):
         waits.append(step.after)
         now += step.after + 5.0
-        step = one.on_read(writes.Uncertain("connection refused"), now, True)
+        step = one.on_read(api_writes.Uncertain("connection refused"), now, True)
     assert isinstance(step, Open)
     assert "no answer" in step.message
     assert "connection refused" in step.message
@@ -154,31 +160,31 @@ class _Server:
                 self.node = self.late[1]
             self.late = None
 
-    def post(self, fate: str, now: float) -> writes.Outcome:
+    def post(self, fate: str, now: float) -> api_writes.Outcome:
         self.advance(now)
         if fate == "unavailable":
-            return writes.Unavailable("connection refused")
+            return api_writes.Unavailable("connection refused")
         if fate == "lost":
-            return writes.Uncertain("no answer")
+            return api_writes.Uncertain("no answer")
         if fate == "late":
             self.late = (now + SETTLE_SECONDS * 0.9, "node-a")
-            return writes.Uncertain("no answer")
+            return api_writes.Uncertain("no answer")
         if not self.exists:
-            return writes.Uncertain("no answer") if fate == "reply-lost" else writes.Gone("not found")
+            return api_writes.Uncertain("no answer") if fate == "reply-lost" else api_writes.Gone("not found")
         if self.uid != "u1" or self.node:
-            return writes.Uncertain("no answer") if fate == "reply-lost" else writes.Conflict(CONFLICT)
+            return api_writes.Uncertain("no answer") if fate == "reply-lost" else api_writes.Conflict(CONFLICT)
         self.node = "node-a"
-        return writes.Uncertain("no answer") if fate == "reply-lost" else writes.Written({})
+        return api_writes.Uncertain("no answer") if fate == "reply-lost" else api_writes.Written({})
 
-    def read(self, fate: str, now: float) -> writes.Outcome:
+    def read(self, fate: str, now: float) -> api_writes.Outcome:
         self.advance(now)
         if fate == "fails":
-            return writes.Uncertain("connection refused")
+            return api_writes.Uncertain("connection refused")
         if not self.exists or self.uid != "u1":
-            return writes.Gone("not found")
+            return api_writes.Gone("not found")
         if self.node == "node-a":
-            return writes.Written({})
-        return writes.Conflict("elsewhere") if self.node else writes.Unavailable("not bound")
+            return api_writes.Written({})
+        return api_writes.Conflict("elsewhere") if self.node else api_writes.Unavailable("not bound")
 
     def meanwhile(self, event: str) -> None:
         if event == "deleted":

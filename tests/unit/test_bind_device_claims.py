@@ -11,14 +11,15 @@ from trireme.bind import device_claims as binding
 from trireme.bind import extended_claims
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
 from trireme.wire import device_claims
-from trireme_kube.client import client, writes
+from trireme_kube.apimachinery import api_writes
+from trireme_kube.client import writes
 
 Json = dict[str, Any]
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 CLAIM = f"{CLAIMS}/claim"
 POD = cycle_pb2.PodIdentity(namespace="default", name="pod", uid="pod-uid")
-NAME = writes.PodName("default", "pod", "pod-uid")
+NAME = api_writes.PodName("default", "pod", "pod-uid")
 FINALIZER = "resource.kubernetes.io/delete-protection"
 NOW = 1_800_000_000
 ALLOCATION: Json = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]}}
@@ -40,81 +41,83 @@ class Store(writes.Writer):
         self.refuse_pod = False
         self.before: Any = None
 
-    async def get(self, path: str, deadline: float) -> writes.Outcome:
+    async def get(self, path: str, deadline: float) -> api_writes.Outcome:
         self.read.append(path)
         if path not in self.objects:
-            return writes.Gone("not found")
-        return writes.Written(copy.deepcopy(self.objects[path]))
+            return api_writes.Gone("not found")
+        return api_writes.Written(copy.deepcopy(self.objects[path]))
 
-    async def get_pod(self, pod: writes.PodName, deadline: float) -> writes.Outcome:
-        return writes.Written({"metadata": {"uid": pod.uid}, "status": copy.deepcopy(self.pod_status)})
+    async def get_pod(self, pod: api_writes.PodName, deadline: float) -> api_writes.Outcome:
+        return api_writes.Written({"metadata": {"uid": pod.uid}, "status": copy.deepcopy(self.pod_status)})
 
-    async def put(self, path: str, obj: Mapping[str, Any], deadline: float) -> writes.Outcome:
+    async def put(self, path: str, obj: Mapping[str, Any], deadline: float) -> api_writes.Outcome:
         if self.before is not None:
             before, self.before = self.before, None
             before()
         known = self.objects.get(path.removesuffix("/status"))
         if known is None:
-            return writes.Gone("not found")
+            return api_writes.Gone("not found")
         if obj["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"]:
-            return writes.Conflict("the object has been modified")
+            return api_writes.Conflict("the object has been modified")
         self.written.append(path)
         part = "status" if path.endswith("/status") else "metadata"
         known[part] = copy.deepcopy(dict(obj[part]))
         self.touch(path.removesuffix("/status"))
-        return writes.Uncertain("no answer") if self.lost else writes.Written(copy.deepcopy(known))
+        return api_writes.Uncertain("no answer") if self.lost else api_writes.Written(copy.deepcopy(known))
 
-    async def create(self, collection: str, obj: Mapping[str, Any], deadline: float) -> writes.Outcome:
+    async def create(self, collection: str, obj: Mapping[str, Any], deadline: float) -> api_writes.Outcome:
         made = copy.deepcopy(dict(obj))
         path = f"{collection}/{made['metadata']['name']}"
         if path in self.objects:
-            return writes.Conflict("it exists already")
+            return api_writes.Conflict("it exists already")
         made["metadata"] |= {"uid": "made", "resourceVersion": "1"}
         self.objects[path] = made
-        return writes.Uncertain("no answer") if self.lost else writes.Written(copy.deepcopy(made))
+        return api_writes.Uncertain("no answer") if self.lost else api_writes.Written(copy.deepcopy(made))
 
     async def patch(
-        self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = client.STRATEGIC_MERGE
-    ) -> writes.Outcome:
+        self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = api_writes.STRATEGIC_MERGE
+    ) -> api_writes.Outcome:
         if path == f"{NAME.path}/status":
-            assert content_type == client.MERGE
+            assert content_type == api_writes.MERGE
             assert patch["metadata"] == {"uid": NAME.uid}
             self.pod_status |= patch["status"]
-            return writes.Written({})
+            return api_writes.Written({})
         claim = self.objects.get(path.removesuffix("/status"))
         if claim is None:
-            return writes.Gone("not found")
+            return api_writes.Gone("not found")
         if patch["metadata"]["uid"] != claim["metadata"]["uid"]:
-            return writes.Conflict("another UID")
+            return api_writes.Conflict("another UID")
         if "finalizers" in patch["metadata"]:
             return self._protect(path, claim, patch["metadata"]["finalizers"])
         (gone,) = patch["status"]["reservedFor"]
         assert gone["$patch"] == "delete"
         left = [user for user in claim["status"]["reservedFor"] if user["uid"] != gone["uid"]]
         claim["status"]["reservedFor"] = left
-        return writes.Written(claim)
+        return api_writes.Written(claim)
 
-    def _protect(self, path: str, claim: Json, finalizers: list[str]) -> writes.Outcome:
+    def _protect(self, path: str, claim: Json, finalizers: list[str]) -> api_writes.Outcome:
         if claim["metadata"].get("deletionTimestamp"):
-            return writes.Refused("no new finalizers can be added if the object is being deleted", 422)
+            return api_writes.Refused("no new finalizers can be added if the object is being deleted", 422)
         if claim["metadata"].get("finalizers") != finalizers:
             self.written.append(path)
             claim["metadata"]["finalizers"] = finalizers
             self.touch(path)
-        return writes.Uncertain("no answer") if self.lost else writes.Written(copy.deepcopy(claim))
+        return api_writes.Uncertain("no answer") if self.lost else api_writes.Written(copy.deepcopy(claim))
 
-    async def patch_pod_status(self, pod: writes.PodName, patch: Mapping[str, Any], deadline: float) -> writes.Outcome:
+    async def patch_pod_status(
+        self, pod: api_writes.PodName, patch: Mapping[str, Any], deadline: float
+    ) -> api_writes.Outcome:
         if self.refuse_pod:
-            return writes.Refused("no", 403)
+            return api_writes.Refused("no", 403)
         self.pod_status |= patch["status"]
-        return writes.Written({})
+        return api_writes.Written({})
 
-    async def delete(self, path: str, uid: str, deadline: float) -> writes.Outcome:
+    async def delete(self, path: str, uid: str, deadline: float) -> api_writes.Outcome:
         claim = self.objects[path]
         assert claim["metadata"]["uid"] == uid
         assert FINALIZER not in claim["metadata"].get("finalizers", ())
         del self.objects[path]
-        return writes.Written({})
+        return api_writes.Written({})
 
     def touch(self, path: str) -> None:
         """The object has another version from now on."""

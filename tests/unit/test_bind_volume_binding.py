@@ -9,7 +9,8 @@ import pytest
 from trireme.bind import volume_binding
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
 from trireme.wire import volume_bindings
-from trireme_kube.client import client, writes
+from trireme_kube.apimachinery import api_writes
+from trireme_kube.client import writes
 
 Json = dict[str, Any]
 
@@ -39,25 +40,25 @@ class Store(writes.Writer):
         self.patched: list[str] = []
         self.lost = False
 
-    async def get(self, path: str, deadline: float) -> writes.Outcome:
+    async def get(self, path: str, deadline: float) -> api_writes.Outcome:
         if path not in self.objects:
-            return writes.Gone(f"{path} not found")
-        return writes.Written(copy.deepcopy(self.objects[path]))
+            return api_writes.Gone(f"{path} not found")
+        return api_writes.Written(copy.deepcopy(self.objects[path]))
 
-    async def get_pod(self, pod: writes.PodName, deadline: float) -> writes.Outcome:
+    async def get_pod(self, pod: api_writes.PodName, deadline: float) -> api_writes.Outcome:
         return await self.get(POD, deadline)
 
     async def patch(
-        self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = client.STRATEGIC_MERGE
-    ) -> writes.Outcome:
-        assert content_type == client.MERGE
+        self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = api_writes.STRATEGIC_MERGE
+    ) -> api_writes.Outcome:
+        assert content_type == api_writes.MERGE
         obj = self.objects[path]
         if patch["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
-            return writes.Conflict(CONFLICT)
+            return api_writes.Conflict(CONFLICT)
         self.patched.append(path)
         _merge(obj, patch)
         obj["metadata"]["resourceVersion"] = str(int(obj["metadata"]["resourceVersion"]) + 1)
-        return writes.Uncertain("no answer") if self.lost else writes.Written(copy.deepcopy(obj))
+        return api_writes.Uncertain("no answer") if self.lost else api_writes.Written(copy.deepcopy(obj))
 
     def change(self, path: str, **parts: Any) -> None:
         """Somebody else changes the object."""

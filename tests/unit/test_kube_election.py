@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trireme_kube.client import election, lease, timestamps
+from trireme_kube.apimachinery import timestamps
+from trireme_kube.client import election, lease
 from trireme_kube.client.election import (
     Create,
     Election,

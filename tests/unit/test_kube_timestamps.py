@@ -2,7 +2,7 @@
 
 import pytest
 
-from trireme_kube.client import timestamps
+from trireme_kube.apimachinery import timestamps
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import client, writes
 from trireme_kube.client.errors import ApiError
 
@@ -32,8 +33,8 @@ class Api:
         return self._answer(name)
 
 
-def _pod(name: str) -> writes.PodName:
-    return writes.PodName("ns", name, f"uid-{name}")
+def _pod(name: str) -> api_writes.PodName:
+    return api_writes.PodName("ns", name, f"uid-{name}")
 
 
 @pytest.fixture(name="api")

@@ -19,7 +19,8 @@ from trireme.framework import status
 from trireme.framework.status import Reason, Status
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2
-from trireme_kube.client import timestamps, writes
+from trireme_kube.apimachinery import api_writes, timestamps
+from trireme_kube.client import writes
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ class Actor:
     async def _act(self, action: bind_pb2.Action, tenure: Tenure, results: Results[Status]) -> Status:
         if results.gone or not tenure.active:
             return _not_begun("the caller has gone" if results.gone else tenure.ended_because)
-        pod = writes.PodName(action.pod.namespace, action.pod.name, action.pod.uid)
+        pod = api_writes.PodName(action.pod.namespace, action.pod.name, action.pod.uid)
         with self._in_flight.under(tenure.leader, self._clock() + ROUND_SECONDS) as work:
             match action.WhichOneof("action"):
                 case "set_condition":
@@ -159,75 +160,75 @@ class Actor:
                 case _:
                     return status.error("", "action: not set")
 
-    async def _patch(self, pod: writes.PodName, patch: dict[str, Any]) -> Status:
+    async def _patch(self, pod: api_writes.PodName, patch: dict[str, Any]) -> Status:
         # A patch says the same however often it is sent, so a doubt is settled by sending it again.
-        outcome: writes.Outcome = writes.Uncertain("")
+        outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
             outcome = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
-            if not isinstance(outcome, writes.Uncertain):
+            if not isinstance(outcome, api_writes.Uncertain):
                 break
         return _status_of(outcome)
 
-    async def _patch_group(self, group: writes.PodName, patch: dict[str, Any]) -> Status:
+    async def _patch_group(self, group: api_writes.PodName, patch: dict[str, Any]) -> Status:
         path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{group.namespace}/podgroups/{group.name}/status"
-        outcome: writes.Outcome = writes.Uncertain("")
+        outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
             outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS)
-            if not isinstance(outcome, (writes.Uncertain, writes.Conflict)):
+            if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
                 break
         return _status_of(outcome)
 
-    async def _evict(self, pod: writes.PodName, evict: bind_pb2.Evict, tenure: Tenure) -> Status:
+    async def _evict(self, pod: api_writes.PodName, evict: bind_pb2.Evict, tenure: Tenure) -> Status:
         """Marks the pod and deletes it. Who names the generation has seen the pod: it is read only where there is doubt
         that it is this one still.
         """
-        outcome: writes.Outcome = writes.Uncertain("")
+        outcome: api_writes.Outcome = api_writes.Uncertain("")
         if evict.observed_generation:
             patch = bodies.blind_disruption_patch(pod.uid, evict, timestamps.seconds(self._wall()))
             outcome = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
-            if isinstance(outcome, (writes.Refused, writes.Conflict)):
-                outcome = writes.Uncertain(outcome.message)
-            elif isinstance(outcome, writes.Written):
+            if isinstance(outcome, (api_writes.Refused, api_writes.Conflict)):
+                outcome = api_writes.Uncertain(outcome.message)
+            elif isinstance(outcome, api_writes.Written):
                 outcome = await self._delete_marked(pod, outcome)
         for _ in range(ROUNDS):
-            if not isinstance(outcome, writes.Uncertain):
+            if not isinstance(outcome, api_writes.Uncertain):
                 break
             if not tenure.active:
                 return _not_begun(tenure.ended_because)
             outcome = await self._evict_once(pod, evict)
-        return status.SUCCESS if isinstance(outcome, writes.Gone) else _status_of(outcome)
+        return status.SUCCESS if isinstance(outcome, api_writes.Gone) else _status_of(outcome)
 
-    async def _evict_once(self, pod: writes.PodName, evict: bind_pb2.Evict) -> writes.Outcome:
+    async def _evict_once(self, pod: api_writes.PodName, evict: bind_pb2.Evict) -> api_writes.Outcome:
         """As _evict, having read whether the pod is still there, still this one and not deleted yet."""
         marked = await self._writer.get_pod(pod, DEADLINE_SECONDS)
-        if not isinstance(marked, writes.Written) or marked.obj["metadata"].get("deletionTimestamp"):
+        if not isinstance(marked, api_writes.Written) or marked.obj["metadata"].get("deletionTimestamp"):
             return marked
         patch = bodies.disruption_patch(marked.obj, evict, timestamps.seconds(self._wall()))
         if patch is not None:
             marked = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
-        return await self._delete_marked(pod, marked) if isinstance(marked, writes.Written) else marked
+        return await self._delete_marked(pod, marked) if isinstance(marked, api_writes.Written) else marked
 
-    async def _delete_marked(self, pod: writes.PodName, marked: writes.Written) -> writes.Outcome:
+    async def _delete_marked(self, pod: api_writes.PodName, marked: api_writes.Written) -> api_writes.Outcome:
         if marked.obj["metadata"].get("deletionTimestamp"):
             return marked
         deleted = await self._writer.delete_pod(pod, DEADLINE_SECONDS)
         # The precondition failed: another pod has the name by now.
-        return writes.Gone(deleted.message) if isinstance(deleted, writes.Conflict) else deleted
+        return api_writes.Gone(deleted.message) if isinstance(deleted, api_writes.Conflict) else deleted
 
     async def _deallocate(
-        self, pod: writes.PodName, wanted: bind_pb2.Deallocate, tenure: Tenure, work: in_flight.Work
+        self, pod: api_writes.PodName, wanted: bind_pb2.Deallocate, tenure: Tenure, work: in_flight.Work
     ) -> Status:
         path = device_claims.path_of(wanted.namespace, wanted.name)
-        outcome: writes.Outcome = writes.Uncertain("")
+        outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
             if not tenure.active:
                 return _not_begun(tenure.ended_because)
             work.until = self._clock() + ROUND_SECONDS
             found = await self._writer.get(path, DEADLINE_SECONDS)
-            if not isinstance(found, writes.Written):
+            if not isinstance(found, api_writes.Written):
                 outcome = found
             elif found.obj["metadata"].get("uid") != wanted.uid:
-                outcome = writes.Gone(f"resourceclaim {wanted.namespace}/{wanted.name} is another one now")
+                outcome = api_writes.Gone(f"resourceclaim {wanted.namespace}/{wanted.name} is another one now")
             elif wanted.delete:
                 outcome = await self._delete_claim(path, found.obj, wanted.uid)
             else:
@@ -236,39 +237,39 @@ class Actor:
                 except ValueError as error:
                     return status.error("", f"resourceclaim {wanted.namespace}/{wanted.name}: {error}")
                 outcome = found if freed is None else await self._writer.put(f"{path}/status", freed, DEADLINE_SECONDS)
-            if not isinstance(outcome, (writes.Uncertain, writes.Conflict)):
+            if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
                 break
         # A claim that is gone holds nothing.
-        return status.SUCCESS if isinstance(outcome, writes.Gone) else _status_of(outcome)
+        return status.SUCCESS if isinstance(outcome, api_writes.Gone) else _status_of(outcome)
 
     async def _leave_claim(self, wanted: bind_pb2.LeaveClaim) -> Status:
         path = f"{device_claims.path_of(wanted.namespace, wanted.name)}/status"
         patch = bodies.without_user(wanted.uid, wanted.user_uid)
-        outcome: writes.Outcome = writes.Uncertain("")
+        outcome: api_writes.Outcome = api_writes.Uncertain("")
         for _ in range(ROUNDS):
             outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS)
-            if not isinstance(outcome, (writes.Uncertain, writes.Conflict)):
+            if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
                 break
-        return status.SUCCESS if isinstance(outcome, writes.Gone) else _status_of(outcome)
+        return status.SUCCESS if isinstance(outcome, api_writes.Gone) else _status_of(outcome)
 
-    async def _release(self, pod: writes.PodName, wanted: bind_pb2.Release) -> Status:
+    async def _release(self, pod: api_writes.PodName, wanted: bind_pb2.Release) -> Status:
         try:
             failed = await device_claims.release(self._writer, pod, wanted.state)
         except ValueError as error:
             return status.error("", f"release: {error}")
         return status.SUCCESS if failed is None else _status_of(failed)
 
-    async def _delete_claim(self, path: str, claim: Any, uid: str) -> writes.Outcome:
+    async def _delete_claim(self, path: str, claim: Any, uid: str) -> api_writes.Outcome:
         freed = bodies.unprotected(claim)
         if freed is not None:
             outcome = await self._writer.put(path, freed, DEADLINE_SECONDS)
-            if not isinstance(outcome, writes.Written):
+            if not isinstance(outcome, api_writes.Written):
                 return outcome
         return await self._writer.delete(path, uid, DEADLINE_SECONDS)
 
 
-def _status_of(outcome: writes.Outcome) -> Status:
-    if isinstance(outcome, writes.Written):
+def _status_of(outcome: api_writes.Outcome) -> Status:
+    if isinstance(outcome, api_writes.Written):
         return status.SUCCESS
     return status.error("", outcome.message)
 

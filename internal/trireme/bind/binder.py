@@ -22,7 +22,7 @@ from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework.status import Reason
 from trireme.rpc.fencing import Tenure
-from trireme_kube.client import writes
+from trireme_kube.apimachinery import api_writes
 from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
@@ -36,11 +36,11 @@ size is taken: one that was refused for its own size would be refused for ever.
 class PodWriter(Protocol):
     """What the binder needs of the API server; `trireme_kube.client.writes.Writer` is one. Deadlines in seconds."""
 
-    async def bind(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
+    async def bind(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.Outcome:
         """POSTs the binding, with the repetitions that are safe."""
         ...
 
-    async def settle_binding(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
+    async def settle_binding(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.Outcome:
         """Reads what became of a binding."""
         ...
 
@@ -226,7 +226,7 @@ class Binder:
         deadline = min(binding.POST_DEADLINE_SECONDS, job.tenure.valid_until - now)
         work.until = now + deadline + binding.SETTLE_SECONDS
         outcome = await self._pods.bind(job.target.pod, job.target.node, deadline)
-        if isinstance(outcome, writes.Conflict):
+        if isinstance(outcome, api_writes.Conflict):
             self._conflicts += 1
         return attempt.on_post(outcome, self._clock())
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trireme.framework.status import Reason
-from trireme_kube.client import writes
+from trireme_kube.apimachinery import api_writes
 
 POST_DEADLINE_SECONDS = 10.0
 """For a binding with its repetitions. Then the connection is closed, which cancels the request in the API server."""
@@ -36,7 +36,7 @@ WAITS_SECONDS = (0.1, 0.5, 2.0)
 class Target:
     """The pod to bind and the node. `asked_before`: an earlier call, here or elsewhere, may have bound it."""
 
-    pod: writes.PodName
+    pod: api_writes.PodName
     node: str
     asked_before: bool = False
 
@@ -117,22 +117,22 @@ class Attempt:
         self._failed_reads = 0
         self._give_up_at = 0.0
 
-    def on_post(self, outcome: writes.Outcome, now: float) -> Step:
+    def on_post(self, outcome: api_writes.Outcome, now: float) -> Step:
         """A POST, with its repetitions, came to an outcome."""
         self._posts += 1
         match outcome:
-            case writes.Written():
+            case api_writes.Written():
                 return BOUND
-            case writes.Conflict(message):
+            case api_writes.Conflict(message):
                 self._conflict = message
                 return self._read(now)
-            case writes.Gone(message):
+            case api_writes.Gone(message):
                 return Failed(message, Reason("podNotFound"))
-            case writes.Uncertain(message):
+            case api_writes.Uncertain(message):
                 self._message = message
                 self._doubt = True
                 return self._read(now)
-            case writes.Refused(message) | writes.Unavailable(message):
+            case api_writes.Refused(message) | api_writes.Unavailable(message):
                 self._message = message
                 return self._read(now) if self._doubt else Failed(message, _reason_of(outcome))
 
@@ -141,18 +141,18 @@ class Attempt:
         self._message = self._message or why
         return self._read(now) if self._doubt else Failed(why, Reason("notBegun"))
 
-    def on_read(self, outcome: writes.Outcome, now: float, active: bool) -> Step:
+    def on_read(self, outcome: api_writes.Outcome, now: float, active: bool) -> Step:
         """The pod was read, or could not be."""
         match outcome:
-            case writes.Written():
+            case api_writes.Written():
                 return READ_BACK
-            case writes.Conflict(message):
+            case api_writes.Conflict(message):
                 return Failed(self._conflict or self._as_conflict(message), Reason("alreadyAssigned"))
-            case writes.Gone(message):
+            case api_writes.Gone(message):
                 return Failed(message, Reason("podNotFound"))
-            case writes.Unavailable():
+            case api_writes.Unavailable():
                 return self._unbound(active)
-            case writes.Uncertain(message) | writes.Refused(message):
+            case api_writes.Uncertain(message) | api_writes.Refused(message):
                 return self._unread(message, now)
 
     def _unbound(self, active: bool) -> Step:
@@ -180,7 +180,7 @@ class Attempt:
         return f'Operation cannot be fulfilled on pods/binding "{self._target.pod.name}": {message}'
 
 
-def _reason_of(outcome: writes.Refused | writes.Unavailable) -> Reason:
-    if isinstance(outcome, writes.Refused):
+def _reason_of(outcome: api_writes.Refused | api_writes.Unavailable) -> Reason:
+    if isinstance(outcome, api_writes.Refused):
         return Reason.of("refused", {"status": outcome.status})
     return Reason("unreachable")

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trireme.v1 import bind_pb2, cycle_pb2
-from trireme_kube.client import status_patch, timestamps
+from trireme_kube.apimachinery import timestamps
+from trireme_kube.client import status_patch
 
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 DISRUPTION_TARGET = "DisruptionTarget"

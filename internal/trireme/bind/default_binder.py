@@ -15,7 +15,7 @@ from trireme.framework import status
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, status_pb2
 from trireme.wire.status import to_message
-from trireme_kube.client.writes import PodName
+from trireme_kube.apimachinery.api_writes import PodName
 
 NAME = "DefaultBinder"
 

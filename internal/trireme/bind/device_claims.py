@@ -27,8 +27,8 @@ from trireme.plugins.dynamic_resources import features, readiness
 from trireme.v1 import bind_pb2, cycle_pb2, resource_pb2, snapshot_pb2, status_pb2
 from trireme.wire import device_claims, profiles
 from trireme.wire.status import to_message
-from trireme_kube.apimachinery import decode, durations
-from trireme_kube.client import client, timestamps, writes
+from trireme_kube.apimachinery import api_writes, decode, durations, timestamps
+from trireme_kube.client import writes
 
 NAME = "DynamicResources"
 
@@ -170,7 +170,7 @@ class _PodClaims:
         pod = self._item.pod
         if one.stale:
             left = await unmake(self._writer, one.namespace, one.stale, "")
-            if left is not None and not isinstance(left, writes.Written):
+            if left is not None and not isinstance(left, api_writes.Written):
                 raise _Failed(f"delete claim {one.namespace}/{one.stale}: {left.message}")
         collection = f"{_GROUP}/namespaces/{one.namespace}/resourceclaims"
         try:
@@ -186,7 +186,7 @@ class _PodClaims:
         unread = await self._protect(one)
         for _ in range(ROUNDS):
             found, unread = unread or await self._writer.get(path, DEADLINE_SECONDS), None
-            if not isinstance(found, writes.Written):
+            if not isinstance(found, api_writes.Written):
                 raise _Failed(f"get updated claim {full} after conflict: {found.message}")
             claim = found.obj
             if one.uid and claim["metadata"].get("uid") != one.uid:
@@ -200,23 +200,23 @@ class _PodClaims:
                 protected = bodies.protected(claim)
                 doing = f"add finalizer to claim {full}"
                 outcome = await self._writer.put(path, protected, DEADLINE_SECONDS)
-                if not isinstance(outcome, writes.Written):
+                if not isinstance(outcome, api_writes.Written):
                     why = outcome.message
-                    if isinstance(outcome, (writes.Conflict, writes.Uncertain)):
+                    if isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
                         continue
                     break
                 wanted = self._wanted(one, outcome.obj)
                 assert wanted is not None, "it is protected now"
             doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
             outcome = await self._writer.put(f"{path}/status", wanted, DEADLINE_SECONDS)
-            if isinstance(outcome, writes.Written):
+            if isinstance(outcome, api_writes.Written):
                 return outcome.obj
             why = outcome.message
-            if not isinstance(outcome, (writes.Conflict, writes.Uncertain)):
+            if not isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
                 break
         raise _Failed(f"{doing}: {why}")
 
-    async def _protect(self, one: device_claims.ToReserve) -> writes.Written | None:
+    async def _protect(self, one: device_claims.ToReserve) -> api_writes.Written | None:
         """The claim, protected from deletion without having been read first, which spares a request; None where it has
         to be read.
         """
@@ -224,7 +224,7 @@ class _PodClaims:
             return None
         patch = bodies.protection(one.uid)
         outcome = await self._writer.patch(path_of(one.namespace, one.name), patch, DEADLINE_SECONDS)
-        return outcome if isinstance(outcome, writes.Written) else None
+        return outcome if isinstance(outcome, api_writes.Written) else None
 
     def _uses(self, one: device_claims.ToReserve, claim: Json) -> bool:
         """Whether the claim is reserved for the pod or, where that counts, for its group."""
@@ -261,11 +261,11 @@ class _PodClaims:
         pod = self._item.pod
         noted = {"requestMappings": list(one.mappings), "resourceClaimName": one.name}
         outcome = await self._writer.patch_pod_status(
-            writes.PodName(pod.namespace, pod.name, pod.uid),
+            api_writes.PodName(pod.namespace, pod.name, pod.uid),
             {"status": {"extendedResourceClaimStatus": noted}},
             DEADLINE_SECONDS,
         )
-        if not isinstance(outcome, writes.Written):
+        if not isinstance(outcome, api_writes.Written):
             full = f"{pod.namespace}/{pod.name}"
             raise _Failed(f"update pod {full} ExtendedResourceClaimStatus: {outcome.message}")
 
@@ -275,16 +275,16 @@ class _PodClaims:
             return
         pod = self._item.pod
         outcome = await self._writer.patch_pod_status(
-            writes.PodName(pod.namespace, pod.name, pod.uid),
+            api_writes.PodName(pod.namespace, pod.name, pod.uid),
             {"metadata": {"uid": pod.uid}, "status": {_RESOURCES: list(statuses)}},
             DEADLINE_SECONDS,
         )
-        if not isinstance(outcome, writes.Written):
+        if not isinstance(outcome, api_writes.Written):
             full = f"{pod.namespace}/{pod.name}"
             raise _Failed(f"updating pod {full} NodeAllocatableResourceClaimStatuses: {outcome.message}")
 
 
-async def release(writer: writes.Writer, pod: writes.PodName, state: bytes) -> writes.Outcome | None:
+async def release(writer: writes.Writer, pod: api_writes.PodName, state: bytes) -> api_writes.Outcome | None:
     """Give back what PreBind wrote for the pod; None: all of it was, else the write that failed. Raises: ValueError."""
     claims = claims_of(state)
     for one in () if claims is None else claims.claims:
@@ -297,40 +297,40 @@ async def release(writer: writes.Writer, pod: writes.PodName, state: bytes) -> w
     return await _take_back_resources(writer, pod) if claims is not None and claims.node_allocatable else None
 
 
-async def _take_back_resources(writer: writes.Writer, pod: writes.PodName) -> writes.Outcome | None:
+async def _take_back_resources(writer: writes.Writer, pod: api_writes.PodName) -> api_writes.Outcome | None:
     """The pod's claims take nothing of a node any more. A list that is empty, since one that is missing may be an old
     client's.
     """
     patch = {"metadata": {"uid": pod.uid}, "status": {_RESOURCES: list[Json]()}}
-    outcome = await writer.patch(f"{pod.path}/status", patch, DEADLINE_SECONDS, client.MERGE)
-    return None if isinstance(outcome, (writes.Written, writes.Gone, writes.Conflict)) else outcome
+    outcome = await writer.patch(f"{pod.path}/status", patch, DEADLINE_SECONDS, api_writes.MERGE)
+    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone, api_writes.Conflict)) else outcome
 
 
-async def _leave(writer: writes.Writer, one: device_claims.ToReserve, uid: str) -> writes.Outcome | None:
+async def _leave(writer: writes.Writer, one: device_claims.ToReserve, uid: str) -> api_writes.Outcome | None:
     """The pod does not use the claim any more."""
     path = path_of(one.namespace, one.name)
     found = await writer.get(path, DEADLINE_SECONDS)
-    if isinstance(found, writes.Gone):
+    if isinstance(found, api_writes.Gone):
         return None
-    if not isinstance(found, writes.Written):
+    if not isinstance(found, api_writes.Written):
         return found
     users = (found.obj.get("status") or {}).get("reservedFor") or ()
     if not any(user.get("uid") == uid for user in users):
         return None
     patch = bodies.without_user(found.obj["metadata"]["uid"], uid)
     outcome = await writer.patch(f"{path}/status", patch, DEADLINE_SECONDS)
-    return None if isinstance(outcome, (writes.Written, writes.Gone)) else outcome
+    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
 
 
 async def _unmake_for(
-    writer: writes.Writer, pod: writes.PodName, one: device_claims.ToReserve
-) -> writes.Outcome | None:
+    writer: writes.Writer, pod: api_writes.PodName, one: device_claims.ToReserve
+) -> api_writes.Outcome | None:
     """Delete the claim that was made for the pod's extended resources, whether or not its name was noted."""
     found = await writer.get_pod(pod, DEADLINE_SECONDS)
-    if isinstance(found, writes.Gone):
+    if isinstance(found, api_writes.Gone):
         # The claim goes with its owner.
         return None
-    if not isinstance(found, writes.Written):
+    if not isinstance(found, api_writes.Written):
         return found
     noted = ((found.obj.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
     names = [noted] if noted else []
@@ -345,22 +345,22 @@ async def _unmake_for(
     return None
 
 
-async def unmake(writer: writes.Writer, namespace: str, name: str, uid: str) -> writes.Outcome | None:
+async def unmake(writer: writes.Writer, namespace: str, name: str, uid: str) -> api_writes.Outcome | None:
     """Delete a claim that the scheduler made, protected or not; None: it is gone, else the write that failed."""
     path = path_of(namespace, name)
-    outcome: writes.Outcome = writes.Uncertain("")
+    outcome: api_writes.Outcome = api_writes.Uncertain("")
     for _ in range(ROUNDS):
         outcome = await writer.get(path, DEADLINE_SECONDS)
-        if not isinstance(outcome, writes.Written) or (uid and outcome.obj["metadata"].get("uid") != uid):
+        if not isinstance(outcome, api_writes.Written) or (uid and outcome.obj["metadata"].get("uid") != uid):
             break
         claim, freed = outcome.obj, bodies.unprotected(outcome.obj)
         if freed is not None:
             outcome = await writer.put(path, freed, DEADLINE_SECONDS)
-        if isinstance(outcome, writes.Written):
+        if isinstance(outcome, api_writes.Written):
             outcome = await writer.delete(path, claim["metadata"].get("uid", ""), DEADLINE_SECONDS)
-        if not isinstance(outcome, (writes.Conflict, writes.Uncertain)):
+        if not isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
             break
-    return None if isinstance(outcome, (writes.Written, writes.Gone)) else outcome
+    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
 
 
 def _same(wanted: Json, known: Json) -> bool:

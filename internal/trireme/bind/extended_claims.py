@@ -13,6 +13,7 @@ import orjson
 
 from trireme.v1 import cycle_pb2
 from trireme.wire import device_claims
+from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import writes
 
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -44,17 +45,17 @@ async def make(
     for number in range(_NAMES):
         name = _name(pod, one, number)
         made = await writer.create(collection, _claim(pod, one, name), deadline)
-        if isinstance(made, writes.Written):
+        if isinstance(made, api_writes.Written):
             return made.obj
         why = made.message
-        if not isinstance(made, (writes.Conflict, writes.Uncertain)):
+        if not isinstance(made, (api_writes.Conflict, api_writes.Uncertain)):
             break
         there = await writer.get(f"{collection}/{name}", deadline)
-        if isinstance(there, writes.Written) and _is_own(there.obj, pod, one):
+        if isinstance(there, api_writes.Written) and _is_own(there.obj, pod, one):
             if there.obj["metadata"].get("deletionTimestamp"):
                 raise NotMadeError(f"{name} is being deleted")
             return there.obj
-        if not isinstance(there, writes.Written):
+        if not isinstance(there, api_writes.Written):
             break
     raise NotMadeError(why)
 
@@ -70,7 +71,7 @@ async def made(
     for number in range(_NAMES):
         name = _name(pod, one, number)
         there = await writer.get(f"{collection}/{name}", deadline)
-        if not isinstance(there, writes.Written):
+        if not isinstance(there, api_writes.Written):
             return
         if _is_own(there.obj, pod, one):
             yield name

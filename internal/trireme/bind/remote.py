@@ -20,6 +20,7 @@ from trireme.remote.remote_stages import RemoteBindPlugin
 from trireme.rpc.fencing import Leader, Tenure
 from trireme.v1 import bind_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire.status import to_message
+from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import writes
 
 
@@ -146,12 +147,12 @@ async def _read_back(
     writer: writes.Writer, item: bind_pb2.BindItem, otherwise: status_pb2.Status
 ) -> status_pb2.Status | None:
     """The status of a pod whose binder went silent; None: it cannot be read."""
-    pod = writes.PodName(item.pod.namespace, item.pod.name, item.pod.uid)
+    pod = api_writes.PodName(item.pod.namespace, item.pod.name, item.pod.uid)
     outcome = await writer.settle_binding(pod, item.node_name, binding.READ_DEADLINE_SECONDS)
     match outcome:
-        case writes.Written():
+        case api_writes.Written():
             return to_message(status.SUCCESS)
-        case writes.Uncertain() | writes.Refused():
+        case api_writes.Uncertain() | api_writes.Refused():
             return None
         case _:
             return otherwise

@@ -24,8 +24,8 @@ from trireme.plugin_kit import volumes_objects, volumes_translation
 from trireme.v1 import bind_pb2, core_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles, volume_bindings
 from trireme.wire.status import to_message
-from trireme_kube.apimachinery import decode
-from trireme_kube.client import client, writes
+from trireme_kube.apimachinery import api_writes, decode
+from trireme_kube.client import writes
 from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
@@ -168,13 +168,13 @@ class _PodVolumes:
 
     async def _patch(self, path: str, patch: Mapping[str, Any], done: _Done) -> str:
         """Patch the object; answers its version."""
-        outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS, content_type=client.MERGE)
-        if isinstance(outcome, (writes.Conflict, writes.Uncertain)):
+        outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS, content_type=api_writes.MERGE)
+        if isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
             # It may have been this very write, asked for before.
             found = await self._writer.get(path, DEADLINE_SECONDS)
-            if isinstance(found, writes.Written) and done(found.obj):
+            if isinstance(found, api_writes.Written) and done(found.obj):
                 outcome = found
-        if isinstance(outcome, writes.Written):
+        if isinstance(outcome, api_writes.Written):
             return str(outcome.obj["metadata"]["resourceVersion"])
         raise _Failed(outcome.message)
 
@@ -209,18 +209,20 @@ class _PodVolumes:
 
     async def _check_pod(self) -> None:
         pod = self._item.pod
-        outcome = await self._writer.get_pod(writes.PodName(pod.namespace, pod.name, pod.uid), DEADLINE_SECONDS)
-        if isinstance(outcome, writes.Gone):
+        outcome = await self._writer.get_pod(api_writes.PodName(pod.namespace, pod.name, pod.uid), DEADLINE_SECONDS)
+        if isinstance(outcome, api_writes.Gone):
             raise _Failed(f'pod does not exist any more: pod "{pod.name}" not found')
         _read(outcome)
 
     async def _volume(self, name: str) -> core_pb2.PersistentVolume | None:
         outcome = await self._writer.get(_volume_path(name), DEADLINE_SECONDS)
-        return None if isinstance(outcome, writes.Gone) else decode.decode(_read(outcome), core_pb2.PersistentVolume)
+        return (
+            None if isinstance(outcome, api_writes.Gone) else decode.decode(_read(outcome), core_pb2.PersistentVolume)
+        )
 
     async def _claim(self, namespace: str, name: str, doing: str) -> core_pb2.PersistentVolumeClaim:
         outcome = await self._writer.get(_claim_path(namespace, name), DEADLINE_SECONDS)
-        if isinstance(outcome, writes.Gone):
+        if isinstance(outcome, api_writes.Gone):
             raise _Failed(f'{doing}: persistentvolumeclaims "{namespace}/{name}" not found')
         return decode.decode(_read(outcome), core_pb2.PersistentVolumeClaim)
 
@@ -249,12 +251,12 @@ class _PodVolumes:
         if self._node is None:
             name = self._item.node_name
             outcome = await self._writer.get(f"/api/v1/nodes/{name}", DEADLINE_SECONDS)
-            if isinstance(outcome, writes.Gone):
+            if isinstance(outcome, api_writes.Gone):
                 raise _Failed(f'failed to get node "{name}": node "{name}" not found')
             labels = _read(outcome)["metadata"].get("labels") or {}
             csi_node = await self._writer.get(f"/apis/storage.k8s.io/v1/csinodes/{name}", DEADLINE_SECONDS)
             annotations: Mapping[str, str] = {}
-            if not isinstance(csi_node, writes.Gone):
+            if not isinstance(csi_node, api_writes.Gone):
                 annotations = _read(csi_node)["metadata"].get("annotations") or {}
             migrated = filter(None, annotations.get(_MIGRATED_PLUGINS, "").split(","))
             self._node = _Node(name, labels, frozenset(migrated))
@@ -286,11 +288,11 @@ def _claim_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
 
 
-def _read(outcome: writes.Outcome) -> Mapping[str, Any]:
+def _read(outcome: api_writes.Outcome) -> Mapping[str, Any]:
     """The object that was read. Raises: _NotYet where it cannot be read now, _Failed where it never can."""
-    if isinstance(outcome, writes.Written):
+    if isinstance(outcome, api_writes.Written):
         return outcome.obj
-    if isinstance(outcome, writes.Refused):
+    if isinstance(outcome, api_writes.Refused):
         raise _Failed(outcome.message)
     raise _NotYet
 

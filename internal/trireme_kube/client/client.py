@@ -30,15 +30,12 @@ import orjson
 import tenacity
 import yarl
 
+from trireme_kube.apimachinery.api_writes import STRATEGIC_MERGE
 from trireme_kube.client import connection, credentials, errors, ratelimit, session, write_pool
 from trireme_kube.client.content_types import JSON
 from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
 
 log = logging.getLogger(__name__)
-
-STRATEGIC_MERGE = "application/strategic-merge-patch+json"
-MERGE = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 
 DEFAULT_DEADLINE_SECONDS = 30.0
 

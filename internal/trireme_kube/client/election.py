@@ -31,7 +31,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trireme_kube.client import timestamps
+from trireme_kube.apimachinery import timestamps
 from trireme_kube.client.errors import ApiError, ApiUnreachable
 
 JITTER_FACTOR = 1.2

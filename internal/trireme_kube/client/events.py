@@ -29,7 +29,8 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.client import client, event_correlation, event_series, event_text, timestamps
+from trireme_kube.apimachinery import timestamps
+from trireme_kube.client import client, event_correlation, event_series, event_text
 from trireme_kube.client.errors import ApiError, ApiUnreachable
 from trireme_kube.client.event_series import ObjectReference, Series, SeriesCache, SeriesKey
 from trireme_kube.componentbase import clocks, supervision

@@ -15,8 +15,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from trireme_kube.apimachinery import json_values
-from trireme_kube.client import client, informer, resources, timestamps
+from trireme_kube.apimachinery import json_values, timestamps
+from trireme_kube.client import client, informer, resources
 from trireme_kube.client.errors import ApiError, ApiUnreachable
 from trireme_kube.client.watch import Event, EventKind
 from trireme_kube.componentbase import supervision

@@ -1,8 +1,7 @@
 """The scheduler's writes of pods and claims: retries where they are safe, and outcomes that state what is certain.
 
-Used by bind alone. Each write returns one of a few outcomes, for the caller to match on; errors of the API server or
-the network raise no exception. `Uncertain` means that the write may have happened: the caller reads the object back
-(for bindings: `settle_binding`) before it reports anything.
+Used by bind alone. Each write returns an outcome of `apimachinery.api_writes`; errors of the API server or the network
+raise no exception. What is `Uncertain` of bindings is read back by `settle_binding`.
 
 Retries as in kube-scheduler: up to four tries, 10, 50 and 250 ms apart, after a 500 or 503 or if no connection could be
 made; for status patches also after a 409, since those carry no version. After a 429 it waits as long as the server
@@ -24,6 +23,17 @@ from typing import Any
 import orjson
 import tenacity
 
+from trireme_kube.apimachinery.api_writes import (
+    STRATEGIC_MERGE,
+    Conflict,
+    Gone,
+    Outcome,
+    PodName,
+    Refused,
+    Unavailable,
+    Uncertain,
+    Written,
+)
 from trireme_kube.client import client, write_refusals
 from trireme_kube.client.content_types import METADATA
 from trireme_kube.client.errors import ApiError, ApiUnreachable
@@ -33,66 +43,6 @@ PAUSES_SECONDS = (0.01, 0.05, 0.25)
 PAUSE_JITTER = 0.1
 # If the server asks for a longer wait, the error is returned instead: the pod should go back to the queue.
 LONGEST_WAIT_SECONDS = 2.0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Written:
-    """It happened; `obj` is the object as it is now ({} where the answer has none)."""
-
-    obj: Mapping[str, Any]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Conflict:
-    """It did not happen: the object changed, exists already, is bound, or is another one of the same name."""
-
-    message: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Gone:
-    """It did not happen: the object does not exist."""
-
-    message: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Refused:
-    """It did not happen, and the same request will not succeed later: invalid or forbidden."""
-
-    message: str
-    status: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Unavailable:
-    """It did not happen: the server was unreachable or overloaded. Try again later."""
-
-    message: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Uncertain:
-    """It may have happened: read the object back."""
-
-    message: str
-
-
-Outcome = Written | Conflict | Gone | Refused | Unavailable | Uncertain
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PodName:
-    """One pod, and no later one of its name."""
-
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def path(self) -> str:
-        """Its path in the API."""
-        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
 @dataclasses.dataclass(slots=True)
@@ -205,7 +155,7 @@ class Writer:
         )
 
     async def patch(
-        self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = client.STRATEGIC_MERGE
+        self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = STRATEGIC_MERGE
     ) -> Outcome:
         """Patch any object."""
         body = orjson.dumps(patch)

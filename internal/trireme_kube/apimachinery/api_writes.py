@@ -1,0 +1,73 @@
+"""A write to an API server as its caller sees it, without the client: of which pod, what kind of patch, how it ended.
+
+Each write has one of a few outcomes, for the caller to match on. `Uncertain` means that the write may have happened:
+the caller reads the object back before it reports anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# The kinds of patch, by their Content-Type.
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """It happened; `obj` is the object as it is now ({} where the answer has none)."""
+
+    obj: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """It did not happen: the object changed, exists already, is bound, or is another one of the same name."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """It did not happen: the object does not exist."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It did not happen, and the same request will not succeed later: invalid or forbidden."""
+
+    message: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """It did not happen: the server was unreachable or overloaded. Try again later."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertain:
+    """It may have happened: read the object back."""
+
+    message: str
+
+
+Outcome = Written | Conflict | Gone | Refused | Unavailable | Uncertain
+
+
+@dataclass(frozen=True, slots=True)
+class PodName:
+    """One pod, and no later one of its name."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def path(self) -> str:
+        """Its path in the API."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
