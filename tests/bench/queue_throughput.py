@@ -12,7 +12,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.queueing import pre_enqueue, queue_hints, queued_pod, scheduling_queue
+from trireme.queueing import pod_info, pre_enqueue, queue_hints, queued_pod, scheduling_queue
 
 CLASSES = 100
 PRIORITIES = 5
@@ -28,10 +28,10 @@ def make_queue() -> scheduling_queue.SchedulingQueue:
     return scheduling_queue.SchedulingQueue(hints, lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED)
 
 
-def records(count: int) -> list[queued_pod.PodInfo]:
+def records(count: int) -> list[pod_info.PodInfo]:
     """Pods of all classes, mixed."""
     return [
-        queued_pod.by_priority(
+        pod_info.by_priority(
             f"ns/pod-{number}", f"uid-{number}", number % CLASSES, "default-scheduler", number % CLASSES % PRIORITIES
         )
         for number in range(count)

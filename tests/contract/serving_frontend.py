@@ -21,7 +21,7 @@ from trireme.frontend.phase_clients import class_answers
 from trireme.frontend.serving import served as served_parts
 from trireme.frontend.serving import serving, serving_site, serving_trust
 from trireme.frontend.term import Term
-from trireme.queueing import pre_enqueue, queue_hints, queued_pod, scheduling_queue
+from trireme.queueing import pod_info, pre_enqueue, queue_hints, queued_pod, scheduling_queue
 from trireme.scheduling import cluster_watch, preemption_retries, scheduler, waiting_pods
 from trireme_kube.componentbase import clocks, klog, supervision
 
@@ -128,7 +128,7 @@ class FakeFrontend:
         parsed = pod_projection.parse(pod)
         base = self.registry.base_of(parsed.base)
         pending = cluster_watch.PendingPod(parsed, base, self.registry.intern(base, parsed.labels))
-        record = queued_pod.by_priority(
+        record = pod_info.by_priority(
             parsed.key, parsed.uid, pending.class_id, parsed.scheduler_name, parsed.priority, pod=pending
         )
         self.queue.add(record, clocks.steady())

@@ -6,9 +6,10 @@ from typing import Any
 from trireme.cache import pod_projection
 from trireme.queueing.groups.group_queue import PodGroupQueue
 from trireme.queueing.nominator import Nominator
+from trireme.queueing.pod_info import PodInfo, by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import HintTable, Registration
-from trireme.queueing.queued_pod import PodInfo, QueuedPodInfo, by_priority
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.scheduling import cluster_watch
 from trireme.v1 import scheduling_pb2
 

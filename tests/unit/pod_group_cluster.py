@@ -17,7 +17,7 @@ from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.queueing.groups import group_queue
 from trireme.queueing.nominator import Nominated, Nominator
-from trireme.queueing.queued_pod import by_priority
+from trireme.queueing.pod_info import by_priority
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import cluster_watch, outcomes, reservations

@@ -5,9 +5,10 @@ from typing import Any
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.backoff import BackoffPolicy
+from trireme.queueing.pod_info import PodInfo, by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Hint, HintTable, Registration, one_by_one
-from trireme.queueing.queued_pod import PodInfo, QueuedPodInfo, by_priority
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import QueueState
 

@@ -10,7 +10,7 @@ import pytest
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
-from trireme.queueing import nominator, queued_pod
+from trireme.queueing import nominator, pod_info, queued_pod
 from trireme.scheduling import call_batches, outcomes, pods_in_pre_bind, preempting, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
@@ -61,13 +61,13 @@ class World:
                 lambda times: self.patience if times else 0.0, self.activated.extend, lambda: 1000.0
             ),
         )
-        record = queued_pod.by_priority("ns/vip", "vip", 1, "p", 100)
+        record = pod_info.by_priority("ns/vip", "vip", 1, "p", 100)
         self.vip = queued_pod.QueuedPodInfo(record, 0.0)
 
     def start(self, *uids: str, preemptor: str = "vip") -> None:
         pod = self.vip
         if preemptor != "vip":
-            pod = queued_pod.QueuedPodInfo(queued_pod.by_priority(f"ns/{preemptor}", preemptor, 1, "p", 100), 0.0)
+            pod = queued_pod.QueuedPodInfo(pod_info.by_priority(f"ns/{preemptor}", preemptor, 1, "p", 100), 0.0)
         self.preempting.start(pod, "node", [_evict(uid) for uid in uids])
 
     def evicting(self) -> set[str]:
@@ -211,7 +211,7 @@ async def test_who_fails_again_and_again_waits_in_between_and_the_others_with_it
     world = World("a")
     world.patience = 3600.0
     world.failing.add("a")
-    world.nominations.nominate(queued_pod.by_priority("ns/other", "other", 1, "p", 100), "node")
+    world.nominations.nominate(pod_info.by_priority("ns/other", "other", 1, "p", 100), "node")
     world.go.set()
     for preemptor in ("vip", "other"):
         world.start("a", preemptor=preemptor)
@@ -347,7 +347,7 @@ async def test_a_victim_that_stays_is_no_victim_any_more_and_who_waited_for_it_i
     world = World("a", "b", "c")
     for uid in ("waits", "elsewhere"):
         node = "node" if uid == "waits" else "other"
-        world.nominations.nominate(queued_pod.by_priority(f"ns/{uid}", uid, 1, "p", 100), node)
+        world.nominations.nominate(pod_info.by_priority(f"ns/{uid}", uid, 1, "p", 100), node)
     world.failing.add("a")
     world.lagging = True
     world.go.set()
@@ -402,7 +402,7 @@ async def test_less_important_pods_lose_their_promise_of_the_node() -> None:
     """They would find their room taken: kube-scheduler has them look elsewhere at once."""
     world = World("a")
     for uid, priority in (("less", 5), ("same", 100)):
-        world.nominations.nominate(queued_pod.by_priority(f"ns/{uid}", uid, 1, "p", priority), "node")
+        world.nominations.nominate(pod_info.by_priority(f"ns/{uid}", uid, 1, "p", priority), "node")
     world.go.set()
     world.start("a")
     await world.settle()
@@ -412,7 +412,7 @@ async def test_less_important_pods_lose_their_promise_of_the_node() -> None:
 async def test_what_is_waited_for_evicts_all_victims_at_once_and_holds_nobody() -> None:
     """With the gate off the attempt ends when the victims have gone, so that the pod is woken by what comes after."""
     world = World("a", "b")
-    world.nominations.nominate(queued_pod.by_priority("ns/less", "less", 1, "p", 5), "node")
+    world.nominations.nominate(pod_info.by_priority("ns/less", "less", 1, "p", 5), "node")
     world.go.set()
     assert await world.preempting.finish(world.vip, "node", [_evict("a"), _evict("b")]) == ""
     assert world.asked == [["evict a", "evict b"], ["clear_nomination less"]]
@@ -427,7 +427,7 @@ async def test_what_is_waited_for_evicts_all_victims_at_once_and_holds_nobody() 
 async def test_what_is_waited_for_answers_what_was_refused() -> None:
     """With the gate off nobody tries the pod again at once: its condition has to say why its victims stay."""
     world = World("a", "b")
-    world.nominations.nominate(queued_pod.by_priority("ns/less", "less", 1, "p", 5), "node")
+    world.nominations.nominate(pod_info.by_priority("ns/less", "less", 1, "p", 5), "node")
     world.failing.add("b")
     world.go.set()
     assert await world.preempting.finish(world.vip, "node", [_evict("a"), _evict("b")]) == "no"
@@ -475,7 +475,7 @@ def test_a_refused_eviction_is_told_of(parsed: bool, on: str) -> None:
         lambda: 0.0,
         scheduler_metrics.SchedulerMetrics(),
     )
-    pod = queued_pod.QueuedPodInfo(queued_pod.by_priority("ns/vip", "vip", 1, "p", 100), 0.0)
+    pod = queued_pod.QueuedPodInfo(pod_info.by_priority("ns/vip", "vip", 1, "p", 100), 0.0)
     results.not_preempted(pod, event_series.pod_reference("ns", "name-a", "a", "1"), "n0", "forbidden")
     text = "cannot preempt pod ns/name-a on node n0: forbidden"
     assert told == [(on, "Warning", "PreemptionFailed", "Preempting", text, "p")]

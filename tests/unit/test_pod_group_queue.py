@@ -8,9 +8,10 @@ from pod_group_builders import PROFILE, T0, Told, grouping_queue, member, pod_gr
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.groups.group_queue import NOTIFY_AFTER, Attempt, PodGroupQueue
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo, in_order
+from trireme.queueing.pod_info import by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Registration
-from trireme.queueing.queued_pod import QueuedPodInfo, by_priority
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
 from trireme.queueing.states import (
     Active,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from queue_builders import T0, keys, record
 
 from trireme.queueing.active import ActiveQueue
-from trireme.queueing.queued_pod import PodInfo, QueuedPodInfo
+from trireme.queueing.pod_info import PodInfo
+from trireme.queueing.queued_pod import QueuedPodInfo
 
 
 class Clock:

@@ -17,7 +17,8 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trireme.queueing.queued_pod import Level, QueuedPodInfo
+from trireme.queueing.pod_info import Level
+from trireme.queueing.queued_pod import QueuedPodInfo
 
 Turn = tuple[float, int]
 _NEVER: Turn = (float("-inf"), 0)

@@ -12,7 +12,7 @@ kube-scheduler, where such pods are in no queue.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from trireme.queueing.queued_pod import PodInfo
+from trireme.queueing.pod_info import PodInfo
 
 
 class Nominated(NamedTuple):

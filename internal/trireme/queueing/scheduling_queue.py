@@ -25,10 +25,11 @@ from trireme.queueing.active import ClassAhead
 from trireme.queueing.backoff import BackoffPolicy
 from trireme.queueing.in_flight_events import DEFAULT_LIMIT, InFlightEvent, InFlightEvents
 from trireme.queueing.nominator import Nominator
+from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import PreEnqueue
 from trireme.queueing.queue_hints import Decision, Hint, HintTable
 from trireme.queueing.queue_status import QueueStatistics, QueueStatus
-from trireme.queueing.queued_pod import NO_PLUGINS, PodInfo, QueuedPodInfo
+from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo
 from trireme.queueing.remote_calls import Instructions, PodTarget, RefusalGroupTarget, RemoteCalls, Target
 from trireme.queueing.requeue_evaluator import RequeueEvaluator
 from trireme.queueing.states import (

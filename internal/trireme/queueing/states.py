@@ -6,13 +6,11 @@ that wait for the same events in one `Unschedulable`, so that a state costs a qu
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.in_flight_events import EventCursor
-
-if TYPE_CHECKING:
-    from trireme.queueing.queued_pod import PodInfo
+from trireme.queueing.pod_info import PodInfo
 
 
 class Destination(enum.Enum):
@@ -101,7 +99,7 @@ class InFlight:
     #: Since when events are kept for it; None: it is a member of a group, which has the cursor.
     cursor: EventCursor | None
     #: Its object as updated meanwhile; None: it was not.
-    latest: "PodInfo | None" = None
+    latest: PodInfo | None = None
     #: What those updates changed: (event, old object, new object).
     own_events: tuple[tuple[ClusterEvent, Any, Any], ...] = ()
     #: It is to be tried again whatever the events say.
@@ -115,7 +113,7 @@ class Done:
 
     label: ClassVar[str] = "done"
     #: Its object as updated since it was popped; None: it was not.
-    latest: "PodInfo | None" = None
+    latest: PodInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from trireme.framework import event_phrases
 from trireme.queueing.active import ActiveQueue
 from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
 from trireme.queueing.in_flight_events import InFlightEvents
+from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import DEFAULT_PREEMPTION, PreEnqueue, PreEnqueueResult
 from trireme.queueing.queue_hints import Decision
-from trireme.queueing.queued_pod import PodInfo, QueuedPodInfo
+from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import RemoteCalls
 from trireme.queueing.states import (
     ACTIVE,

@@ -21,7 +21,7 @@ from trireme.cache import (
 )
 from trireme.cache.pod_projection import ParsedPod
 from trireme.framework import cluster_event
-from trireme.queueing import queued_pod, remote_calls, scheduling_queue
+from trireme.queueing import pod_info, remote_calls, scheduling_queue
 from trireme.queueing.transition_log import BOUND, DELETED
 from trireme.scheduling import ports
 from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2, snapshot_pb2
@@ -299,9 +299,9 @@ class ClusterWatch:
             return PendingPod(parsed, 0, 0, str(error))
         return PendingPod(parsed, base, self._registry.intern(base, parsed.labels))
 
-    def _record(self, pending: PendingPod) -> queued_pod.PodInfo:
+    def _record(self, pending: PendingPod) -> pod_info.PodInfo:
         parsed = pending.parsed
-        return queued_pod.by_priority(
+        return pod_info.by_priority(
             parsed.key,
             parsed.uid,
             pending.class_id,
@@ -321,14 +321,14 @@ class ClusterWatch:
             if pending.class_id:
                 self._registry.release(pending.class_id)
 
-    def _add_to_queue(self, record: queued_pod.PodInfo) -> None:
+    def _add_to_queue(self, record: pod_info.PodInfo) -> None:
         started = self._clock()
         instructions = self._queue.add(record, self._now())
         self._observer.event_handled(cluster_event.UNSCHEDULED_POD_ADD.label, started)
         self._carry_out(instructions)
 
     def _update_in_queue(
-        self, record: queued_pod.PodInfo, events: Sequence[cluster_event.ClusterEvent], old: Any, new: Any
+        self, record: pod_info.PodInfo, events: Sequence[cluster_event.ClusterEvent], old: Any, new: Any
     ) -> None:
         """An update counts as such, and as each of the changes that it is made of."""
         started = self._clock()

@@ -24,9 +24,10 @@ from trireme.queueing.groups import group_statistics
 from trireme.queueing.groups.forest import Group, GroupKey, key_of
 from trireme.queueing.groups.group_transitions import ADDED, CHANGED, GroupTransitions
 from trireme.queueing.groups.queued_group import PodGroups, QueuedPodGroupInfo, group_of
+from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
 from trireme.queueing.queue_status import QueueStatistics, QueueStatus
-from trireme.queueing.queued_pod import NO_PLUGINS, PodInfo, QueuedPodInfo
+from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo
 from trireme.queueing.remote_calls import Instructions
 from trireme.queueing.scheduling_queue import Batch, SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Destination, Gone, InFlight, PreEnqueuePending

@@ -17,7 +17,8 @@ from typing import Final
 
 from trireme.queueing.groups.forest import Forest, GroupKey, GroupNode
 from trireme.queueing.groups.member_calls import MemberCalls
-from trireme.queueing.queued_pod import PodInfo, QueuedPodInfo, by_priority
+from trireme.queueing.pod_info import PodInfo, by_priority
+from trireme.queueing.queued_pod import QueuedPodInfo
 
 GANG_SCHEDULING: Final = "GangScheduling"
 

@@ -1,0 +1,68 @@
+"""What the scheduling queue knows of a pod from its API object: immutable, replaced as a whole by each update."""
+
+from typing import Any, NamedTuple
+
+# What QueueSort's keys are compared by first: pods whose level is equal may go in one batch.
+Level = int | bytes
+
+
+class PodInfo(NamedTuple):
+    """What the queue knows of a pod from its object.
+
+    Pods with the same `class_id` are equal for every plugin, their profile and priority included; so what is evaluated
+    for one of them holds for all, and they may go in one batch.
+    """
+
+    #: namespace/name
+    key: str
+    uid: str
+    class_id: int
+    profile: str
+    priority: int
+    #: QueueSort's key, first part. PrioritySort: the negated priority.
+    level: Level
+    #: QueueSort's key, the rest: order within a class of one level, before age.
+    rest: bytes = b""
+    resource_version: str = ""
+    nominated_node: str = ""
+    #: Must be tried alone: there is something that its class does not say.
+    exclusive: bool = False
+    #: It is nominated to a node, so it is not tried together with pods that are not.
+    nominated: bool = False
+    #: What the caller wants back; the queue never looks at it.
+    pod: Any = None
+
+    @property
+    def sort_identity(self) -> tuple[object, ...]:
+        """What an entry's position in the queue follows from, beside its age."""
+        return self[2:7]
+
+
+def by_priority(
+    key: str,
+    uid: str,
+    class_id: int,
+    profile: str,
+    priority: int,
+    *,
+    resource_version: str = "",
+    nominated_node: str = "",
+    exclusive: bool = False,
+    pod: Any = None,
+) -> PodInfo:
+    """The record of a pod that PrioritySort orders: priority first, then age."""
+    nominated = bool(nominated_node)
+    return PodInfo(
+        key,
+        uid,
+        class_id,
+        profile,
+        priority,
+        -priority,
+        b"",
+        resource_version,
+        nominated_node,
+        exclusive,
+        nominated,
+        pod,
+    )
