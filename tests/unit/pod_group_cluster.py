@@ -20,7 +20,7 @@ from trireme.queueing.nominator import Nominated, Nominator
 from trireme.queueing.pod_info import by_priority
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import cluster_watch, outcomes, reservations
+from trireme.scheduling import batch_limit, cluster_watch, outcomes, reservations
 from trireme.scheduling.groups import (
     pod_group_conditions,
     pod_group_cycle,
@@ -95,13 +95,16 @@ class Cluster:
         self.metrics = scheduler_metrics.SchedulerMetrics(groups=True, placements=True)
         results: Any = _Results(self)
         reserved = reservations.Reservations(self.cache, evaluators, lambda changes: None)
+        limit = batch_limit.BatchLimit(100)
         seen: dict[str, Any] = {
             "cache": self.cache,
             "evaluators": evaluators,
             "observer": self.metrics,
             "publish": self.publish,
         }
-        trials = pod_group_trial.PodGroupTrials(queue=self.queue, reserved=reserved, extension=None, **seen)
+        trials = pod_group_trial.PodGroupTrials(
+            queue=self.queue, reserved=reserved, extension=None, limit=limit, **seen
+        )
         attempt = trials.anywhere
         if topology:
             attempt = pod_group_placements.PodGroupPlacements(
@@ -138,7 +141,7 @@ class Cluster:
             binding=_Binding(self),  # type: ignore[arg-type]
             conditions=conditions,
             gang_profiles=frozenset({PROFILE}),
-            max_batch=100,
+            limit=limit,
             asynchronous=asynchronous,
             own_policy=own_policy,
         )

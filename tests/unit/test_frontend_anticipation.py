@@ -9,7 +9,7 @@ from frontend_world import GUARD, World, one_node
 from frontend_world_api import PROFILE
 
 from trireme.frontend import scheduling_builder
-from trireme.scheduling import scheduler, scheduling_cycle
+from trireme.scheduling import batch_limit, scheduler
 from trireme_kube.client.watch import EventKind
 
 
@@ -92,7 +92,7 @@ def test_the_more_come_alone_the_more_are_asked_about_ahead(roomy: World) -> Non
 
 def test_how_many_are_asked_about_ahead_has_a_limit(roomy: World) -> None:
     """A class that is seen no more would have had ever more placed in vain."""
-    assert max(_bind_one_by_one(roomy, 200)) == scheduling_cycle.MAX_FORESEEN
+    assert max(_bind_one_by_one(roomy, 200)) == batch_limit.MAX_SPECULATIVE
 
 
 @pytest.mark.parametrize(

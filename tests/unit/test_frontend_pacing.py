@@ -2,7 +2,7 @@
 
 import pytest
 
-from trireme.scheduling import pacing
+from trireme.scheduling import batch_limit, pacing
 
 
 class Clock:
@@ -15,10 +15,10 @@ class Clock:
         return self.now
 
 
-def _pacer(pods_per_second: float, limit: float = 0.5) -> tuple[pacing.Pacer, Clock]:
+def _pacer(pods_per_second: float, linger: float = 0.5, max_pods: int = 100) -> tuple[pacing.Pacer, Clock]:
     """A pacer that has seen pods arrive at this rate for two seconds, the last just now."""
     clock = Clock()
-    pacer = pacing.Pacer(clock, limit)
+    pacer = pacing.Pacer(clock, linger, batch_limit.BatchLimit(max_pods))
     for _ in range(int(2 * pods_per_second)):
         clock.now += 1 / pods_per_second
         pacer.arrived(1)
@@ -31,7 +31,7 @@ def _pacer(pods_per_second: float, limit: float = 0.5) -> tuple[pacing.Pacer, Cl
         pytest.param(400, 1, 1, 0.0, 10, True, id="under-load-a-batch-grows"),
         pytest.param(400, 1, 1, 0.0, 0, False, id="nothing-under-way-so-nobody-else-is-served-meanwhile"),
         pytest.param(20, 1, 1, 0.0, 10, False, id="pods-are-rare"),
-        pytest.param(400, pacing.WISHED_BATCH, 1, 0.0, 10, False, id="it-is-as-large-as-wished"),
+        pytest.param(400, batch_limit.GROWTH_TARGET, 1, 0.0, 10, False, id="it-is-as-large-as-wished"),
         pytest.param(400, 1, 1, 0.2, 10, False, id="it-has-waited-for-as-long-as-a-batch-takes-to-come-together"),
         pytest.param(400, 1, 20, 0.2, 10, True, id="of-many-classes-each-takes-longer"),
         pytest.param(400, 1, 20, 0.6, 10, False, id="no-pod-waits-beyond-the-limit"),
@@ -43,6 +43,13 @@ def test_a_batch_grows_only_where_that_pays(
     """If this fails, single pods wait for company that does not come, or a busy scheduler makes a batch of each pod."""
     pacer, _ = _pacer(rate)
     assert (pacer.growth(waiting, classes, oldest, binding) > 0) is waits
+
+
+def test_a_batch_grows_to_no_more_than_it_may_have() -> None:
+    """If this fails, pods wait for others that cannot share their batch."""
+    pacer, _ = _pacer(400, max_pods=4)
+    assert pacer.growth(3, 1, 0.0, 10) > 0
+    assert pacer.growth(4, 1, 0.0, 10) == 0
 
 
 def test_nothing_is_waited_for_once_the_load_is_over() -> None:

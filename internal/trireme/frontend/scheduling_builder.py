@@ -10,6 +10,7 @@ from trireme.frontend import inbox, phase_configuration, queue_shell
 from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
 from trireme.queueing import scheduling_queue
 from trireme.scheduling import (
+    batch_limit,
     binding_cycle,
     cluster_watch,
     outcomes,
@@ -85,9 +86,17 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
         preemption_retries.Retries(shell.backoff.duration, shell.activate, now),
     )
     gone = inbox.DeletedPods(cache, results, waiting, preemptions, cluster.waits)
-    pacer = pacing.Pacer(site.clocks.monotonic, completed.trireme.batch.linger.seconds)
-    loop = _scheduler(site, cluster, phases, shell, results, reserved, binding, preemptions, pacer, groups)
+    limit = _batch_limit(site, cluster)
+    pacer = pacing.Pacer(site.clocks.monotonic, completed.trireme.batch.linger.seconds, limit)
+    loop = _scheduler(site, cluster, phases, shell, results, reserved, binding, preemptions, limit, pacer, groups)
     return Scheduling(shell, shell.queue, watch, waiting, results, outbox, reserved, binding, preemptions, pacer, loop)
+
+
+def _batch_limit(site: Site, cluster: ClusterState) -> batch_limit.BatchLimit:
+    max_pods = site.completed.trireme.batch.max_pods
+    if cluster.extension is None:
+        return batch_limit.BatchLimit(max_pods)
+    return batch_limit.BatchLimit(max_pods, cluster.extension.one_by_one)
 
 
 def _groups(
@@ -154,6 +163,7 @@ def _scheduler(
     reserved: reservations.Reservations,
     binding: binding_cycle.BindingCycle,
     preemptions: preempting.Preempting,
+    limit: batch_limit.BatchLimit,
     pacer: pacing.Pacer,
     groups: "pod_group_assembly.PodGroupAssembly | None",
 ) -> scheduler.Scheduler:
@@ -167,6 +177,7 @@ def _scheduler(
         reserved=reserved,
         observer=site.metrics,
         extension=cluster.extension,
+        limit=limit,
         publish=publish,
         now=site.clocks.now,
         binding=binding,
@@ -186,6 +197,7 @@ def _scheduler(
             reserved=reserved,
             observer=site.metrics,
             extension=cluster.extension,
+            limit=limit,
             publish=publish,
             carry_out=shell.carry_out,
             preemptions=preemptions,
@@ -202,7 +214,7 @@ def _scheduler(
         pacer=pacer,
         available=phases.links.available,
         wakeup=site.wakeup,
-        max_batch=completed.trireme.batch.max_pods,
+        limit=limit,
         anticipating=anticipating(completed) if cluster.extension is None else frozenset(),
         run_group=run_group,
     )

@@ -8,10 +8,10 @@ is no load, however fast pods come: somebody creates each when the one before is
 
 from collections.abc import Callable
 
+from trireme.scheduling import batch_limit
+
 # Pods per second above which batches are let grow: below, a batch for each pod costs less than half a core.
 BUSY_RATE = 80.0
-# What a batch is let grow to.
-WISHED_BATCH = 32
 # The arrival rate is a mean over about so long, in seconds.
 _RATE_SECONDS = 0.5
 
@@ -19,11 +19,11 @@ _RATE_SECONDS = 0.5
 class Pacer:
     """Decides how long the batch that comes next may grow. Times in seconds."""
 
-    def __init__(self, clock: Callable[[], float], limit: float, wished: int = WISHED_BATCH) -> None:
-        """No pod waits longer than `limit` for its batch to grow."""
+    def __init__(self, clock: Callable[[], float], linger: float, limit: batch_limit.BatchLimit) -> None:
+        """No pod waits longer than `linger` for its batch to grow."""
         self._clock = clock
-        self._wished = wished
-        self._limit = limit
+        self._target = limit.growth_target
+        self._linger = linger
         self._rate = 0.0
         self._rate_at = clock()
         self._last_arrival = 0.0
@@ -46,9 +46,9 @@ class Pacer:
         `binding` pods are on their way to being bound, and were not seen bound.
         """
         rate = self.rate
-        if not binding or waiting >= self._wished or rate < BUSY_RATE:
+        if not binding or waiting >= self._target or rate < BUSY_RATE:
             return 0.0
-        patience = min(self._limit, self._wished * classes / rate) - oldest
+        patience = min(self._linger, self._target * classes / rate) - oldest
         quiet = self._clock() - self._last_arrival
         # Nothing came for several times the usual gap between pods: the load is over.
         if patience <= 0 or quiet > max(0.02, 4 / rate):

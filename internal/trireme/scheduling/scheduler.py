@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from trireme.queueing import remote_calls, scheduling_queue
-from trireme.scheduling import binding_cycle, pacing, ports, scheduling_cycle
+from trireme.scheduling import batch_limit, binding_cycle, pacing, ports, scheduling_cycle
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Scheduler:
         pacer: pacing.Pacer,
         available: Callable[[], bool],
         wakeup: asyncio.Event,
-        max_batch: int,
+        limit: batch_limit.BatchLimit,
         anticipating: frozenset[str],
         run_group: Callable[[scheduling_queue.Batch], Awaitable[None]] | None = None,
     ) -> None:
@@ -66,7 +66,7 @@ class Scheduler:
         self._answers = evaluators.answers
         self._pacer = pacer
         self._available = available
-        self._max_batch = max_batch
+        self._limit = limit
         self._anticipating = anticipating
         self._run_group = run_group
         self._wakeup = wakeup
@@ -109,7 +109,7 @@ class Scheduler:
             if growth > 0:
                 await asyncio.sleep(growth)
                 continue
-            batch = self._queue.pop(self._now(), self._max_batch)
+            batch = self._queue.pop(self._now(), self._limit.max_pods)
             if batch is not None:
                 self._prepare_ahead()
                 run = self._run_group if batch.class_id < 0 and self._run_group is not None else self._cycle.run

@@ -17,21 +17,11 @@ from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
-from trireme.scheduling import binding_cycle, fit_error, outcomes, ports, preempting, reservations
+from trireme.scheduling import batch_limit, binding_cycle, fit_error, outcomes, ports, preempting, reservations
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
-
-
-# Pods asked about ahead, at most. It begins with one, and each time that all were there grows to twice as many.
-MAX_FORESEEN = 64
-
-# Pods that are asked about in one call, each for the node that it is nominated for.
-MAX_NOMINATED = 32
-
-# Pods of a crowd for which PostFilter is run in one call, at most: others are not answered meanwhile.
-MAX_PREEMPTORS = 16
 
 
 @dataclasses.dataclass(slots=True)
@@ -69,6 +59,7 @@ class SchedulingCycle:
         reserved: reservations.Reservations,
         observer: ports.Observer,
         extension: extenders.Extenders | None,
+        limit: batch_limit.BatchLimit,
         publish: Callable[[], int],
         now: Callable[[], float],
         binding: binding_cycle.BindingCycle,
@@ -82,6 +73,7 @@ class SchedulingCycle:
         self._queue = queue
         self._evaluators = evaluators
         self._results = results
+        self._limit = limit
         self._publish = publish
         self._now = now
         self._observer = observer
@@ -118,13 +110,13 @@ class SchedulingCycle:
             return
         profile, class_id = about = batch.profile, batch.class_id
         before, self._foreseen = self._foreseen, None
-        wanted = 1 if before is None or before.about != about else min(2 * before.used, MAX_FORESEEN) or 1
+        wanted = self._limit.for_speculation(0 if before is None or before.about != about else before.used)
         generation, revision = self._publish(), self._cache.revision
         try:
             filtered = await self._evaluators.filter(profile, class_id, wanted, generation)
             if filtered.refuses(self._cache.slot_of("")) or filtered.needs_reserve:
                 return
-            count = min(wanted, filtered.max_batch or wanted)
+            count = self._limit.for_place(filtered, wanted)
             placed = await self._evaluators.place(profile, class_id, count, filtered, ())
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             log.debug("class %d could not be asked about ahead: %s", class_id, error)
@@ -156,7 +148,7 @@ class SchedulingCycle:
         self, profile: str, class_id: int, pods: list[queued_pod.QueuedPodInfo]
     ) -> list[queued_pod.QueuedPodInfo]:
         """Place as many of the pods as one answer allows; answers those that are left."""
-        if self._extension is not None and len(pods) > 1 and self._extension.one_by_one(class_id):
+        if self._limit.for_filter(class_id, len(pods)) < len(pods):
             return await self._first_round(profile, class_id, pods)
         if pods[0].record.nominated and len(pods) > 1:
             return await self._nominated_round(profile, class_id, pods)
@@ -200,7 +192,7 @@ class SchedulingCycle:
             placed = PlaceResult((slot,), None, False)
             looked_at = (1, 1)
         else:
-            count = min(len(pods), filtered.max_batch or len(pods))
+            count = self._limit.for_place(filtered, len(pods))
             looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
             placed = await self._evaluators.place(profile, class_id, count, filtered, extra_scores)
         if placed.failure is not None:
@@ -238,7 +230,7 @@ class SchedulingCycle:
     def _different_slots(self, pods: list[queued_pod.QueuedPodInfo]) -> list[int]:
         """The slots of the nodes that the first of the pods are nominated for, as long as each is another one."""
         slots: list[int] = []
-        for pod in pods[:MAX_NOMINATED]:
+        for pod in pods[: batch_limit.MAX_NOMINATED]:
             slot = self._cache.slot_of(self._queue.nominator.node_of(pod.uid))
             if slot == placed_pod.NO_SLOT or slot in slots:
                 break
@@ -404,7 +396,7 @@ class SchedulingCycle:
 
     def _preemptors(self, profile: str, pods: list[queued_pod.QueuedPodInfo]) -> list[core_pb2.Pod]:
         """The pods that PostFilter is run for with Filter: only one where what it decides is waited for."""
-        count = MAX_PREEMPTORS if self._post_filtering[profile] else 1
+        count = self._limit.for_post_filter(self._post_filtering[profile])
         first = list(itertools.takewhile(lambda pod: not self._queue.nominator.node_of(pod.uid), pods[:count]))
         return [self._preemptor(pod) for pod in first]
 

@@ -9,7 +9,7 @@ from trireme.extenders import extenders
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import remote_calls, scheduling_queue
 from trireme.queueing.groups import group_queue, queued_group
-from trireme.scheduling import binding_cycle, outcomes, ports, preempting, reservations
+from trireme.scheduling import batch_limit, binding_cycle, outcomes, ports, preempting, reservations
 from trireme.scheduling.groups import (
     pod_group_conditions,
     pod_group_cycle,
@@ -69,6 +69,7 @@ class PodGroupAssembly:
         reserved: reservations.Reservations,
         observer: ports.Observer,
         extension: extenders.Extenders | None,
+        limit: batch_limit.BatchLimit,
         publish: Callable[[], int],
         carry_out: Callable[[remote_calls.Instructions], None],
         preemptions: preempting.Preempting,
@@ -83,6 +84,7 @@ class PodGroupAssembly:
             reserved=reserved,
             observer=observer,
             extension=extension,
+            limit=limit,
             publish=publish,
         )
         topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
@@ -136,7 +138,7 @@ class PodGroupAssembly:
                 for profile in completed.profiles
                 if queued_group.GANG_SCHEDULING in profile.all_names()
             ),
-            max_batch=completed.trireme.batch.max_pods,
+            limit=limit,
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
             own_policy=completed.gates.enabled("PodGroupPreemptionPolicy"),
         ).run

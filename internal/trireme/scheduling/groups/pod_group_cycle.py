@@ -17,7 +17,7 @@ from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.queueing.groups import forest, group_queue, queued_group
 from trireme.queueing.groups.group_queue import Attempt
-from trireme.scheduling import binding_cycle, outcomes, ports, preempting
+from trireme.scheduling import batch_limit, binding_cycle, outcomes, ports, preempting
 from trireme.scheduling.groups import pod_group_conditions, pod_group_preempting
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
@@ -68,7 +68,7 @@ class PodGroupCycle:
         binding: binding_cycle.BindingCycle,
         conditions: pod_group_conditions.PodGroupConditions,
         gang_profiles: frozenset[str],
-        max_batch: int,
+        limit: batch_limit.BatchLimit,
         asynchronous: bool,
         own_policy: bool = False,
     ) -> None:
@@ -89,7 +89,7 @@ class PodGroupCycle:
         self._binding = binding
         self._conditions = conditions
         self._gang_profiles = gang_profiles
-        self._max_batch = max_batch
+        self._limit = limit
         self._asynchronous = asynchronous
         self._own_policy = own_policy
 
@@ -267,7 +267,7 @@ class PodGroupCycle:
         for index, (cycle, assumed) in enumerate(placed):
             batch.append(assumed)
             last = index + 1 == len(placed) or placed[index + 1][0].pod_class != cycle.pod_class
-            if last or len(batch) >= self._max_batch:
+            if last or len(batch) >= self._limit.max_pods:
                 yield cycle, batch
                 batch = []
 

@@ -23,7 +23,7 @@ from trireme.queueing.groups import forest
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import binding_cycle, fit_error, outcomes, ports, reservations, scheduling_cycle
+from trireme.scheduling import batch_limit, binding_cycle, fit_error, outcomes, ports, reservations, scheduling_cycle
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
@@ -70,8 +70,10 @@ class PodGroupTrials:
         reserved: reservations.Reservations,
         observer: ports.Observer,
         extension: extenders.Extenders | None,
+        limit: batch_limit.BatchLimit,
         publish: Callable[[], int],
     ) -> None:
+        self._limit = limit
         self._extension = extension
         self._cache = cache
         self._queue = queue
@@ -228,8 +230,7 @@ class PodGroupTrials:
         record = pods[0].record
         if not record.class_id:
             return [Trial(pod, failure=outcomes.Failure(record.pod.invalid)) for pod in pods]
-        if self._extension is not None and len(pods) > 1 and self._extension.one_by_one(record.class_id):
-            pods = pods[:1]
+        pods = pods[: self._limit.for_filter(record.class_id, len(pods))]
         generation = self._publish()
         if not self._cache.node_count:
             failure = outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node="")
@@ -253,7 +254,7 @@ class PodGroupTrials:
         if filtered.answer.admits(slot):
             placed = PlaceResult((slot,), None, False)
         else:
-            count = min(len(pods), filtered.max_batch or len(pods))
+            count = self._limit.for_place(filtered, len(pods))
             placed = await self._evaluators.place(record.profile, record.class_id, count, filtered, extra_scores)
         if placed.failure is not None:
             return [Trial(pods[0], failure=outcomes.Failure(placed.failure.message, nominated_node=""))]
