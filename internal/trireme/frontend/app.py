@@ -1,7 +1,7 @@
-"""The frontend put together, from the bottom up: the cluster's state, the clients of the phases, scheduling.
+"""Assembles the frontend from the bottom up: the cluster's state, the clients of the phases, scheduling.
 
-Each record is built of those before it, and each constructor gets what it uses. Nothing runs yet; in which order all
-begins is `leading`'s to say.
+Each record is built from the ones before it, and each constructor receives only what it uses. Nothing runs yet:
+`leading` starts the parts in order.
 """
 
 import asyncio
@@ -45,17 +45,17 @@ MakeExtenders = Callable[..., extender_calls.ExtenderCalls | None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Clients:
-    """The connections to the API server, apart so that none can starve another."""
+    """The connections to the API server, separate so that none can starve another."""
 
     scheduling: client.ApiClient
     events: client.ApiClient
-    # What was asked for on the first already.
+    # The lists already requested on the first connection.
     lists: Mapping[resources.Resource, list_prefetch.ListPrefetch]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class App:
-    """All of it."""
+    """The assembled frontend."""
 
     site: Site
     cluster: ClusterState
@@ -73,17 +73,17 @@ class App:
         return all(entry.synced for entry in self.informers)
 
     def begin(self, term: Term) -> None:
-        """From now on phases know us, and plugins that follow the cluster; nothing is scheduled yet."""
+        """Introduce the leader to the phases, and to plugins that follow the cluster. Nothing is scheduled yet."""
         self.site.leader.begin(term)
         self.phases.streams.configure(self.site.settings.configuration)
         log.info("leading with epoch %d", term.epoch)
 
     async def failed(self) -> None:
-        """Raise what fails beside scheduling, whenever it does."""
+        """Raise the first failure of a background task; else do not return."""
         await supervision.failure_of([*self.scheduling.supervisors(), *self.phases.supervisors()])
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel the work in progress."""
         await self.scheduling.close()
         if self.cluster.extender_calls is not None:
             await self.cluster.extender_calls.close()

@@ -1,8 +1,8 @@
-"""Being told to end, from the first moment on.
+"""Handles SIGTERM and SIGINT from the first moment of the process.
 
-Loading what the frontend is made of takes a while; who tells it to end meanwhile is heard as later: it ends as it does
-at work, with exit code 0 and the Lease, if there is one by then, given back. A second signal ends it at once. Imports
-next to nothing, so that it is there before all else.
+Importing the frontend's modules takes a while. A signal that arrives meanwhile has the same effect as a later one: the
+process exits with code 0 and releases the Lease if it holds one. A second signal exits at once. This module imports
+next to nothing, so that it can be loaded before everything else.
 """
 
 import os
@@ -12,7 +12,7 @@ from types import FrameType
 
 
 class Ending:
-    """Whether the process was told to end."""
+    """Whether the process has received a signal to stop."""
 
     def __init__(self) -> None:
         self._told = False
@@ -21,7 +21,7 @@ class Ending:
             signal.signal(number, self._on_signal)
 
     def then(self, act: Callable[[], object]) -> None:
-        """Do this once the process is told to end; at once if it was."""
+        """Call `act` when a signal to stop arrives; at once if one has."""
         self._then = act
         if self._told:
             act()

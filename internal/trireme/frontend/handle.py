@@ -1,4 +1,4 @@
-"""HandleService: what a plugin may ask of the frontend about pods that wait on Permit, or that should be tried now."""
+"""HandleService: what a plugin can do to pods that wait on Permit, and how it has pods tried now."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,15 +12,15 @@ from trireme.rpc import grpc_server, listening
 from trireme.scheduling import waiting_pods
 from trireme.v1 import cycle_pb2, frontend_pb2, frontend_pb2_grpc
 
-# Moves pods, named by key and UID, to the active queue; answers those that are there now.
+# Moves pods, given by key and UID, to the active queue; returns those that are in it now.
 Activate = Callable[[Sequence[tuple[str, str]]], Sequence[tuple[str, str]]]
 
 
 class HandleService(frontend_pb2_grpc.HandleServiceServicer):
     """Served by the frontend alone.
 
-    A caller speaks for the plugin that it names. With TLS its certificate must have an identity of that plugin. Without
-    TLS whoever can reach the address is trusted, so it must be on loopback or a Unix socket.
+    A caller acts for the plugin that it names. With TLS its certificate must have an identity of that plugin. Without
+    TLS every caller that can reach the address is trusted, so the address must be on loopback or a Unix socket.
     """
 
     def __init__(self, config: own.TriremeConfiguration, waiting: waiting_pods.WaitingPods, activate: Activate) -> None:
@@ -32,7 +32,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
     async def Allow(
         self, request: frontend_pb2.AllowRequest, context: aio.ServicerContext[Any, Any]
     ) -> frontend_pb2.AllowResponse:
-        """The plugin lets the pod go on."""
+        """Let the plugin's pod continue."""
         await self._check_caller(request.plugin, context)
         if not self._waiting.allow(request.pod.uid, request.plugin):
             await _does_not_wait(request.pod, context)
@@ -41,7 +41,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
     async def Reject(
         self, request: frontend_pb2.RejectRequest, context: aio.ServicerContext[Any, Any]
     ) -> frontend_pb2.RejectResponse:
-        """The plugin refuses the pod."""
+        """Refuse the pod for the plugin."""
         await self._check_caller(request.plugin, context)
         if not self._waiting.reject(request.pod.uid, request.plugin, request.message):
             await _does_not_wait(request.pod, context)
@@ -50,12 +50,12 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
     async def Activate(
         self, request: frontend_pb2.ActivateRequest, context: aio.ServicerContext[Any, Any]
     ) -> frontend_pb2.ActivateResponse:
-        """The plugin wants the pods tried now."""
+        """Move the pods to the active queue."""
         asked = {(f"{pod.namespace}/{pod.name}", pod.uid): pod for pod in request.pods}
         return frontend_pb2.ActivateResponse(activated=[asked[pod] for pod in self._activate(list(asked))])
 
     async def _check_caller(self, plugin: str, context: aio.ServicerContext[Any, Any]) -> None:
-        """End the call where the caller may not speak for the plugin."""
+        """Abort the call if the caller may not act for the plugin."""
         allowed = self._callers.get(plugin)
         if allowed is None:
             names = ", ".join(sorted(self._callers)) or "none is configured"
@@ -68,7 +68,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
 
 @contextlib.asynccontextmanager
 async def served(config: own.TriremeConfiguration, service: HandleService) -> AsyncIterator[None]:
-    """Serve where the configuration says. Raises: ListenError."""
+    """Serve at the configured address. Raises: ListenError."""
     if not config.handle_listen:
         yield
         return

@@ -1,4 +1,4 @@
-"""Everything that informers bring goes through here, in order: to the event handlers, and to whoever waits for it."""
+"""Dispatches the informers' events, in order: to the event handlers, and to everybody who waits for a change."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ class Inbox:
         namespace: own_namespace.OwnNamespace,
         wake: Callable[[], None],
     ) -> None:
-        """`waits` are of those that wait for a change of an object; `wake` has the scheduler look again whether a
+        """`waits` has the callers that wait for a change of an object; `wake` has the scheduler check again whether a
         batch is possible.
         """
         self._watch = watch
@@ -50,7 +50,7 @@ class Inbox:
 
 
 class DeletedPods:
-    """Tells everybody who keeps something about a pending pod that it is gone."""
+    """Notifies everything that stores state about a pending pod when the pod is deleted."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class DeletedPods:
         self._waits = waits
 
     def deleted(self, uid: str) -> None:
-        """The pod (UID) is gone."""
+        """The pod with this UID has been deleted."""
         self._results.gone(uid)
         self._waiting.reject(uid, "", "removed")
         self._preemptions.forget(uid)

@@ -1,18 +1,18 @@
-"""Who leads, as this frontend knows it: the term that calls to phases carry, and what `trireme status` shows."""
+"""The leader as this frontend knows it: the term that calls to phases carry, and what `trireme status` shows."""
 
 from trireme.frontend.term import Term
 from trireme.v1 import cycle_pb2
 
 
 class LeaderStatus:
-    """Written by the election and at the start of a term; everybody else reads it."""
+    """Written by the election and at the start of a term; everything else reads it."""
 
     def __init__(self, lease: str) -> None:
         """`lease` is the Lease that leaders hold, as namespace/name."""
         self.lease = lease
-        #: Who holds it, as the election saw it last; empty: nobody, or there is no election.
+        #: The identity that held the Lease when the election last read it; empty: nobody, or there is no election.
         self.holder = ""
-        #: Our own term, while we lead.
+        #: Our own term while we lead.
         self.term: Term | None = None
 
     @property
@@ -21,7 +21,7 @@ class LeaderStatus:
         return self.term is not None
 
     def observe_holder(self, holder: str) -> None:
-        """The Lease is held by this identity now."""
+        """This identity holds the Lease now."""
         self.holder = holder
 
     def begin(self, term: Term) -> None:

@@ -1,8 +1,8 @@
 """The start of a term of leadership: from the first list to the first batch.
 
-It goes in kube-scheduler's order: informers start and sync before leadership is sought (unless told otherwise), and
-nothing is scheduled before every cache has synced, the bind replicas know the new epoch and have ended what they did
-for an earlier leader, and the informers show all that it wrote.
+The order is kube-scheduler's: informers start and sync before the election (unless configured otherwise). Nothing is
+scheduled before every cache has synced, the bind replicas know the new epoch and have ended their work for an earlier
+leader, and the informers show everything that it wrote.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from trireme_kube.componentbase import klog, supervision
 
 log = logging.getLogger(__name__)
 
-# How long one attempt to catch up may take, and how long after a failure the next one begins.
+# How long one attempt to catch up may take, and the delay after a failure.
 CATCH_UP_SECONDS = 60.0
 CATCH_UP_RETRY_SECONDS = 1.0
 
-# What a leader writes that says where pods can go: bindings, allocations of devices, volumes for claims.
+# What a leader writes that decides where pods can go: bindings, allocations of devices, volumes for claims.
 WRITTEN_BY_LEADERS = frozenset(
     {
         resources.PODS,
@@ -35,15 +35,15 @@ WRITTEN_BY_LEADERS = frozenset(
     }
 )
 
-# How often the start looks whether the caches are populated, and tells replicas what was listed meanwhile.
+# How often the start checks whether the caches are populated, and publishes what was listed meanwhile.
 POPULATED_SECONDS = 0.005
 PUBLISH_SECONDS = 0.02
-# How often changes are published where no scheduling cycle does.
+# How often changes are published while no scheduling cycle does.
 STEADY_PUBLISH_SECONDS = 0.1
 
 
 class Leadership:
-    """Has the frontend watch the cluster, lead, and schedule."""
+    """Runs the frontend's work: following the cluster, leading, scheduling."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class Leadership:
         make_children: Callable[[str], children.Children],
         clock: Callable[[], float],
     ) -> None:
-        """`local` are our own phases, and `make_children` makes one that stands in for others'. `clock` answers seconds
-        that never run backwards.
+        """`local` are our own phases; `make_children` makes one that replaces configured replicas. `clock` returns
+        monotonic seconds.
         """
         self._completed = completed
         self._app = app
@@ -72,7 +72,7 @@ class Leadership:
             delayed = configuration.delay_cache_until_active
             if not delayed:
                 self._start_informers(group)
-            # Without leader election nobody is kept from leading, and the replicas follow from the first page on.
+            # Without leader election there is nobody to wait for, and the replicas follow from the first page on.
             seen = not delayed and configuration.leader_election.leader_elect
             if seen:
                 await self._populated()
@@ -94,7 +94,9 @@ class Leadership:
             _add(group, f"informer {entry.resource.name}", entry.run)
 
     async def _populated(self) -> None:
-        """Return once all that there is was listed: who cannot read the cluster must not keep others from leading."""
+        """Return once everything has been listed: a frontend that cannot read the cluster must not keep others from
+        leading.
+        """
         waiting = list(self._app.informers)
         while waiting:
             for entry in [entry for entry in waiting if entry.synced]:
@@ -105,18 +107,22 @@ class Leadership:
         klog.info(log, 3, "Handlers synced")
 
     def _begin(self, group: asyncio.TaskGroup, term: Term) -> None:
-        """From now on phases know us and follow; nothing is scheduled yet."""
+        """Start the phases' clients; nothing is scheduled yet."""
         self._app.begin(term)
         _add(group, "endpoints", self._watch_endpoints)
         _add(group, "publisher", self._publish_steadily)
         _add(group, "status outbox", self._app.scheduling.outbox.run)
 
     async def _publish_steadily(self) -> None:
-        """Replicas get pages as they are listed, so that they have nearly all when the last one comes; and later what
-        changes while nothing is scheduled, so that a pod that comes then need not wait for all of it.
+        """Publish changes while no scheduling cycle does.
 
-        A scheduling cycle publishes when it begins. Until it ends nothing more is published: PostFilter has to see the
-        cluster that Filter saw, or it evicts pods for a pod that others' victims have made room for meanwhile.
+        Until the caches have synced, replicas get each page as it is listed, so that they have nearly all when the last
+        one comes. Later they get what changes while nothing is scheduled, so that the next pod need not wait for all of
+        it.
+
+        A scheduling cycle publishes when it begins. Until it ends nothing else is published: PostFilter has to see the
+        cluster that Filter saw. Otherwise it evicts pods for a pod that fits by now, because another pod's victims have
+        left meanwhile.
         """
         app = self._app
         while True:
@@ -128,24 +134,24 @@ class Leadership:
         app = self._app
         waits: list[Callable[[], Awaitable[None]]] = [functools.partial(self._drain, term)]
         if not term.sole_writer:
-            # What an earlier leader wrote must be in the cache before anything is placed beside it.
+            # Everything that an earlier leader wrote must be in the cache before anything is placed.
             waits.append(self._catch_up)
         if self._completed.trireme.phase("bind").endpoints:
             for wait in waits:
                 await wait()
         else:
-            # Bind replicas of our own have worked for nobody else, so what others wrote does not wait for them.
+            # Our own bind replicas have worked for nobody else, so the writes of others do not wait for them.
             await asyncio.gather(*(wait() for wait in waits))
         log.info("caches are synced: %s", app.cluster.cache.statistics())
         await app.scheduling.scheduler.run()
 
     async def _drain(self, term: Term) -> None:
-        """Return once no bind replica does anything for an earlier leader."""
+        """Return once no bind replica works for an earlier leader."""
         drain = await self._app.phases.links.binders.announced(term.predecessor_seconds)
         await asyncio.sleep(drain)
 
     async def _catch_up(self) -> None:
-        """Return once the informers show all that has been written until now."""
+        """Return once the informers show everything that was written up to now."""
         written = [entry for entry in self._app.informers if entry.resource in WRITTEN_BY_LEADERS]
         await asyncio.gather(*map(_catch_up_with, written))
 
@@ -172,7 +178,7 @@ class Leadership:
 
 
 def _add(group: asyncio.TaskGroup, name: str, work: supervision.Work) -> None:
-    """Run work in the group that must not end before the group does."""
+    """Add a task to the group that must not end before the group does."""
     group.create_task(supervision.supervise(name, work), name=name)
 
 

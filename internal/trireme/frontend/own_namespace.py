@@ -1,8 +1,8 @@
-"""The namespace that this frontend's pod is in: when it is deleted, the frontend gives up the Lease at once.
+"""Watches this frontend's own namespace: when it is deleted, the frontend releases the Lease at once.
 
-`kubectl delete -k` deletes the namespace first, and the roles a moment later: a frontend that waited for its SIGTERM
-would not be allowed to give the Lease back any more, and the next leader, which may be kube-scheduler, would wait until
-it runs out. POD_NAMESPACE in the environment says which namespace it is; without it none is watched.
+`kubectl delete -k` deletes the namespace first and the roles a moment later. A frontend that waited for its SIGTERM
+would no longer be allowed to release the Lease, and the next leader, which may be kube-scheduler, would wait until it
+expires. The environment variable POD_NAMESPACE names the namespace; without it none is watched.
 """
 
 import asyncio

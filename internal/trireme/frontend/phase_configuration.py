@@ -1,4 +1,4 @@
-"""What filter, score and bind are told of the configuration, and its hash."""
+"""The configuration that filter, score and bind receive, and its hash."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
     ExtensionPoint.POST_BIND: plugin_pb2.EXTENSION_POINT_POST_BIND,
 }
 
-# In-tree plugins whose part at Permit is the frontend's own.
+# In-tree plugins whose Permit runs in the frontend itself.
 OWN_PERMIT = frozenset({queued_group.GANG_SCHEDULING, "DeferredPodScheduling"})
 
 _FAILURE_POLICIES = {
@@ -35,8 +35,8 @@ _FAILURE_POLICIES = {
 def configuration(
     completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo], tie_seed: int = 0
 ) -> snapshot_pb2.Configuration:
-    """The message. `infos` are what the remote plugins that take part say of themselves, by name; the others are left
-    out of it.
+    """Build the message. `infos` are the descriptions of the remote plugins that take part, by name; other remote
+    plugins are left out.
     """
     missing = frozenset(plugin.name for plugin in completed.trireme.remote_plugins if plugin.name not in infos)
     return snapshot_pb2.Configuration(
@@ -55,7 +55,7 @@ def configuration(
 
 
 def config_hash(message: snapshot_pb2.Configuration) -> int:
-    """A number that tells two configurations apart. Range: fixed64, never 0."""
+    """A number that identifies the configuration. Range: fixed64, never 0."""
     digest = hashlib.blake2b(message.SerializeToString(deterministic=True), digest_size=8).digest()
     return int.from_bytes(digest, "little") or 1
 
@@ -97,7 +97,7 @@ def remote_plugin(
     info: plugin_pb2.PluginInfo | None = None,
     configurations: Sequence[plugin_pb2.ConfigureRequest] = (),
 ) -> snapshot_pb2.RemotePlugin:
-    """How a plugin is reached and configured; without TLS of its own, by that between the services."""
+    """How to reach and configure a plugin. Without TLS settings of its own, those between the services apply."""
     message = snapshot_pb2.RemotePlugin(
         name=plugin.name,
         endpoints=[plugin.address],

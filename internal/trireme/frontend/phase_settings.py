@@ -1,4 +1,4 @@
-"""What every phase is told before it is asked anything: who leads, and the configuration in force."""
+"""What every phase receives before its first request: the leader, and the configuration in force."""
 
 from collections.abc import Callable
 
@@ -15,11 +15,11 @@ class PhaseSettings:
         self._fence = fence
 
     def config_hash(self) -> int:
-        """The hash that calls carry, so that no replica answers by another configuration."""
+        """The hash that calls carry, so that no replica answers with another configuration."""
         return self._hash
 
     def replace(self, configuration: snapshot_pb2.Configuration) -> bool:
-        """This one is in force from now on; False if it is the same."""
+        """Put this configuration in force; False if it is the same."""
         new = phase_configuration.config_hash(configuration)
         if new == self._hash:
             return False

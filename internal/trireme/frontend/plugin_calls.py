@@ -1,4 +1,6 @@
-"""How calls to remote plugins go, of all processes that make them: the frontend, and every replica of a phase."""
+"""The outcome of calls to remote plugins, over all processes that make them: the frontend, and every replica of a
+phase.
+"""
 
 import asyncio
 import logging
@@ -22,14 +24,14 @@ TIMEOUT_SECONDS = 2.0
 Json = dict[str, Any]
 
 _METHOD = "/trireme.v1.PluginService/GetPluginStatistics"
-# From good to bad: of several processes the worst counts.
+# From good to bad: of several processes' states the worst counts.
 _BREAKERS = [
     state.value for state in (remote_breaker.State.CLOSED, remote_breaker.State.HALF_OPEN, remote_breaker.State.OPEN)
 ]
 
 
 class PluginCalls:
-    """Asks the phases, and adds up."""
+    """Collects the phases' statistics and adds them up."""
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class PluginCalls:
         self._of_phases: Sequence[plugin_pb2.PluginStatistics] = ()
 
     async def run(self) -> None:
-        """Ask the phases every few seconds until cancelled. Those that do not answer are left out."""
+        """Poll the phases every few seconds until cancelled. Those that do not answer are left out."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             channels = [channel for phase in self._links for _, channel in phase.channels()]
@@ -72,7 +74,7 @@ def one_line(row: Json) -> str:
 
 
 async def _ask(channel: aio.Channel) -> Sequence[plugin_pb2.PluginStatistics]:
-    # A phase that is not connected is not waited for, nor is connecting to it this call's business.
+    # Does not wait for a phase that is not connected, and does not connect to it.
     if channel.get_state() is not grpc.ChannelConnectivity.READY:
         return ()
     call: Any = channel.unary_unary(
@@ -93,7 +95,7 @@ def _row(status: plugin_monitor.PluginStatus, found: Sequence[plugin_pb2.PluginS
     durations = call_durations.CallDurations()
     for entry in found:
         durations.add(entry.durations)
-    # A phase of another version may know states that we do not.
+    # A phase of another version may report states that we do not know.
     breakers = [entry.breaker for entry in found if entry.breaker in _BREAKERS]
     failed = sum(entry.failed for entry in found)
     return {

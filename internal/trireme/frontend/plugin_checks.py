@@ -1,4 +1,4 @@
-"""Whether what a remote plugin says of itself fits the profiles that name it."""
+"""Checks a remote plugin's description against the profiles that name it."""
 
 from collections.abc import Iterable
 

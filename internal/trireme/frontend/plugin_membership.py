@@ -1,4 +1,4 @@
-"""Which remote plugins take part, and which profiles wait for one that does not."""
+"""Which remote plugins take part, and which profiles wait for a missing one."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,7 +8,7 @@ from trireme.v1 import plugin_pb2
 
 
 class PluginMembership:
-    """The remote plugins as they described themselves last."""
+    """The remote plugins with their latest descriptions."""
 
     def __init__(
         self,
@@ -16,8 +16,8 @@ class PluginMembership:
         infos: Mapping[str, plugin_pb2.PluginInfo],
         rejected: Callable[[], frozenset[str]],
     ) -> None:
-        """`infos` is what the plugins say of themselves, by name; `rejected` answers those that took part and are
-        rejected now: under Fail they stay in the phases' configuration.
+        """`infos` are the plugins' descriptions by name. `rejected` returns those that took part and are rejected now:
+        under Fail they stay in the phases' configuration.
         """
         self._completed = completed
         self._infos = infos
@@ -26,12 +26,12 @@ class PluginMembership:
         self._missing = remote_plugins.missing_required(completed, infos)
 
     def replace(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
-        """They describe themselves so from now on."""
+        """These are the descriptions from now on."""
         self._infos = infos
         self._missing = remote_plugins.missing_required(self._completed, self.taking_part())
 
     def taking_part(self) -> dict[str, plugin_pb2.PluginInfo]:
-        """Those that are called."""
+        """The plugins that are called."""
         rejected = self._rejected()
         return {name: info for name, info in self._infos.items() if name not in rejected}
 
@@ -40,9 +40,9 @@ class PluginMembership:
         return name in self._rejected()
 
     def missing(self) -> Mapping[str, str]:
-        """By profile the plugin that its pods wait for."""
+        """The missing plugin that pods of each profile wait for, by profile."""
         return self._missing
 
     def missing_plugin(self, profile: str) -> str:
-        """The remote plugin that the profile's pods wait for; empty: none."""
+        """The missing plugin that the profile's pods wait for; empty: none."""
         return self._missing.get(profile, "")

@@ -1,12 +1,12 @@
-"""The remote plugins as the frontend finds them: which take part in scheduling, and how they are.
+"""Monitors the remote plugins: which take part in scheduling, and their health.
 
-A plugin takes part once it has described itself in terms that fit the profiles and has accepted its configuration.
-Until then its failure policy decides: with Ignore its profiles are scheduled without it, with Fail they wait. A plugin
-that took part once stays: how single calls to it fail is the matter of whoever calls it. But where another instance of
-it does not fit the profiles, or refuses its configuration, it is rejected, and the failure policy decides again.
+A plugin takes part once it has a description that fits the profiles and has accepted its configuration. Until then its
+failure policy decides: with Ignore its profiles are scheduled without it, with Fail they wait. A plugin that took part
+once stays: the caller handles failures of single calls. But if another instance of it does not fit the profiles, or
+refuses its configuration, it is rejected, and the failure policy decides again.
 
-Each plugin is asked every few seconds, so one that starts late, or starts again as another version, is noticed. Another
-instance gets its configuration; scheduling begins anew only where the plugin is to be called otherwise than before.
+Each plugin is polled every few seconds, so that one that starts late, or starts again as another version, is noticed.
+Another instance gets its configuration; the phases begin anew only if calls to the plugin have to change.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from trireme_kube.componentbase import klog, supervision
 
 log = logging.getLogger(__name__)
 
-# How long the start waits for plugins that start beside it.
+# How long the start waits for plugins that start at the same time.
 START_SECONDS = 3.0
-# How often plugins are asked: those that are missing, and the others.
+# How often plugins are polled: missing ones, and the others.
 MISSING_SECONDS = 1.0
 CHECK_SECONDS = 5.0
 CHECK_TIMEOUT_SECONDS = 2.0
@@ -44,16 +44,16 @@ class PluginStatus:
 
     name: str
     address: str
-    version: str  # its own; empty before it was reached, and where it says none
+    version: str  # of the instance; empty if it was never reached, or reports none
     failure_policy: str
     takes_part: bool
     reachable: bool  # at the last check
-    problem: str  # why it does not take part, was not reached or goes by an older description; empty else
-    changing: bool  # its description differs again and again, and a new one does not count for a while
+    problem: str  # why it does not take part, is unreachable or runs with an older description; else empty
+    changing: bool  # its description changes again and again, and a new one has no effect for a while
 
 
 class _Plugin:
-    """What is known of one plugin."""
+    """The state of one plugin."""
 
     def __init__(self, config: own.RemotePlugin, line: dialing.Line) -> None:
         self.config = config
@@ -63,7 +63,7 @@ class _Plugin:
         self.changes = plugin_changes.DescriptionChanges(time.monotonic)
         self.instance = ""
         self.reachable = False
-        #: It took part, and its newest instance must not.
+        #: It took part, and its newest instance may not.
         self.rejected = False
         self.problem = ""
 
@@ -73,7 +73,7 @@ class _Plugin:
 
     @property
     def in_configuration(self) -> bool:
-        """Whether phases have it in their configuration: where pods wait for it, those under way still need it."""
+        """Whether the phases have it in their configuration. While pods wait for it, those under way still need it."""
         return self.info is not None and not (self.rejected and self.config.failure_policy == "Ignore")
 
     @property
@@ -110,7 +110,7 @@ class PluginMonitor:
         self._plugins = [_Plugin(config, self._line(config)) for config in completed.trireme.remote_plugins]
 
     def infos(self) -> dict[str, plugin_pb2.PluginInfo]:
-        """How the plugins that take part, or are rejected under Fail, are called: descriptions in the normal form."""
+        """The descriptions of the plugins that take part, or are rejected under Fail, in the normal form."""
         return {
             plugin.config.name: plugin.info
             for plugin in self._plugins
@@ -122,13 +122,13 @@ class PluginMonitor:
         return frozenset(plugin.config.name for plugin in self._plugins if plugin.rejected)
 
     def statuses(self) -> list[PluginStatus]:
-        """How each plugin is, as configured."""
+        """The status of each plugin, in the order of the configuration."""
         return [plugin.status() for plugin in self._plugins]
 
     async def start(self, seconds: float = START_SECONDS) -> None:
-        """Meet the plugins that are there within so many seconds.
+        """Connect to the plugins that answer within so many seconds.
 
-        Raises: HandshakeError for a plugin that describes itself wrongly or refuses its configuration.
+        Raises: HandshakeError for a plugin with a wrong description, or one that refuses its configuration.
         """
         await asyncio.gather(*(self._meet(plugin, seconds) for plugin in self._plugins))
         configuration = phase_configuration.configuration(self._completed, self.infos())
@@ -143,7 +143,7 @@ class PluginMonitor:
                 self._log_missing(plugin)
 
     async def run(self, changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]]) -> None:
-        """Check all plugins until cancelled. `changed` gets `infos` when a plugin joins, is another, or is rejected."""
+        """Check all plugins until cancelled; `changed` gets `infos` when one joins, is replaced, or is rejected."""
         async with asyncio.TaskGroup() as group:
             lock = asyncio.Lock()
             for plugin in self._plugins:
@@ -207,7 +207,7 @@ class PluginMonitor:
         response: plugin_pb2.GetPluginInfoResponse,
         changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]],
     ) -> None:
-        """As `_admit`; a plugin that took part and cannot any more is rejected, so its failure policy decides."""
+        """As `_admit`; a plugin that took part and no longer can is rejected, so its failure policy decides."""
         try:
             await self._admit(plugin, response, changed)
         except remote_client.HandshakeError:
@@ -222,7 +222,7 @@ class PluginMonitor:
         response: plugin_pb2.GetPluginInfoResponse,
         changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]],
     ) -> None:
-        """Check and configure a plugin, or another instance of it, and have it take part.
+        """Check and configure a plugin, or another instance of it, and let it take part.
 
         Raises: HandshakeError, _Unreachable: it cannot take part.
         """
@@ -245,7 +245,7 @@ class PluginMonitor:
         log.info("%s takes part%s", plugin.where, "" if before is None else " as it describes itself now")
 
     def _change_counts(self, plugin: _Plugin) -> bool:
-        """Whether the plugin may be called by a new description from now on."""
+        """Whether the plugin's new description may take effect now."""
         known = plugin.changes.repeating
         if plugin.changes.admits():
             return True
@@ -288,7 +288,7 @@ class PluginMonitor:
     def _checked(
         self, plugin: _Plugin, response: plugin_pb2.GetPluginInfoResponse
     ) -> tuple[plugin_pb2.PluginInfo, str]:
-        """How the plugin is to be called, and its version. Raises: HandshakeError."""
+        """The plugin's description in the normal form, and its version. Raises: HandshakeError."""
         try:
             info = remote_client.hosted(plugin.config.name, response)
             plugin_checks.check_profiles(info, self._completed.profiles)

@@ -1,4 +1,4 @@
-"""Remote plugins that join, describe themselves otherwise, or are rejected, while the frontend runs."""
+"""Applies changes of the remote plugins while the frontend runs: joins, new descriptions, rejections."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 
 class PodReads:
-    """What is read of pods for remote plugins, beside what the in-tree ones see. Only ever more."""
+    """The fields of pods that remote plugins read, beside those that in-tree plugins read. The set only grows."""
 
     def __init__(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         self._seen = remote_plugins.pods_seen(infos)
-        #: Fields of pods that are read; informers look here at each pod.
+        #: Fields of pods; informers look them up for each pod.
         self.paths = set(self._seen.paths)
 
     @property
@@ -30,7 +30,7 @@ class PodReads:
         return self._seen.label_keys
 
     def extend(self, infos: Mapping[str, plugin_pb2.PluginInfo], registry: class_registry.ClassRegistry) -> bool:
-        """Read what these plugins read, too; False if all of that is read already."""
+        """Add the fields that these plugins read; False if all of them are read already."""
         seen = remote_plugins.pods_seen(infos)
         if self._seen.covers(seen):
             return False
@@ -44,7 +44,7 @@ class PodReads:
 
 
 class PluginUpdates:
-    """Applies what changed: first to what is read of the cluster, then to the phases, then to the queue."""
+    """Applies a change first to what is read of the cluster, then to the phases, then to the queue."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class PluginUpdates:
         self._shell = shell
 
     async def apply(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
-        """The plugins describe themselves so: phases get the new configuration, pods that waited for a plugin are
-        scheduled, and those that need one that was rejected wait.
+        """Apply the plugins' new descriptions: reconfigure the phases, schedule pods that waited for a plugin, and hold
+        back those that need a rejected one.
         """
         if self._pod_reads.extend(infos, self._registry):
             log.info("reading all pods again: remote plugins read more of them than before")
@@ -88,7 +88,7 @@ class PluginUpdates:
         self._shell.plugins_changed()
 
     async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
-        """Have the cache hold the nodes' JSON, before a plugin that wants it is called."""
+        """Have the cache store the nodes' JSON before the first call to a plugin that reads it."""
         if self._nodes.enabled or not remote_plugins.want_node_json(infos):
             return
         self._nodes.enabled = True

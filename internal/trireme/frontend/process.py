@@ -1,8 +1,8 @@
-"""The frontend process: hears signals first, forks off what its phases are to be forks of, and then loads its own.
+"""The frontend process: installs signal handlers, forks the forker of its phases, then imports its own modules.
 
-Exit codes as kube-scheduler's: 0 when told to end, 1 when the configuration is wrong or the Lease is lost. Without
-leader election kube-scheduler takes every end for an error, and so do we: whoever watches exit codes of one sees the
-same of the other.
+Exit codes are kube-scheduler's: 0 after a signal to stop, 1 if the configuration is wrong or the Lease is lost. Without
+leader election kube-scheduler reports every end as an error, and so do we, so that tools that watch exit codes see the
+same from both.
 """
 
 import gc
@@ -12,7 +12,7 @@ from trireme.frontend import ending
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until told to end, or until the Lease is lost. Returns the exit code."""
+    """Run until a signal to stop arrives or the Lease is lost. Returns the exit code."""
     told = ending.Ending()
     # What is loaded at the start stays: to look through it for garbage all the while costs a twentieth of the start.
     gc.disable()

@@ -1,7 +1,7 @@
-"""The queue, with what surrounds it: the plugins that it asks, and whoever carries out what it wants done.
+"""The I/O around the queue: calls to the plugins that it needs, and the execution of its instructions.
 
-The queue itself does no I/O. What it answers goes to `carry_out`, and what remote plugins answer comes back as another
-stimulus.
+The queue itself does no I/O. Its instructions go to `carry_out`, and the answers of remote plugins come back as further
+stimuli.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ MakeQueue = Callable[..., scheduling_queue.SchedulingQueue]
 
 
 class QueueShell:
-    """Makes the queue, and carries out what it wants done."""
+    """Makes the queue, and executes its instructions."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class QueueShell:
         preempting_for: Callable[[str], bool],
         make_queue: MakeQueue,
     ) -> None:
-        """`wake` has the scheduler look again whether a batch is possible. `still_pending` says whether a pod (UID) is
-        known and has no node, `preempting_for` whether victims of it are still to be deleted.
+        """`wake` has the scheduler check again whether a batch is possible. `still_pending` returns whether a pod (UID)
+        is known and has no node, `preempting_for` whether victims of it are still to be deleted.
         """
         self._completed = completed
         self._cache = cache
@@ -83,13 +83,13 @@ class QueueShell:
         )
 
     def carry_out(self, instructions: remote_calls.Instructions) -> None:
-        """The queue was told something: what it wants done is, and it may have a pod that can be tried now."""
+        """Execute the queue's instructions after a stimulus, and wake the scheduler."""
         if instructions:
             self.remote.carry_out(instructions)
         self._wake()
 
     def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Have these pods (key, UID) tried now; answers those that are in the active queue."""
+        """Move these pods (key, UID) to the active queue; returns those that are in it now."""
         self.carry_out(self.queue.activate(pods, self._now()))
         places = {pod: self.queue.get(pod[0]) for pod in pods}
         return [
@@ -99,8 +99,8 @@ class QueueShell:
         ]
 
     def plugins_changed(self) -> None:
-        """Other remote plugins take part than before: pods that waited for one are scheduled, and those that need one
-        that was rejected wait.
+        """The set of remote plugins that take part has changed: schedule pods that waited for one, and hold back those
+        that need a rejected one.
         """
         started = self._metrics.clock()
         instructions = self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now())
@@ -112,7 +112,7 @@ class QueueShell:
         self._wake()
 
     def registrations(self) -> dict[str, Sequence[queue_hints.Registration]]:
-        """By profile the events that its plugins, and extenders, want to hear of."""
+        """The events that each profile's plugins, and extenders, register for."""
         completed = self._completed
         missing = set(self._membership.missing().values())
         return {
@@ -146,7 +146,7 @@ class QueueShell:
         self.carry_out(self.queue.hint_answered(call_id, answers, self._now()))
 
     def _nominated(self, pod: nominator.Nominated, before: str, after: str) -> None:
-        """The replicas are told of nominations with the next delta."""
+        """The next delta carries the nomination to the replicas."""
         namespace, _, name = pod.key.partition("/")
         identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)
         self._cache.promise(snapshot_pb2.Nomination(pod=identity, pod_class=pod.class_id), after)

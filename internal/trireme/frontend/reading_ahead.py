@@ -1,8 +1,8 @@
-"""What the API server is asked for while the frontend still loads its modules: its pods and its nodes.
+"""Requests the lists of pods and nodes while the frontend still imports its modules.
 
-To list a large cluster takes an API server as long as loading takes a frontend; begun together both are done in half
-the time. So this module loads little, and whoever reads the lists (`cluster_informers`) takes up those begun here. Not
-begun is what the configuration wants later (`delayCacheUntilActive`), or otherwise encoded (extenders).
+Listing a large cluster takes an API server as long as the imports take, so doing both at once halves the time. This
+module imports little, and the reader of the lists (`cluster_informers`) continues with those requested here. Lists that
+the configuration delays (`delayCacheUntilActive`) or reads in another encoding (extenders) are not requested here.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from trireme_kube.client import client, content_types, credentials, list_prefetc
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ahead:
-    """The connection that the cluster is read over, and what was begun on it."""
+    """The connection that the cluster is read over, and the lists requested on it."""
 
     settings: client.ClientSettings
     api: client.ApiClient
@@ -25,7 +25,7 @@ class Ahead:
     _requests: list[tuple[str, int, float, float]]
 
     def observe(self, observer: client.Observer) -> None:
-        """Tell `observer` of every request, those that were made already first."""
+        """Report every request to `observer`, earlier ones first."""
         for request in self._requests:
             observer(*request)
         self.api.observe(observer)
@@ -33,7 +33,7 @@ class Ahead:
 
 @contextlib.asynccontextmanager
 async def begun(completed: commandline.CompletedConfig) -> AsyncIterator[Ahead]:
-    """Connect, and begin to list.
+    """Connect, and request the lists.
 
     Raises:
         KubeconfigError: naming the file and the field at fault.

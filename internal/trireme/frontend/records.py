@@ -1,4 +1,4 @@
-"""The records that the frontend is made of, each built of those before it: site, cluster, phases, scheduling."""
+"""The records that the frontend consists of, each built from the ones before it: site, cluster, phases, scheduling."""
 
 import asyncio
 import dataclasses
@@ -35,7 +35,7 @@ from trireme_kube.componentbase import supervision
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Site:
-    """What everything is built for: the configuration, who leads, and which remote plugins take part."""
+    """What everything else is built for: the configuration, the leader, and the remote plugins that take part."""
 
     completed: commandline.CompletedConfig
     leader: LeaderStatus
@@ -43,7 +43,7 @@ class Site:
     settings: PhaseSettings
     metrics: scheduler_metrics.SchedulerMetrics
     clocks: ports.Clocks
-    #: Set when a batch may be possible that was not before.
+    #: Set when a batch may have become possible.
     wakeup: asyncio.Event
 
 
@@ -66,14 +66,14 @@ class ClusterState:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PhaseClients:
-    """The phases, as they are asked and as they are followed."""
+    """The clients of the phases: calls, streams, and the answers about classes."""
 
     publisher: publishing.Publisher
     links: phase_links.PhaseLinks
     answers: class_answers.ClassAnswers
     evaluators: remote_evaluators.RemoteEvaluators
     streams: plugin_streams.PluginStreams
-    #: What stands in for the configured replicas of a phase when none answers, by phase; made as a term begins.
+    #: By phase, the replacement of its configured replicas while none answers; made at the start of a term.
     fallbacks: dict[str, fallback.Fallback] = dataclasses.field(default_factory=dict)
 
     def stands_in(self, phase: str) -> bool:
@@ -81,7 +81,7 @@ class PhaseClients:
         return phase in self.fallbacks and self.fallbacks[phase].active
 
     def supervisors(self) -> list[supervision.Supervisor]:
-        """What fails where work for the phases does."""
+        """The supervisors of the tasks that work for the phases."""
         return [*self.links.supervisors(), self.streams.supervisor]
 
     async def close(self) -> None:
@@ -107,11 +107,11 @@ class Scheduling:
     scheduler: scheduler.Scheduler
 
     def supervisors(self) -> list[supervision.Supervisor]:
-        """What fails where work beside scheduling does."""
+        """The supervisors of the tasks beside the scheduling cycle."""
         working = (self.binding, self.preemptions, self.reserved, self.shell.remote)
         return [each.background for each in working]
 
     async def close(self) -> None:
-        """End what is under way: what was not bound is somebody else's to schedule."""
+        """Cancel the work in progress: pods that are not bound yet are the next leader's to schedule."""
         await self.preemptions.close()
         await self.binding.close()

@@ -1,6 +1,4 @@
-"""Remote plugins as the frontend has to do with them: the handshake, what they read of pods, and the queue's
-questions.
-"""
+"""The frontend's side of remote plugins: the handshake, the pod fields that they read, and calls for the queue."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,25 +31,27 @@ _WILDCARD = cluster_event.ClusterEvent(cluster_event.Resource.WILDCARD, cluster_
 
 @dataclass(frozen=True, slots=True)
 class PodsSeen:
-    """What the plugins see of a pod beside what the in-tree ones do: these decide its class. `label_keys` None: all."""
+    """The pod fields that the plugins read beside those of the in-tree ones; they decide the pod's class. `label_keys`
+    None: all.
+    """
 
     label_keys: frozenset[str] | None = frozenset()
     paths: frozenset[tuple[str, str]] = frozenset()
 
     def covers(self, other: "PodsSeen") -> bool:
-        """Whether they see all that the others do."""
+        """Whether this includes all of the other."""
         keys = self.label_keys is None or (other.label_keys is not None and other.label_keys <= self.label_keys)
         return keys and other.paths <= self.paths
 
     def with_more(self, other: "PodsSeen") -> "PodsSeen":
-        """What both see."""
+        """The union of both."""
         known = self.label_keys is not None and other.label_keys is not None
         keys = self.label_keys | other.label_keys if known else None  # type: ignore[operator]  # neither is None
         return PodsSeen(keys, self.paths | other.paths)
 
 
 def pods_seen(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodsSeen:
-    """What all of them together see of a pod."""
+    """The pod fields that all of these plugins together read."""
     keys: frozenset[str] | None = frozenset()
     paths = set()
     for info in infos.values():
@@ -65,14 +65,14 @@ def pods_seen(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodsSeen:
 
 
 def want_node_json(infos: Mapping[str, plugin_pb2.PluginInfo]) -> bool:
-    """Whether one of them wants the nodes as the API server's JSON."""
+    """Whether one of them reads nodes as the API server's JSON."""
     return any(info.node_data == plugin_pb2.NODE_DATA_JSON for info in infos.values())
 
 
 def missing_required(
     completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo]
 ) -> dict[str, str]:
-    """By profile the first plugin with the failure policy Fail that does not take part: its pods wait for that."""
+    """By profile, the first plugin with the failure policy Fail that does not take part: its pods wait for that."""
     out: dict[str, str] = {}
     for profile in completed.profiles:
         for plugin in completed.trireme.remote_plugins:
@@ -85,8 +85,8 @@ def missing_required(
 def registrations(
     profile: model.CompletedProfile, infos: Mapping[str, plugin_pb2.PluginInfo], missing: Iterable[str] = ()
 ) -> list[queue_hints.Registration]:
-    """The events that the profile's remote plugins want to hear of; one that named none hears of all, and one that is
-    `missing` of its coming.
+    """The events that the profile's remote plugins register for. A plugin that names none gets all, and a `missing` one
+    the event of its own joining.
     """
     out = [queue_hints.Registration(name, PLUGIN_JOINED) for name in missing if name in profile.all_names()]
     for name in profile.all_names():
@@ -102,7 +102,7 @@ def registrations(
 
 
 class RemoteQueue:
-    """Carries out what the queue wants asked, and tells it the answers."""
+    """Makes the calls to remote plugins that the queue requests, and reports the answers to it."""
 
     def __init__(
         self,
@@ -115,9 +115,8 @@ class RemoteQueue:
         hint_answered: Callable[[int, Sequence[queue_hints.Hint] | None], None],
         now: Callable[[], float],
     ) -> None:
-        """`configuration` names the plugins, `config_hash` is its hash; `now` is the queue's clock.
-
-        The three functions before `now` tell the queue, as its methods of these names do.
+        """`configuration` names the plugins, `config_hash` is its hash; `now` is the queue's clock. The three functions
+        before `now` report to the queue, as its methods of these names do.
         """
         self._config_hash = config_hash
         self._profiles = profiles
@@ -153,19 +152,19 @@ class RemoteQueue:
         self.pre_enqueue_calls.try_now()
 
     def statistics(self) -> dict[str, remote_connection.ConnectionStatistics]:
-        """How the calls to each plugin went, by name."""
+        """The statistics of the calls to each plugin, by name."""
         return {client.name: client.connection.statistics() for client in self._clients.values()}
 
     def gated(self, profile: str) -> bool:
-        """Whether a remote plugin has a say on who enters the queue."""
+        """Whether a remote plugin has a PreEnqueue for the profile's pods."""
         return bool(self._gates.get(profile))
 
     def gates(self, profile: str) -> list[str]:
-        """The remote plugins that have a say on who enters the queue."""
+        """The remote plugins with a PreEnqueue."""
         return [plugin.name for plugin in self._gates.get(profile, ())]
 
     def carry_out(self, instructions: remote_calls.Instructions) -> None:
-        """Ask, beside everything else."""
+        """Make the calls in the background."""
         for instruction in instructions:
             if isinstance(instruction, remote_calls.CallPreEnqueue):
                 self.background.start(self.pre_enqueue_calls.ask(instruction))
@@ -178,7 +177,7 @@ class RemoteQueue:
         )
         pods = [self._pod_of(pod) for pod in asked.pods]
         plugin = self._plugins.get(asked.plugin)
-        # One that was rejected meanwhile cannot be asked.
+        # A plugin that was rejected meanwhile cannot be called.
         answers = None
         if plugin is not None:
             answers = await plugin.queueing_hint(event, _json(asked.old), _json(asked.new), pods)
@@ -190,7 +189,7 @@ class RemoteQueue:
 
 
 def _json(entry: Any) -> bytes:
-    """An object of an event as the JSON that plugins get; empty for none."""
+    """An event's object as the JSON that plugins get; empty for none."""
     if isinstance(entry, cluster_watch.PodInEvent):
         pod = core_pb2.Pod()
         pod.CopyFrom(entry.pod)

@@ -1,6 +1,6 @@
-"""The frontend at work: its clients, its phases, leader election; and a clean end.
+"""Runs the frontend: its clients, its phases and leader election, up to a clean end.
 
-Loaded by `process` once the configuration is known to be right.
+`process` imports this module once the configuration is known to be valid.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ from trireme_kube.componentbase import clocks, klog, supervision, versions
 
 log = logging.getLogger(__name__)
 
-# Pods and classes live long and hold no cycles: to look through all of them every few hundred allocations, as Python
-# does by default, costs a tenth of the process's time at 100,000 pods.
+# Pods and classes live long and hold no cycles. Python's default, scanning all of them every few hundred allocations,
+# costs a tenth of the process's time at 100,000 pods.
 GC_THRESHOLDS = (50_000, 20, 50)
 
 
@@ -55,8 +55,8 @@ async def run(
     local: children.Children,
     told: ending.Ending,
 ) -> int:
-    """Run until told to end, or until the Lease is lost. `ahead` is what was begun meanwhile, `local` are our own
-    phases, which may be starting.
+    """Run until a signal to stop arrives or the Lease is lost. `ahead` has the lists requested so far, `local` are our
+    own phases, which may be starting.
 
     Returns the exit code. Raises: KubeconfigError, naming the file and the field at fault.
     """
@@ -68,7 +68,7 @@ async def run(
         ListenError,
         serving.ServingError,
     ) as error:
-        # First, so that whoever reads the end of the log finds why, and not that our phases have ended.
+        # First, so that the log ends with the cause and not with the end of our phases.
         await local.stop()
         klog.error(log, "command failed", err=str(error))
         return 1
@@ -94,7 +94,7 @@ async def _run(
     told: ending.Ending,
 ) -> _Ending:
     stopping = asyncio.Event()
-    # Set from the loop, so that it wakes up.
+    # Set from the loop, so that the loop wakes up.
     told.then(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
     monitor = plugin_monitor.PluginMonitor(completed)
     await monitor.start()
@@ -110,7 +110,7 @@ async def _run(
             completed, built, scheduling, local, functools.partial(children.standing_in, completed), time.monotonic
         )
         try:
-            # What is loaded now lives as long as the process: the collector need not look at it again.
+            # The modules loaded so far live as long as the process: exclude them from garbage collection.
             gc.freeze()
             gc.enable()
             gc.set_threshold(*GC_THRESHOLDS)
@@ -158,13 +158,13 @@ async def _until_stopped(
     results = await asyncio.gather(running, keeping, beside, return_exceptions=True)
     if built.site.leader.leading:
         klog.info(log, 2, "Scheduling queue is closed")
-    # First, so that nothing is written any more when another one may lead.
+    # First, so that nothing is written any more once another frontend may lead.
     await local.stop()
     await elector.stop()
     if leaving in done:
         name = built.namespace.name
         klog.info(log, 0, "Stopped leading, because this pod's namespace is being deleted", namespace=name)
-        await stopping.wait()  # a pod that ended now would be started again, to be deleted all the same
+        await stopping.wait()  # a pod that ended now would be restarted, only to be deleted
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
             _log_failure(result)
@@ -173,7 +173,7 @@ async def _until_stopped(
 
 
 def _log_failure(error: BaseException) -> None:
-    """Name the tasks that ended. Raises: ChildError where one of our own phases cannot be started."""
+    """Log the tasks that ended. Raises: ChildError if one of our own phases cannot be started."""
     for ended in supervision.ended_tasks(error):
         if isinstance(ended.__cause__, children.ChildError):
             raise ended.__cause__
@@ -182,7 +182,7 @@ def _log_failure(error: BaseException) -> None:
 
 
 class Elector:
-    """Contends for the Lease, or goes without."""
+    """Contends for the Lease, or leads without one."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class Elector:
         settings: client.ClientSettings,
         observe_holder: Callable[[str], None],
     ) -> None:
-        """`observe_holder` gets the identity of whoever holds the Lease, each time that it changes."""
+        """`observe_holder` gets the identity of the Lease's holder each time that it changes."""
         self._config = completed.configuration.leader_election
         self._server = completed.connection.host
         self._own_binders = not completed.trireme.phase("bind").endpoints
@@ -237,7 +237,7 @@ class Elector:
             "coordination.k8s.io/v1",
             str(leading.epoch),
         )
-        # A Lease that was deleted and created again looks like that of a new cluster, so an earlier leader is assumed.
+        # A Lease that was deleted and created again looks like that of a new cluster, so assume an earlier leader.
         return Term(
             leading.epoch,
             self._elector.settings.identity,
@@ -248,7 +248,7 @@ class Elector:
         )
 
     def candidate_synced(self) -> bool:
-        """Whether we stand for election, where the API server chooses who leads."""
+        """Whether the informer of our LeaseCandidate has synced; False unless the API server chooses the leader."""
         return self._elector is not None and self._elector.candidate_synced
 
     def _candidacy(self, identity: str) -> lease.Candidate:
@@ -257,7 +257,7 @@ class Elector:
         return lease.Candidate(lease_candidate.Candidacy(identity, binary, f"{emulated}.0"), self._settings)
 
     async def stop(self) -> None:
-        """Give the Lease back."""
+        """Release the Lease."""
         if self._elector is not None:
             await self._elector.stop()
 
@@ -265,10 +265,10 @@ class Elector:
         return 0.0 if self._elector is None else self._elector.seconds_left
 
     async def _without_election(self) -> Term:
-        """The epoch is the version of a list made now; nobody else schedules, so it does not end.
+        """The epoch is the version of a list made now; nobody else schedules, so the term does not end.
 
-        Bind replicas of our own end with us, so that no earlier frontend's bindings can still be under way; others'
-        may be.
+        Our own bind replicas end with us, so no earlier frontend's bindings can still be in flight; those of configured
+        replicas may be.
         """
         async with await client.connect(self._settings) as connection:
             while True:
@@ -289,8 +289,10 @@ class Elector:
         )
 
     async def _scheduler_id(self, connection: client.ApiClient) -> str:
-        """What the epoch is one of, without a Lease: a cluster is known by the UID of its namespace kube-system, or
-        by its address where we may not read that, and a scheduler in it by the Lease that it would hold.
+        """The scope of an epoch without a Lease.
+
+        A cluster is identified by the UID of its namespace kube-system, or by its address where we may not read that; a
+        scheduler in it by the Lease that it would hold.
 
         Raises: ApiError, ApiUnreachable.
         """

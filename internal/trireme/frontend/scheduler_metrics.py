@@ -1,11 +1,11 @@
-"""What the frontend measures as it goes: kube-scheduler's metrics that are durations or happenings, and our own.
+"""The frontend's metrics of durations and events: kube-scheduler's, and our own.
 
-What is a state (queue lengths, cache sizes, replicas) is not here: `metrics_collector` reads that when somebody asks.
-One call is made a batch where possible, with the number of pods; a pod that is bound costs about three microseconds.
+Metrics of a state (queue lengths, cache sizes, replicas) are not here: `metrics_collector` reads those at each scrape.
+Where possible a batch takes one call, with the number of pods; a bound pod costs about three microseconds.
 
-How a batch counts. An attempt's duration is that of the whole batch up to the pod's own end, because so long it took.
-The algorithm's duration and an extension point's are what they cost: the batch's, divided among its pods, so that sums
-and counts compare with those of a scheduler that takes pods one by one.
+How a batch counts: an attempt's duration is that of the whole batch up to the pod's own end, because that is how long
+the pod waited. The durations of the algorithm and of an extension point are costs: the batch's, divided among its pods,
+so that sums and counts compare with those of a scheduler that takes pods one by one.
 
 Source: pkg/scheduler/metrics/metrics.go.
 """
@@ -30,7 +30,7 @@ _PREEMPTION = "DefaultPreemption"
 _VOLUME_BINDING = "VolumeBinding"
 _SUCCESS = status.Code.SUCCESS.label
 
-# From so many attempts on they share a label.
+# Attempts from this number on share a label.
 _MANY_ATTEMPTS = 15
 
 _MILLISECONDS = exponential(0.001, 2, 15)
@@ -42,14 +42,14 @@ _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0
 def of_configuration(
     completed: commandline.CompletedConfig, clock: Callable[[], float] = time.perf_counter
 ) -> "SchedulerMetrics":
-    """The metrics of a scheduler so configured."""
+    """The metrics for this configuration."""
     groups = completed.gates.enabled("GenericWorkload")
     placements = groups and completed.gates.enabled("TopologyAwareWorkloadScheduling")
     return SchedulerMetrics(completed.profiles, clock, groups=groups, placements=placements)
 
 
 class SchedulerMetrics:
-    """The instruments; scheduling knows them as its Observer."""
+    """The instruments. Implements scheduling's Observer."""
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ class SchedulerMetrics:
         )
 
     def instruments(self) -> Iterable[Instrument]:
-        """All of them."""
+        """All instruments."""
         return [value for value in vars(self).values() if isinstance(value, Instrument)]
 
     # Attempts
@@ -330,7 +330,7 @@ class SchedulerMetrics:
             self.batch_attempts.add((profile, "hint_used"), pods - (not again))
 
     def refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
-        """One answer of filter said of so many pods, at least one, that no node takes them."""
+        """One answer of filter refused so many pods, at least one, on every node."""
         self.algorithm_seconds.observe(seconds / pods, (), pods)
         self.plugins(profile, "Filter", filtered.evaluated, pods)
         self.timings(profile, filtered.timings, pods)
@@ -359,16 +359,16 @@ class SchedulerMetrics:
     # Groups of pods
 
     def group_attempted(self, profile: str, result: str, seconds: float) -> None:
-        """An attempt to schedule a group ended so."""
+        """An attempt to schedule a group ended with this result."""
         self.group_attempts.add((result, profile))
         self.group_attempt_seconds.observe(seconds, (result, profile))
 
     def group_evaluated(self, seconds: float) -> None:
-        """The nodes of a group were looked for."""
+        """The search for the group's nodes has ended."""
         self.group_algorithm_seconds.observe(seconds)
 
     def placements_generated(self, profile: str, placements: int) -> None:
-        """A group is going to be tried in so many placements."""
+        """Placements were generated for a group."""
         self.generated_placements.add((profile,), placements)
 
     def placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
@@ -378,16 +378,16 @@ class SchedulerMetrics:
         self.placement_seconds.observe(seconds, values)
 
     def preemption_evaluated(self, code: status.Code, seconds: float) -> None:
-        """It was looked for whom to evict for a group."""
+        """The search for a group's victims has ended."""
         # Groups of groups are not told apart in this one.
         self.evaluation_seconds.observe(seconds, ("podgroup", code.label))
 
     def group_preemption_attempted(self, code: status.Code) -> None:
-        """A group tried to make room for itself."""
+        """A group's attempt to preempt has ended."""
         self.group_preemption_attempts.add((code.label,))
 
     def group_disrupts(self, kind: str, cost: filter_pb2.Disruption) -> None:
-        """Room is made for a group of this kind."""
+        """A group of this kind preempts."""
         self.group_preemption_victims.observe(cost.victims)
         if cost.of_groups:
             self.disruptions.observe(cost.of_groups, (kind,))
@@ -397,7 +397,7 @@ class SchedulerMetrics:
     # Preemption
 
     def post_filtered(self, profile: str, result: PostFilterResult, pods: int, seconds: float) -> None:
-        """PostFilter was asked for a way out, and its answer holds for so many pods."""
+        """PostFilter was called, and its answer holds for so many pods."""
         self.point("PostFilter", result.code, profile, seconds, pods)
         if profile not in self._preempting:
             return
@@ -410,12 +410,12 @@ class SchedulerMetrics:
                 self.budget_violations.add((ports.POD,), result.disruption.violations)
 
     def evicted(self, kind: str, succeeded: bool, seconds: float) -> None:
-        """The evictions for a pod, or a group of this kind, were carried out, or failed."""
+        """The evictions for a pod, or for a group of this kind, were executed, or failed."""
         if self._with_groups:
             self.execution_seconds.observe(seconds, (kind, "success" if succeeded else "error"))
 
     def preempted(self, kind: str, succeeded: bool, seconds: float) -> None:
-        """As `evicted`, beside the scheduling of others."""
+        """As `evicted`, while other pods are scheduled."""
         values = ("success" if succeeded else "error",)
         self.preemptions.add(values)
         self.preemption_seconds.observe(seconds, values)
@@ -424,25 +424,25 @@ class SchedulerMetrics:
     # Phases and plugins
 
     def rpc(self, phase: str, rpc: str, code: str, seconds: float) -> None:
-        """A phase was asked; `code` is gRPC's name of how it ended."""
+        """A phase was called; `code` is gRPC's name of the outcome."""
         self.rpc_seconds.observe(seconds, (phase, rpc, code))
 
     def point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
-        """An extension point was run for so many pods at once."""
+        """An extension point ran for so many pods at once."""
         self.point_seconds.observe(seconds / pods, (point, code.label, profile), pods)
 
     def nothing_to_do(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
-        """So many pods passed these extension points, at which no plugin has anything to do for them."""
+        """So many pods passed these extension points, at which no plugin applies to them."""
         for point in points if pods else ():
             self.point_seconds.observe(0.0, (point, code.label, profile), pods)
 
     def volume_stage(self, operation: str, result: status.Status) -> None:
-        """This stopped a pod; of VolumeBinding's errors there is a count by stage."""
+        """This error stopped a pod; those of VolumeBinding are counted by stage."""
         if result.code is status.Code.ERROR and result.plugin == _VOLUME_BINDING:
             self.volume_errors.add((operation,))
 
     def devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:
-        """Devices of these drivers were waited for so long, with this outcome."""
+        """The wait for devices of these drivers took so long, with this outcome."""
         outcome = "error"
         if result.code is status.Code.SUCCESS:
             outcome = "success"
@@ -455,15 +455,15 @@ class SchedulerMetrics:
             self.device_seconds.observe(seconds, (profile, driver, outcome))
 
     def event_handled(self, label: str, started: float) -> None:
-        """The queue took in what an informer brought."""
+        """The queue handled an informer's event."""
         self.event_seconds.observe(self.clock() - started, (label,))
 
     def event_ignored(self, label: str) -> None:
-        """Something changed while no pod could be helped by anything: it counts, and takes no time."""
+        """An event that can help no pod: it counts, and takes no time."""
         self.event_seconds.observe(0.0, (label,))
 
     def timings(self, profile: str, timings: Iterable[filter_pb2.Timing], pods: int) -> None:
-        """What a phase says of how long things took."""
+        """A phase reported these durations."""
         for timing in timings:
             label = status.Code(timing.code).label
             seconds = timing.duration_us / 1_000_000
@@ -483,10 +483,10 @@ class SchedulerMetrics:
                 self.plugin_evaluations.add((name, f"Pre{point}", profile), pods)
 
     def waited_on_permit(self, code: status.Code, seconds: float) -> None:
-        """A pod is not waiting on Permit any more."""
+        """A pod no longer waits on Permit."""
         self.permit_wait_seconds.observe(seconds, (code.label,))
 
-    # What is wrapped, so that the queue and its hints need no clock
+    # Wrappers, so that the queue and its hints need no clock
 
     def timed_gate(self, gate: pre_enqueue.PreEnqueue) -> pre_enqueue.PreEnqueue:
         """The same gate, timed."""
@@ -494,7 +494,7 @@ class SchedulerMetrics:
         def timed(pod: queued_pod.QueuedPodInfo) -> str | pre_enqueue.PreEnqueueResult:
             started = self.clock()
             answer = gate(pod)
-            # PreEnqueue always counts as a success, as kube-scheduler has it.
+            # PreEnqueue always counts as a success, as in kube-scheduler.
             self.point("PreEnqueue", status.Code.SUCCESS, pod.record.profile, self.clock() - started)
             return answer
 
@@ -514,7 +514,7 @@ class SchedulerMetrics:
             event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queued_pod.QueuedPodInfo]
         ) -> Sequence[queue_hints.Hint]:
             started = self.clock()
-            # What is not answered counts as an error, and so does everything where the hint raised.
+            # Missing answers count as errors, as do all of them if the hint raised.
             answers: Sequence[queue_hints.Hint] = [queue_hints.Hint.ERROR] * len(pods)
             try:
                 # Without a function every event helps.
@@ -530,7 +530,7 @@ class SchedulerMetrics:
     # The API server
 
     def request_observer(self, host: str) -> Callable[[str, int, float, float], None]:
-        """What an ApiClient tells of its requests."""
+        """The observer of an ApiClient's requests."""
 
         def observe(method: str, code: int, seconds: float, waited: float) -> None:
             self.requests.add((str(code) if code else "<error>", method, host))

@@ -1,4 +1,4 @@
-"""From the frontend's arguments to the frontend at work."""
+"""Starts the frontend: from its arguments to `running.run`."""
 
 import asyncio
 import functools
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 
 def start(argv: Sequence[str] | None, told: ending.Ending, forked: forker.Line) -> int:
-    """Run until told to end, or until the Lease is lost. `forked`: the forker, which ends with this process. Returns
-    the exit code.
+    """Run until a signal to stop arrives or the Lease is lost. `forked`: the forker, which ends with this process.
+    Returns the exit code.
     """
     build = functools.partial(_build, told, forked)
     return commandline.run(sys.argv[1:] if argv is None else argv, build=build, lookup=_look_up)
@@ -43,12 +43,13 @@ async def _run(told: ending.Ending, forked: forker.Line, completed: commandline.
     try:
         await local.ask()
         async with reading_ahead.begun(completed) as ahead:
-            # Loading the rest takes most of a start: beside our phases, which load theirs, and the API server.
+            # The remaining imports take most of a start; the phases' imports and the API server's lists go on at the
+            # same time.
             running = await asyncio.to_thread(importlib.import_module, "trireme.frontend.running")
             code: int = await running.run(completed, ahead, local, told)
             return code
     except KubeconfigError as error:
-        # First, so that whoever reads the end of the log finds why, and not that our phases have ended.
+        # First, so that the log ends with the cause and not with the end of our phases.
         await local.stop()
         klog.error(log, "command failed", err=str(error))
         return 1

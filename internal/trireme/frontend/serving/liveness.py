@@ -1,8 +1,8 @@
-"""Whether scheduling goes on: the check `scheduling` of /livez.
+"""The check `scheduling` of /livez: whether scheduling makes progress.
 
-A scheduler that waits for ever holds the Lease, and nobody else schedules. Restarting it is the remedy, so it is alive
-only as long as cycles are completed while there is work. What a restart would not mend fails no liveness check: a
-missing phase (readiness shows it), or bindings that the API server does not take.
+A scheduler that waits forever holds the Lease, and nobody else schedules. A restart helps, so the scheduler is alive
+only as long as cycles complete while there is work. Problems that a restart would not solve fail no liveness check: a
+missing phase (readiness shows it), or bindings that the API server does not accept.
 """
 
 from collections.abc import Callable
@@ -19,18 +19,18 @@ CALLS_PER_CYCLE = 4
 
 
 class Scheduling(Protocol):
-    """What is looked at of the scheduler."""
+    """The parts of the scheduler that are checked."""
 
     def progress(self) -> scheduler.Progress:
-        """How far it has come."""
+        """A number that changes with each completed cycle."""
         ...
 
 
 class Liveness:
-    """Remembers, from one probe to the next, since when work has been waiting without a completed cycle."""
+    """Remembers, between probes, since when work has been waiting without a completed cycle."""
 
     def __init__(self, scheduling: Scheduling, limit_seconds: float, clock: Callable[[], float]) -> None:
-        """`clock` answers seconds that never run backwards."""
+        """`clock` returns monotonic seconds."""
         self._scheduling = scheduling
         self._limit = limit_seconds
         self._clock = clock
@@ -55,7 +55,7 @@ class Liveness:
 
 
 def limit_seconds(completed: commandline.CompletedConfig) -> float:
-    """How long no cycle may complete with this configuration: two minutes, or longer where calls may take longer."""
+    """How long no cycle may complete with this configuration: two minutes, or longer if calls may take longer."""
     deadlines = [completed.trireme.phase(name).deadline.seconds for name in ("filter", "score")]
     deadlines.extend(extender.http_timeout.seconds for extender in completed.configuration.extenders)
     return max(STALL_SECONDS, CALLS_PER_CYCLE * max(deadlines))

@@ -1,6 +1,6 @@
-"""The frontend's metrics that are states: read from the statistics of its parts when somebody asks.
+"""The frontend's metrics of a state: read from the statistics of its parts at each scrape.
 
-So the hot path keeps no gauge, and a metric cannot say anything else than `trireme status`.
+So the hot path updates no gauge, and metrics agree with `trireme status`.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ _ATTEMPT_FAILED = "ScheduleAttemptFailure"
 
 
 def instruments(served: Served, completed: commandline.CompletedConfig) -> Iterable[Instrument]:
-    """All that can be read of a frontend."""
+    """All instruments that read a frontend."""
     yield from _waiting(served)
     yield from _entering(served)
     yield from _cache(served)
@@ -87,8 +87,8 @@ def _waiting(served: Served) -> Iterable[Instrument]:
 
 def _entering(served: Served) -> Iterable[Instrument]:
     def entities() -> Mapping[Values, float]:
-        """A pod that is put back after its attempt does not come in anew, and neither does one that an event lets wait
-        for the end of its back-off.
+        """A pod that is requeued after its attempt does not enter anew, and neither does one that an event moves to the
+        back-off queue.
         """
         incoming = served.scheduling.queue.statistics().incoming
         return {
@@ -314,7 +314,7 @@ def _group_version(resource: resources.Resource) -> tuple[str, str]:
 
 
 def _stage(name: str, effective: versions.Effective) -> str:
-    """A feature's stage as the metric has it, where being generally available is no stage."""
+    """A feature's stage as the metric has it: general availability is the empty one."""
     stage = gates.table().at(name, effective).stage
     return "" if stage is gates.Stage.GA else stage.value
 

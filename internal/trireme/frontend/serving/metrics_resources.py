@@ -1,7 +1,7 @@
-"""/metrics/resources: what each pod asks for and is limited to, as its specification says.
+"""/metrics/resources: each pod's requests and limits, as its specification has them.
 
-Worked out once a pod class, then written once a pod. Pods that wait for another scheduler are not among them: the
-frontend keeps nothing about those.
+Computed once per pod class, then written once per pod. Pods of another scheduler are not among them: the frontend does
+not store them.
 
 Source: pkg/scheduler/metrics/resources, k8s.io/component-helpers/resource.
 """
@@ -26,7 +26,7 @@ Nanos = dict[str, int]
 
 
 def families(cache: cluster_cache.ClusterCache, queue: scheduling_queue.SchedulingQueue) -> Iterator[Metric]:
-    """Requests and limits of all pods that are known."""
+    """Requests and limits of all known pods."""
     for kind, name, text in (("limits", "limit", "Resource limits"), ("requests", "request", "Resource requests")):
         family = Metric(f"kube_pod_resource_{name}", _TEXT.format(text), "gauge")
         totals: dict[int, Nanos] = {}
@@ -41,7 +41,7 @@ def families(cache: cluster_cache.ClusterCache, queue: scheduling_queue.Scheduli
 
 
 def _pods(cache: cluster_cache.ClusterCache, queue: scheduling_queue.SchedulingQueue) -> Iterator[tuple[str, str, int]]:
-    """Key, node and class of each pod; the node is empty while it has none."""
+    """Key, node and class of each pod; the node is empty if it has none."""
     for placed in cache.pods():
         yield placed.key, "" if placed.assumed else placed.node_name, placed.class_id
     for queued in queue.waiting_pods():
@@ -73,8 +73,8 @@ def _unit(resource: str) -> str:
 
 
 def _total(pod: core_pb2.Pod, kind: str) -> Nanos:
-    """Containers together, or the most that init containers take in turn beside the sidecars started before them;
-    what is said of the pod as a whole instead; and the overhead, of what there is a limit for.
+    """The total of one resource: containers together, or the most that init containers need in turn beside the sidecars
+    started before them; pod-level values instead of these; and the overhead, for resources with a limit.
     """
 
     def of(container: core_pb2.Container) -> Nanos:

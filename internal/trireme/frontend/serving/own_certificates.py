@@ -1,4 +1,4 @@
-"""The certificates that a frontend shows: to its callers, to phases and plugins, and to the API server."""
+"""The certificates that a frontend presents: to its callers, to phases and plugins, and to the API server."""
 
 from collections.abc import Iterator, Mapping
 
@@ -36,7 +36,7 @@ def _shown_to_api_servers(
             try:
                 connections.append(connection.from_kubeconfig(path, "", environment))
             except ConfigurationError:
-                continue  # who uses it says so
+                continue  # the user of the file reports it
     for each in connections:
         if each.tls.cert_data:
             yield Certificate("client", each.kubeconfig, content=each.tls.cert_data)

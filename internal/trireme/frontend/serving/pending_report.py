@@ -1,8 +1,8 @@
 """What each pending pod waits for, in words and as data: the lines of `trireme status`.
 
 Every pending pod waits for exactly one thing at a time: a gate, a time, an event, a plugin's Permit, the victims of its
-preemption, its group, a service that cannot be asked, its turn; or it is being tried, or bound, now. The queue knows
-where the pod is; who else holds it back is asked here, at the moment of the question.
+preemption, its group, an unavailable service, its turn; or it is being scheduled or bound. The queue knows where the
+pod is; the other parts are read at the moment of the request.
 """
 
 import datetime
@@ -26,10 +26,10 @@ from trireme.queueing.states import (
 from trireme.scheduling import binding_cycle, cluster_watch, outcomes, pre_enqueue_calls, preempting, waiting_pods
 
 Json = dict[str, Any]
-# What it waits for, and the same in words.
+# What the pod waits for, as data and in words.
 Waits = tuple[Json, str]
 
-# The states of pods of which nothing more is known than what those of their class share.
+# States in which all pods of a class share everything that is reported.
 _ALIKE = (Active, BackOff, Unschedulable, Gated, PreEnqueuePending)
 
 
@@ -52,8 +52,8 @@ class PendingReport:
         missing: Sequence[str],
         to_wall: Callable[[float], float],
     ) -> None:
-        """`leading`, `synced` and `missing` (the phases that cannot be asked) are as they are now; `to_wall` answers
-        when a moment of the queue is by the wall clock.
+        """`leading`, `synced` and `missing` (the phases that cannot be called) are as they are now; `to_wall` converts
+        the queue's clock to the wall clock.
         """
         self._queue = queue
         self._cache = cache
@@ -70,7 +70,7 @@ class PendingReport:
         self._leaving: dict[str, list[str]] | None = None
 
     def of(self, pod: queued_pod.QueuedPodInfo) -> Json:
-        """One pod."""
+        """The entry of one pod."""
         status = self._queue.status_of(pod)
         waits, summary = self._waits(pod, status)
         return {
@@ -88,7 +88,7 @@ class PendingReport:
         }
 
     def alike(self, pods: Iterable[queued_pod.QueuedPodInfo]) -> list[Json]:
-        """One entry for all pods that are of one class and wait for the same; in the order of their first."""
+        """One entry for all pods of one class that wait for the same; in the order of their first."""
         by_circumstances: dict[Hashable, list[queued_pod.QueuedPodInfo]] = {}
         for pod in pods:
             by_circumstances.setdefault(self._circumstances(pod), []).append(pod)
@@ -116,7 +116,7 @@ class PendingReport:
         ]
 
     def _circumstances(self, pod: queued_pod.QueuedPodInfo) -> Hashable:
-        """What pods that wait for the same have alike: of very many pods only a few need then be asked about."""
+        """The facts that pods waiting for the same share: so that of very many pods only a few are examined."""
         preemptions = self._preemptions
         if not isinstance(pod.state, _ALIKE) or self._promised(pod):
             return pod.uid
@@ -167,7 +167,7 @@ class PendingReport:
                 return self._under_way(pod)
 
     def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> pre_enqueue_calls.FailedCall | None:
-        """Of a pod that a remote plugin is asked about: the call that failed, unless it is under way again."""
+        """The failed call of a remote plugin that the pod waits for, unless it is being retried."""
         return self._remote_queue.pre_enqueue_calls.failure(pod.uid)
 
     def _turn(self) -> Waits:
@@ -259,7 +259,7 @@ class PendingReport:
 
 
 def _first_queued(pod: queued_pod.QueuedPodInfo) -> float:
-    """When the pod could be tried for the first time; of one that is held back since it came, when it came."""
+    """When the pod could be tried for the first time; if it was held back from the start, when it was created."""
     return pod.initial_attempt_timestamp or pod.timestamp
 
 
@@ -272,6 +272,6 @@ def _clock(moment: float) -> str:
 
 
 def _root(status: queue_status.QueueStatus) -> str:
-    """Whom the pod is scheduled with."""
+    """The group that the pod is scheduled with."""
     root = forest.GroupKey.parse(status.root)
     return f"{root.api_kind} {root.name}"

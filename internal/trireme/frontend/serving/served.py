@@ -1,4 +1,4 @@
-"""What is served is read from this: the records that the frontend is made of, and what runs beside them."""
+"""The state that HTTP pages read: the frontend's records, and what runs beside them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from trireme_kube.componentbase import clocks
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Nothing is written here. `plugin_rows` are the remote plugins as `trireme status` shows them; `candidate_synced`
-    says whether we stand for election, where the API server chooses who leads.
+    """Read-only. `plugin_rows` are the remote plugins as `trireme status` shows them; `candidate_synced` returns
+    whether the informer of our LeaseCandidate has synced.
     """
 
     site: Site
@@ -33,7 +33,7 @@ class Served:
         return all(entry.synced for entry in self.informers)
 
     def to_wall(self, moment: float) -> float:
-        """When a moment of the queue is, or was, by the wall clock as it is now. Units: Unix seconds."""
+        """Convert a moment of the queue's clock to the wall clock. Units: Unix seconds."""
         return clocks.to_wall(moment, self.site.clocks.now(), self.site.clocks.wall())
 
     def pending_report(self) -> PendingReport:
@@ -61,7 +61,7 @@ def of(
     plugin_rows: Callable[[], list[dict[str, Any]]] = list,
     candidate_synced: Callable[[], bool] = lambda: False,
 ) -> Served:
-    """What is served of the frontend; `local` are its own phases."""
+    """The state of the frontend; `local` are its own phases."""
     return Served(
         app.site, app.cluster, app.phases, app.scheduling, app.informers, local, plugin_rows, candidate_synced
     )

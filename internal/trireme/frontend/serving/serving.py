@@ -1,4 +1,4 @@
-"""The frontend's HTTPS server, guarded as kube-scheduler's; and the same site on a Unix socket for this user alone.
+"""The frontend's HTTPS server, guarded like kube-scheduler's; and the same site on a Unix socket for this user alone.
 
 Source: cmd/kube-scheduler/app/server.go.
 """
@@ -33,19 +33,19 @@ log = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS = 5.0
 
-# Reviews a second, and at once: what every server that delegates them has.
+# Reviews a second, and at once: the values of every server that delegates them.
 REVIEW_RATE = (200.0, 400)
 
 
 class ServingError(Exception):
-    """It cannot be served as configured."""
+    """The configuration cannot be served."""
 
 
 @contextlib.asynccontextmanager
 async def serve(
     completed: commandline.CompletedConfig, parts: Served, supervisor: supervision.Supervisor
 ) -> AsyncIterator[serving_site.FrontendSite]:
-    """Serve on what the configuration opened, and on the Unix socket that it names.
+    """Serve on the listener that the configuration opened, and on the Unix socket that it names.
 
     Raises: ServingError, naming the file at fault.
     """
@@ -65,7 +65,7 @@ async def serve(
 
 @contextlib.asynccontextmanager
 async def _local(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
-    """The same site on a Unix socket without TLS; who may open the file may ask."""
+    """The same site on a Unix socket without TLS; whoever may open the file may read it."""
     runner = web.AppRunner(served.site.application(None), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     listener = _own_socket(path)
@@ -104,7 +104,7 @@ async def _secure(
     served: serving_site.FrontendSite,
     supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
-    """The site over TLS, for whom the cluster vouches."""
+    """The site over TLS, for callers that the cluster authenticates."""
     options = completed.options
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(serving.listener.close)
@@ -174,7 +174,7 @@ async def _accepting(
 
 
 class _Guard:
-    """Who calls, and what they may do."""
+    """Authenticates callers, and authorises their requests."""
 
     def __init__(self, authenticator: authentication.Authenticator, authorizer: authorization.Authorizer) -> None:
         self.user_of = authenticator.user_of
@@ -184,7 +184,7 @@ class _Guard:
 async def _reviewer(
     stack: contextlib.AsyncExitStack, completed: commandline.CompletedConfig, wanted: bool, kubeconfig: str
 ) -> client.ApiClient | None:
-    """The connection for reviews; its own rate limit, so that a scraper cannot slow down scheduling."""
+    """The connection for reviews; with its own rate limit, so that a scraper cannot slow down scheduling."""
     if not wanted:
         return None
     agent = release.user_agent(version=completed.version)

@@ -1,5 +1,5 @@
-"""What the frontend serves, however it is reached: health, metrics, configuration, flags and profiles as kube-scheduler
-does; and Trireme's own status and explanations.
+"""The pages that the frontend serves on every listener: health, metrics, configuration, flags and profiles as in
+kube-scheduler; and Trireme's own status and explanations.
 
 Source: cmd/kube-scheduler/app/server.go.
 """
@@ -36,7 +36,7 @@ from trireme_kube.componentbase.http_site import Asked, Page, Reply
 from trireme_kube.componentbase.instruments import ALPHA, BETA, CountedElsewhere, Registry
 
 PROGRAM = "kube-scheduler"
-# The scheduler goes on after the lease's time with what it has begun; if it is not gone so long after, something hangs.
+# The scheduler finishes what it has begun after the lease's time; if it is still here so long after, something hangs.
 _LEASE_TOLERANCE_SECONDS = 20.0
 FLAGZ_GATE = "ComponentFlagz"
 STATUSZ_GATE = "ComponentStatusz"
@@ -45,7 +45,7 @@ _PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
 
 
 class FrontendSite:
-    """What is served, however it is reached."""
+    """The pages, for every listener."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class FrontendSite:
         self._started = own_process.start_time()
         self._ending = False
         self._clock = clock
-        # Since when no lease has been seen in force, though we lead.
+        # Since when no valid lease has been seen although we lead.
         self._expired_since: float | None = None
         self.loop_lag = event_loop.LoopLag()
         self.expiries = certificate_expiry.Expiries(list(own_certificates.of(completed, os.environ)))
@@ -109,7 +109,7 @@ class FrontendSite:
         return self._registry, self._slis
 
     def ending(self) -> None:
-        """The process ends: it is not ready from now on."""
+        """The process is ending: report not ready from now on."""
         self._ending = True
 
     # Health
@@ -157,7 +157,7 @@ class FrontendSite:
         return "" if self._served.candidate_synced() else "1 informers not started yet: [*v1beta1.LeaseCandidate]"
 
     def _phase_problem(self, phase: str) -> str:
-        """A frontend that does not lead asks no phase anything, so it misses none."""
+        """The problem of a phase. A frontend that does not lead calls no phase, so it misses none."""
         if self._served.site.leader.leading and phase in self._served.phases.links.missing():
             return f"no replica of {phase} can be asked"
         return ""

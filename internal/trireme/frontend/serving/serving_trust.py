@@ -1,9 +1,8 @@
-"""Who the HTTPS server believes, and whom it asks: authorities from files and from the cluster, reviews by the API
-server.
+"""Whom the HTTPS server trusts: authorities from files and from the cluster, and reviews by the API server.
 
 The authorities in the cluster are those of the ConfigMap that every extension server reads. It is read at the start,
-before anything else runs (`look_up`), and once a minute after that; a file that is named counts instead of it. What
-cannot be read later is kept as it was.
+before anything else runs (`look_up`), and once a minute after that; a configured file takes precedence. If a later read
+fails, the previous value stays.
 
 Source: k8s.io/apiserver/pkg/server/options/authentication.go.
 """
@@ -34,7 +33,7 @@ REVIEW_SECONDS = 10.0
 
 
 class ClusterTrust:
-    """The authorities in force. `api` None: nothing is looked up."""
+    """The authorities in force. `api` None: the cluster is not read."""
 
     def __init__(
         self,
@@ -49,13 +48,13 @@ class ClusterTrust:
         self._options = options
         self._api = None if options.skip_lookup else api
         self._looked_up = looked_up
-        # What was found last, and what of it is in force, by the key in the ConfigMap.
+        # The latest values, and the parts of them in force, by their key in the ConfigMap.
         self._usable: dict[str, tuple[bytes, bytes]] = {}
         self._made_of: tuple[bytes, bytes, Mapping[str, str]] | None = None
         self._trust = Trust()
 
     async def follow(self) -> None:
-        """Look again, until cancelled."""
+        """Read the ConfigMap again and again until cancelled."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             if self._api is None or not self._wanted:
@@ -72,7 +71,7 @@ class ClusterTrust:
 
     @property
     def name(self) -> str:
-        """Where the authorities come from, in the words of kube-scheduler's log."""
+        """The source of the authorities, in the words of kube-scheduler's log."""
         options = self._options
         within = "client-ca::kube-system::extension-apiserver-authentication"
         clients, proxies = options.client_ca_file, options.request_header_client_ca_file
@@ -84,7 +83,7 @@ class ClusterTrust:
         )
 
     def trust(self) -> Trust:
-        """Who may vouch for callers now."""
+        """The authorities that authenticate callers now."""
         clients, proxies = self._bundles()
         made_of = (clients, proxies, self._looked_up)
         if made_of != self._made_of:
@@ -97,14 +96,14 @@ class ClusterTrust:
         return not (self._options.client_ca_file and self._options.request_header_client_ca_file)
 
     def _bundles(self) -> tuple[bytes, bytes]:
-        """The authorities of clients and of proxies, PEM. Small files, read when a connection comes."""
+        """The authorities of clients and of proxies, PEM. Small files, read at each new connection."""
         return (
             self._bundle(self._options.client_ca_file, "client-ca-file"),
             self._bundle(self._options.request_header_client_ca_file, "requestheader-client-ca-file"),
         )
 
     def _bundle(self, file: str, key: str) -> bytes:
-        """What is in the file, or else in the ConfigMap; what cannot be used changes nothing."""
+        """The bundle in the file, or else in the ConfigMap; an unusable one changes nothing."""
         known = self._usable.get(key, (b"", b""))
         try:
             found = Path(file).read_bytes() if file else self._looked_up.get(key, "").encode()
@@ -147,9 +146,9 @@ class ClusterTrust:
 
 
 def look_up(connection: Connection) -> Mapping[str, str]:
-    """The cluster's authentication settings, asked for once, before there is an event loop.
+    """Read the cluster's authentication settings once, before there is an event loop.
 
-    Raises: ConfigurationError with what went wrong.
+    Raises: ConfigurationError with the cause.
     """
     try:
         return asyncio.run(_look_up(connection))
@@ -165,7 +164,7 @@ async def _look_up(connection: Connection) -> Mapping[str, str]:
 
 
 async def _settings(api: client.ApiClient) -> Mapping[str, str]:
-    """What the ConfigMap has; nothing where there is none. Raises: ApiError, ApiUnreachable."""
+    """The ConfigMap's data; empty if it does not exist. Raises: ApiError, ApiUnreachable."""
     try:
         answer = (await api.read(CONFIG_MAP, deadline=REVIEW_SECONDS)).json()
     except ApiError as error:
@@ -177,13 +176,13 @@ async def _settings(api: client.ApiClient) -> Mapping[str, str]:
 
 
 class Reviews:
-    """Asks the API server about tokens and about access."""
+    """Reviews tokens and access by the API server."""
 
     def __init__(self, api: client.ApiClient) -> None:
         self._api = api
 
     async def token(self, token: str) -> User | None:
-        """Whose token it is; None: nobody's. Raises: ReviewError."""
+        """The user of the token; None: nobody's. Raises: ReviewError."""
         body = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token}}
         status = await self._status("/apis/authentication.k8s.io/v1/tokenreviews", body)
         if not status.get("authenticated"):
@@ -193,7 +192,7 @@ class Reviews:
         return User(user.get("username") or "", tuple(user.get("groups") or ()), user.get("uid") or "", extra)
 
     async def access(self, user: User, verb: str, path: str) -> Verdict:
-        """Whether the user may do this at this path. Raises: ReviewError."""
+        """Whether the user may use this verb at this path. Raises: ReviewError."""
         spec: dict[str, object] = {"user": user.name, "nonResourceAttributes": {"path": path, "verb": verb}}
         if user.groups:
             spec["groups"] = list(user.groups)

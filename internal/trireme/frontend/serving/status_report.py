@@ -1,7 +1,7 @@
-"""The state of the frontend, and why one pod is where it is, as JSON: what `trireme status` and `trireme explain` show.
+"""The state of the frontend, and the explanation of one pod, as JSON: what `trireme status` and `trireme explain` show.
 
-Everything here is read from what the scheduler itself works with, at the moment of the question: the queue's places,
-filter's last answer about the pod's class. So an explanation cannot differ from what happened.
+Everything here is read from the scheduler's own state at the moment of the request: the queue's states, filter's last
+answer about the pod's class. So an explanation cannot differ from what happened.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ MAX_NODES = 10
 
 
 def status(served: Served, max_pods: int = MAX_PODS) -> Json:
-    """All of the frontend; at most so many pending pods, those that wait longest first, and all of them by class."""
+    """The whole frontend; at most so many pending pods, the longest waiting first, and all of them by class."""
     queue = served.scheduling.queue.statistics()
     pending = sorted(served.scheduling.queue.pods(), key=lambda pod: pod.timestamp)
     report = served.pending_report()
@@ -60,7 +60,7 @@ def status(served: Served, max_pods: int = MAX_PODS) -> Json:
 
 
 def explain(served: Served, key: str) -> Json | None:
-    """Why the pod (namespace/name) is where it is; None: nobody has heard of it."""
+    """Explain the state of the pod (namespace/name); None: the pod is unknown."""
     queued = served.scheduling.queue.get(key)
     if queued is None:
         placed = next((pod for pod in served.cluster.cache.pods() if pod.key == key), None)
@@ -111,7 +111,7 @@ def _replicas(served: Served) -> Json:
 
 
 def _foreign(served: Served, key: str) -> Json | None:
-    """A pending pod that another scheduler is responsible for; None: there is no such pod."""
+    """A pending pod of another scheduler; None: there is no such pod."""
     scheduler = served.scheduling.watch.scheduler_of(key)
     if not scheduler:
         return None
@@ -144,14 +144,14 @@ def _placed(served: Served, pod: placed_pod.PlacedPod) -> Json:
 
 
 def _story(served: Served, key: str) -> list[Json]:
-    """The pod's last moves in the queue, oldest first."""
+    """The pod's last transitions in the queue, oldest first."""
     moves = served.scheduling.queue.transitions_of(key)
     at = served.to_wall
     return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.label, "cause": move.cause} for move in moves]
 
 
 def _answer(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer) -> Json:
-    """What filter last said of the pod's class: how many nodes pass, and why each of the others does not."""
+    """Filter's last answer about the pod's class: how many nodes pass, and why each of the others does not."""
     refusals = []
     numbers = {id(entry): number for number, entry in enumerate(answer.statuses, start=1)}
     for entry, count in sorted(fit_error.counted(answer.statuses, answer.index), key=lambda found: -found[1]):
