@@ -1,5 +1,4 @@
-"""Objects as they are assumed to be until the API server shows them so: volumes that were promised to a claim, claims
-that were promised a node or a device.
+"""Assumed objects: volumes and claims as the scheduler expects the API server to show them.
 
 An assumption is based on one version of the object. Once the informer delivers another version, the assumption is
 dropped: either it has been written, or somebody else's write won. A ResourceClaim is written in two steps, the first of
@@ -8,6 +7,7 @@ claim that is still to be created for a pod ends with the first claim created fo
 
 While a pod group is tried, its pods may share what was assumed for the first of them: the assumption lasts until it is
 forgotten for all of them. Afterwards no other pod may join (`close`).
+
 Source: pkg/scheduler/util/assumecache, pkg/scheduler/framework/plugins/dynamicresources (dra_manager.go).
 """
 
@@ -116,8 +116,9 @@ class AssumedObjects:
         )
 
     def on_informed(self, key: Key) -> list[Key]:
-        """The informer shows the object, or that it is gone: another version than the one assumed counts. Answers the
-        objects of which nothing is assumed any more because of that, beside this one.
+        """The informer shows the object, or that it is gone: any version but the assumed one ends the assumption.
+
+        Returns the other objects whose assumptions ended with it.
         """
         if not self._assumed:
             return []

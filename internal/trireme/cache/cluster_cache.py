@@ -64,7 +64,7 @@ class ClusterCache:
         # Objects and nominations as of the last delta.
         self._published_objects: set[tuple[str, str, str]] = set()
         self._published_nominations: set[str] = set()
-        self._when_going: dict[str, list[Callable[[], None]]] = {}  # by UID of a placed pod: who is told when it goes
+        self._when_going: dict[str, list[Callable[[], None]]] = {}  # by a placed pod's UID: deletion callbacks
 
     def statistics(self) -> CacheStatistics:
         """Count the entries."""
@@ -128,9 +128,7 @@ class ClusterCache:
         return True, None
 
     def remove_node(self, name: str) -> core_pb2.Node | None:
-        """The node is gone, and what was nominated to it; its pods stay known until they are gone too. Answers what it
-        was.
-        """
+        """Remove the node and nominations to it; its pods stay known until they are deleted too. Returns the node."""
         slot = self._slots.pop(name, None)
         if slot is None:
             return None
@@ -144,7 +142,7 @@ class ClusterCache:
             self.nominate(uid, None)
         self._changes.nodes.discard(slot)
         if slot in self._changes.new_slots:
-            # No replica has been told of it.
+            # No replica knows of it.
             self._changes.new_slots.discard(slot)
             self._free_slots.append(slot)
         else:
@@ -162,10 +160,9 @@ class ClusterCache:
         return self._pods.values()
 
     def set_pod(self, parsed: ParsedPod, class_id: int, base: int) -> PlacedPod | None:
-        """The informer shows the pod on a node; answers the pod as known before. Takes over the caller's hold on the
-        class.
+        """The informer shows the pod on a node; returns the previous pod.
 
-        An assumed pod is confirmed by it.
+        Takes over the caller's reference to the class. Confirms an assumed pod.
         """
         pod = self._pods.get(parsed.uid)
         if pod is None:
@@ -295,10 +292,9 @@ class ClusterCache:
         return self._overlay.get((kind, namespace, name))
 
     def assume_objects(self, uid: str, entries: Iterable[snapshot_pb2.ClusterObject]) -> list[assumed_objects.Change]:
-        """The objects are taken to be so for the pod, until their informer shows another version of them; answers what
-        that changed.
+        """Assume these objects for the pod, until their informer shows another version; returns the changed ones.
 
-        Raises: OutOfSyncError where one of them is another version already; then nothing is assumed.
+        Raises: OutOfSyncError if one of them has another version already; then nothing is assumed.
         """
         keyed = {_object_key(entry): entry for entry in entries}
         changes: list[assumed_objects.Change] = [(self._overlay.get(key), entry) for key, entry in keyed.items()]
@@ -374,9 +370,7 @@ class ClusterCache:
     def _changed_parts(
         self, changes: "_Changes", added: Iterable[class_registry.ClassEntry], removed: Sequence[int]
     ) -> Iterator[delta_chunks.Part]:
-        """What has changed, in such an order that no delta refers to what only a later one brings, and that none
-        removes what is still referred to.
-        """
+        """The changes, in an order in which no delta refers to a later one, or removes what is still referred to."""
         for uid in changes.nominations:
             if uid not in self._nominations:
                 yield delta_chunks.BYTES_PER_NAME, functools.partial(_remove_nomination, uid)

@@ -36,10 +36,10 @@ def make(
     on_objects: Callable[[object_kinds.ObjectKind, Sequence[Any]], None],
     json: node_json.NodeJson,
 ) -> list[informer.Informer[Any]]:
-    """The informers of pods, of nodes and of each kind whose feature gates are on.
+    """Make the informers of pods, of nodes and of each kind whose feature gates are on.
 
-    `prefetched` are lists that were asked for already, `paths` fields of pods that plugins read beside, which may
-    grow; `extender_cache` keeps objects for extenders, and `json` the JSON of nodes for plugins.
+    `prefetched` are lists that were requested already, `paths` the fields of pods that plugins read in addition, which
+    may grow; `extender_cache` stores objects for extenders, and `json` the JSON of nodes for plugins.
     """
     pods: Decoders = (
         functools.partial(pod_projection.parse, extra=paths),

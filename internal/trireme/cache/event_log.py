@@ -1,7 +1,7 @@
-"""The log's lines of what informers tell: nodes as they come and go, and from -v=3 on every event, in kube-scheduler's
-words.
+"""Log lines about informers' events: nodes that come and go, and from -v=3 on every event, in kube-scheduler's words.
 
-Apart from what works the events in, which asks once for a batch whether any line is wanted.
+Separate from the event handlers, which check once for a batch whether any line is needed.
+
 Source: pkg/scheduler/eventhandlers.go, pkg/scheduler/backend/cache/node_tree.go.
 """
 

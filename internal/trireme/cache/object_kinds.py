@@ -1,5 +1,5 @@
-"""The kinds of object that plugins look at beside pods and nodes: how each is watched, decoded, streamed and told
-of.
+"""The kinds of object that plugins read beside pods and nodes: how each is watched, decoded, streamed and registered
+for.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ class ObjectKind:
     # The resource that plugins register events of; empty: none do.
     event: str = ""
     selected_keys: Callable[[Any], Iterable[str]] = _no_keys
-    # It is watched only where all of these feature gates are on.
+    # It is watched only if all of these feature gates are on.
     gates: tuple[str, ...] = ()
 
 

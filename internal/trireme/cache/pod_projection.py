@@ -85,8 +85,8 @@ def base_of_nothing(namespace: str) -> bytes:
 
 
 def base_of_resize(parsed: ParsedPod) -> bytes:
-    """The base key of a pod whose resize is deferred, as who tries to make room for it sees it: it has a node, and is
-    like no other pod.
+    """The base key of a pod whose resize is deferred, for preemption on its behalf: it has a node, and is equal to no
+    other pod.
     """
     own = core_pb2.Pod(
         metadata=meta_pb2.ObjectMeta(name=parsed.name, uid=parsed.uid),
@@ -96,7 +96,7 @@ def base_of_resize(parsed: ParsedPod) -> bytes:
 
 
 def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: Set[tuple[str, str]]) -> ParsedPod:
-    """What is known of the pod, `whole` where its base key gets `extra` fields; takes the message apart."""
+    """Parse the pod, which is taken apart; `whole` is for the `extra` fields of the base key."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     namespace, name, uid, version = metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
     if not namespace or not name:
@@ -127,8 +127,8 @@ def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra:
     if node_name:
         spec.ClearField("node_name")
     if spec.volumes:
-        # A volume that restricts nothing goes with its name: that of a service account's token is random, so that no
-        # two pods would be alike.
+        # Drop a volume that restricts nothing, with its name: that of a service account's token is random, so no two
+        # pods would be equal.
         _replace(spec.volumes, [volume for volume in spec.volumes if volume.volume_source.ByteSize()])
     shared = _shared(pod.SerializeToString())
     base = shared.base
@@ -183,7 +183,7 @@ class _Shared(NamedTuple):
 
 @lru_cache(maxsize=_REMEMBERED)
 def _shared(text: bytes) -> _Shared:
-    """What is to be known of all pods that are this but for what is their own."""
+    """The shared part of all pods that are equal but for their individual fields."""
     pod = projection_pb2.ProjectedPod.FromString(text)
     spec, status = pod.spec, pod.status
     owner = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
@@ -242,7 +242,7 @@ def _narrow_container(container: projection_pb2.ProjectedContainer) -> None:
 
 
 def _replace(elements: Any, elements_to_keep: list[Any]) -> None:
-    """Leaves these of the elements of a repeated field."""
+    """Replace the elements of a repeated field."""
     if len(elements_to_keep) < len(elements):
         copies = [type(each).FromString(each.SerializeToString()) for each in elements_to_keep]
         del elements[:]
@@ -255,7 +255,7 @@ def _drop_if_empty(message: Any, name: str) -> None:
 
 
 def _with_extra(base: bytes, whole: core_pb2.Pod, paths: Set[tuple[str, str]]) -> bytes:
-    """The base key with the fields at the paths that it has not."""
+    """The base key with those fields at the paths that it lacks."""
     pod = core_pb2.Pod.FromString(base)
     for part, name in paths:
         if part not in ("metadata", "spec", "status"):

@@ -1,1 +1,1 @@
-"""The `trireme` command: run a scheduler on this machine, and ask a running one for its state."""
+"""The `trireme` command: runs a scheduler on this machine, and shows the state of a running one."""

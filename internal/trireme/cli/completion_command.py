@@ -1,4 +1,4 @@
-"""`trireme completion SHELL`: what makes the shell complete commands, flags and the names of pending pods."""
+"""`trireme completion SHELL`: the script that makes the shell complete commands, flags and names of pending pods."""
 
 import argparse
 

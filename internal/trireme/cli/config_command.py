@@ -21,9 +21,9 @@ from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme_kube.componentbase import flags
 
 _DEADLINE_SECONDS = 10.0
-#: No argument of `convert` is for argparse: old flags are read as the old schedulers read them.
+#: argparse parses no argument of `convert`: old flags are parsed as the old schedulers did.
 _NO_PREFIX = "\0"
-#: How it is refused.
+#: The error text for such an argument.
 _OLD_KINDS = ('no kind "KubeSchedulerConfiguration"', 'no kind "Policy"')
 _CONVERT = """Reads what older schedulers took and writes the KubeSchedulerConfiguration v1 that does the same, with a
 comment for whatever has no equivalent: a Policy, a ConfigMap with one, a KubeSchedulerConfiguration v1alpha1 to
@@ -66,7 +66,7 @@ def run_validate(options: argparse.Namespace) -> int:
     """Check files. Returns the exit code."""
     code = 0
     if not options.trireme_config:
-        # The remote plugins of one file are what the profiles of another may name.
+        # Profiles of one file may name the remote plugins of another.
         options.trireme_config = next((file for file in options.files if _is_own(file)), "")
     for file in options.files:
         problems = _problems(partial(_validate, file, options))
@@ -88,7 +88,7 @@ def _is_own(path: str) -> bool:
 
 
 def _place(path: str, problem: str) -> str:
-    """The file, with line and column where the problem is about something in it, as compilers write it."""
+    """The file, with line and column if the problem is about a place in it, in the format of compilers."""
     try:
         position = locating.locate(loading.read_file(path), problem)
     except ConfigurationError:
@@ -130,7 +130,7 @@ def run_print(options: argparse.Namespace) -> int:
 
 
 def run_convert(options: argparse.Namespace) -> int:
-    """Write a configuration that does what an old one did. Returns the exit code."""
+    """Write a current configuration with the effect of an old one. Returns the exit code."""
     arguments: list[str] = options.arguments
     if {"--help", "-h"} & set(arguments):
         usage = flags.usage(f"{command_lines.PROGRAM} [FILE]", command_lines.flag_set())
@@ -160,10 +160,9 @@ def _problems(work: Callable[[], None]) -> tuple[str, ...]:
 
 
 def read_config_map(cluster: Cluster, namespace: str, name: str) -> Mapping[str, str]:
-    """The data of a ConfigMap.
+    """Read the data of a ConfigMap.
 
-    Raises:
-        ConfigurationError: it is not to be had.
+    Raises: ConfigurationError: it cannot be read.
     """
     try:
         return asyncio.run(_read_config_map(cluster, namespace, name))

@@ -11,7 +11,7 @@ from trireme_kube.client.errors import ApiError
 
 NAMESPACE = "default"
 PATIENCE_SECONDS = 60.0
-# A pod may be refused and yet be tried again at once, as nodes come: refused for so long, it is not waited for.
+# A pod may be refused and tried again at once while nodes come. After this time a refusal counts as final.
 SETTLED_SECONDS = 3.0
 _PREFER_ZONE = {
     "nodeAffinity": {
@@ -62,7 +62,7 @@ WORKLOADS = (
 
 
 async def show(kubeconfig: pathlib.Path, say: Say) -> bool:
-    """Create the workloads and say where their pods went; whether all that fit were scheduled in time."""
+    """Create the workloads and print where their pods went. Returns whether all that fit were scheduled in time."""
     settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-demo", qps=-1)
     async with await client.connect(settings) as api:
         for text, body in WORKLOADS:
@@ -80,7 +80,7 @@ async def show(kubeconfig: pathlib.Path, say: Say) -> bool:
 
 
 async def _placed(api: client.ApiClient, name: str, replicas: int, say: Say) -> bool:
-    """Whether all were bound; it is said where they are, or why some are not."""
+    """Print where the pods are, or why some are not bound. Returns whether all are bound."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             pods = await _settled(api, name, replicas)
@@ -98,7 +98,7 @@ async def _placed(api: client.ApiClient, name: str, replicas: int, say: Say) -> 
 
 
 async def _settled(api: client.ApiClient, name: str, replicas: int) -> list[dict[str, Any]]:
-    """The pods, once all are bound, or those that are not have been refused for a while."""
+    """Return the pods once all are bound, or the others have been refused for a while."""
     loop = asyncio.get_running_loop()
     refused_since: float | None = None
     while True:
@@ -120,7 +120,7 @@ def _bound(pod: dict[str, Any]) -> bool:
 
 
 def _refusal(pod: dict[str, Any]) -> str:
-    """Why the pod was refused last; empty: it was not."""
+    """The message of the pod's last refusal; empty: none."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             message: str = condition.get("message", "")

@@ -1,6 +1,6 @@
-"""How the commands show what they know: text for people, in colour on a terminal, or JSON and YAML for programs.
+"""Prints reports: text for people, in colour on a terminal, or JSON and YAML for programs.
 
-Text fits the terminal, and 120 columns where there is none. Colours follow the terminal and NO_COLOR.
+Text fits the terminal, or 120 columns if there is none. Colours follow the terminal and NO_COLOR.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from rich import console, live, table, text
 from trireme_kube.componentbase import clocks
 
 Report = Mapping[str, Any]
-# What shows a report as text; `wide` asks for more columns.
+# Renders a report as text; `wide` adds columns.
 Render = Callable[[Report, bool], console.RenderableType]
 
 FORMATS = ("text", "wide", "json", "yaml")
@@ -26,7 +26,7 @@ GOOD, BAD, FAINT, HEADER = "green", "red", "dim", "bold"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that say how to show it."""
+    """The flags for the output."""
     parser.add_argument("-o", "--output", choices=FORMATS, default="text", help="default %(default)s")
     parser.add_argument(
         "-w", "--watch", action="store_true", help=f"show it again as it changes, every {WATCH_SECONDS:.0f} s"
@@ -34,12 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def terminal() -> console.Console:
-    """Standard output, where it is one."""
+    """Standard output, as a terminal if it is one."""
     return console.Console(highlight=False, markup=False, emoji=False)
 
 
 async def show(options: argparse.Namespace, ask: Callable[[], Awaitable[Report]], render: Render) -> None:
-    """Ask, and print the report in the format that `options` name; with `--watch` again as it changes, until Ctrl-C."""
+    """Fetch the report and print it in the format that `options` name; with `--watch` again at each change, until
+    Ctrl-C.
+    """
     out = terminal()
     if options.output in ("json", "yaml") or not (options.watch and out.is_terminal):
         last: Report | None = None
@@ -58,7 +60,7 @@ async def show(options: argparse.Namespace, ask: Callable[[], Awaitable[Report]]
 
 
 def as_text(what: console.RenderableType, columns: int = COLUMNS) -> str:
-    """What is shown where there is no terminal: lines of so many columns, without colours and trailing blanks."""
+    """The text without a terminal: lines of so many columns, without colours and trailing blanks."""
     out = console.Console(
         width=columns, highlight=False, markup=False, emoji=False, no_color=True, force_terminal=False
     )
@@ -69,7 +71,7 @@ def as_text(what: console.RenderableType, columns: int = COLUMNS) -> str:
 
 
 def _steady(report: Report) -> Report:
-    """What is compared to see whether there is news: not the time that the lease is still valid for."""
+    """The report without what changes all the time, to detect changes: the remaining validity of the Lease."""
     leadership = report.get("leadership")
     return report if leadership is None else {**report, "leadership": {**leadership, "secondsLeft": 0}}
 

@@ -10,7 +10,7 @@ from trireme.cli import display, frontend_connection
 from trireme.cli.display import Report
 from trireme.framework import event_phrases
 
-# Events that may wake a pod, of which so many are shown.
+# How many of the events that may wake a pod are shown.
 _EVENTS = 8
 
 
@@ -26,7 +26,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(options: argparse.Namespace) -> int:
-    """Say it. Returns the exit code."""
+    """Print it. Returns the exit code."""
     return frontend_connection.show(options, "/trireme/v1/explain", {"pod": options.pod}, render)
 
 
@@ -38,7 +38,7 @@ def _pod(name: str) -> str:
 
 
 def render(report: Report, wide: bool = False) -> console.Group:
-    """An explanation as people read it; `wide` names all events that may wake the pod, and more nodes."""
+    """Render an explanation as text; `wide` names all events that may wake the pod, and more nodes."""
     parts: list[console.RenderableType] = [text.Text.assemble((report["pod"], display.HEADER), " ", _summary(report))]
     if "feasibleNodes" in report:
         parts += ["", f"{report['feasibleNodes']} of {report['nodes']} nodes are feasible"]
@@ -58,7 +58,7 @@ def render(report: Report, wide: bool = False) -> console.Group:
 
 
 def _summary(report: Report) -> str:
-    """The frontend's sentence; that of a bound pod says since when."""
+    """The frontend's sentence; for a bound pod with its age."""
     summary: str = report["summary"]
     if report.get("boundAt"):
         return f"{summary} {display.age(report['boundAt'])} ago"
@@ -114,7 +114,7 @@ def _history(moves: Sequence[Any]) -> console.RenderableType:
     return display.rows(("WHEN", "STATE", "BECAUSE"), entries)
 
 
-# The queue's states, for people.
+# The queue's states in words.
 _states = {
     "active": "ready to be tried",
     "backoff": "backing off",

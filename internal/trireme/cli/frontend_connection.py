@@ -1,4 +1,4 @@
-"""Asking a running frontend: by its Unix socket on this machine, or by HTTPS with a token."""
+"""The connection to a running frontend: its Unix socket on this machine, or HTTPS with a token."""
 
 import argparse
 import asyncio
@@ -20,15 +20,15 @@ from trireme.cli import display
 
 DEADLINE_SECONDS = 10.0
 
-# Where `trireme up` has the frontend listen, so that nothing need be named on the same machine.
+# The socket of `trireme up`, so that commands on the same machine need no flag.
 _SOCKET_VARIABLE = "TRIREME_SOCKET"
 
-# Whom a server takes for the caller that it has no way to identify.
+# The user name that a server gives to callers without credentials.
 _ANONYMOUS = "system:anonymous"
 
 
 class Unanswered(Exception):
-    """The frontend cannot be asked, or has no answer; the text says why."""
+    """The frontend cannot be reached, or reports an error; the text says why."""
 
 
 def default_socket() -> pathlib.Path:
@@ -39,7 +39,7 @@ def default_socket() -> pathlib.Path:
 
 
 def socket_for(folder: pathlib.Path) -> pathlib.Path:
-    """Where a new installation of this user listens: the default socket, or one in its own folder where that one is in
+    """The socket for a new installation of this user: the default socket, or one in a folder of its own if that is in
     use, or in a folder that others can write to.
     """
     path = default_socket()
@@ -53,10 +53,7 @@ def socket_for(folder: pathlib.Path) -> pathlib.Path:
 
 
 def state_folder() -> pathlib.Path:
-    """Where `trireme up` leaves its kubeconfig: the same place each time.
-
-    Source: the XDG base directory specification.
-    """
+    """The folder of `trireme up`'s kubeconfig: always the same one. Source: the XDG base directory specification."""
     return pathlib.Path(os.environ.get("XDG_STATE_HOME") or pathlib.Path.home() / ".local/state", "trireme")
 
 
@@ -66,7 +63,7 @@ def _answers(path: pathlib.Path) -> bool:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that say whom to ask."""
+    """The flags that select the frontend."""
     parser.add_argument(
         "--socket", default="", help=f"the frontend's admin socket (default {default_socket()}, or ${_SOCKET_VARIABLE})"
     )
@@ -78,14 +75,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show(options: argparse.Namespace, path: str, query: Mapping[str, str], render: display.Render) -> int:
-    """Ask, and print the answer, once or with `--watch` until Ctrl-C. Returns the exit code."""
+    """Fetch and print a report, once or with `--watch` until Ctrl-C. Returns the exit code."""
     return show_with(options, functools.partial(ask, options, path, query), render)
 
 
 def show_with(
     options: argparse.Namespace, ask_for: Callable[[], Awaitable[display.Report]], render: display.Render
 ) -> int:
-    """As `show`, of what `ask_for` answers."""
+    """As `show`, for the report that `ask_for` returns."""
     try:
         asyncio.run(display.show(options, ask_for, render))
     except Unanswered as error:
@@ -97,7 +94,7 @@ def show_with(
 
 
 def pending_pods(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The names of pending pods, for the shell's completion; none where the scheduler cannot be asked."""
+    """The names of pending pods, for the shell's completion; none if the frontend cannot be reached."""
     try:
         report = asyncio.run(ask(parsed_args, "/trireme/v1/status", {"pods": "1000"}))
     except Unanswered:
@@ -106,7 +103,7 @@ def pending_pods(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 async def ask(options: argparse.Namespace, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
-    """The frontend's answer. Raises: Unanswered."""
+    """Fetch a report from the frontend. Raises: Unanswered."""
     connector, base, headers = _way(options)
     timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
     try:
@@ -135,14 +132,14 @@ async def ask(options: argparse.Namespace, path: str, query: Mapping[str, str]) 
 
 
 def _problem(error: Exception) -> str:
-    """An error of the connection in words; some have none of their own."""
+    """A connection error in words; some exceptions have no text of their own."""
     if isinstance(error, TimeoutError):
         return f"no answer within {DEADLINE_SECONDS:.0f} s"
     return str(error) or type(error).__name__
 
 
 def _advice(options: argparse.Namespace, code: int, reason: str) -> str:
-    """What to do about a refusal by a frontend's HTTPS port: it says who may not, and not what is missing."""
+    """Advice about a refusal by a frontend's HTTPS port: the server names the user, but not the missing permission."""
     if code == http.HTTPStatus.UNAUTHORIZED:
         return ": the token of --token-file is not valid" if options.token_file else ": give a token by --token-file"
     if code != http.HTTPStatus.FORBIDDEN:
@@ -186,7 +183,7 @@ def _socket(options: argparse.Namespace) -> str:
 
 
 def _reason(body: bytes) -> str:
-    """What an error says, as text or in a Status object."""
+    """The text of an error response, plain or in a Status object."""
     text = body.decode("utf-8", "replace").strip()
     try:
         status = json.loads(text)

@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""`trireme`: one command a task; each is a module of this package."""
+"""`trireme`: one command for each task; each is a module of this package."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ from trireme.cli import (
 )
 
 _COMMANDS = (up, status_command, explain_command, config_command, version_command, completion_command)
-# What a shell says of a program that a closed pipe ended: 128 and the number of SIGPIPE.
+# The exit code that a shell reports for a program ended by a closed pipe: 128 and the number of SIGPIPE.
 _PIPE_CLOSED = 141
 
 
@@ -26,10 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code."""
     try:
         code = _run(argv)
-        # What is still in the buffer meets the closed pipe here, where it can be caught.
+        # The rest of the buffer meets the closed pipe here, where the error can be caught.
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has seen enough (`| head`). Python flushes once more as it ends: that goes nowhere.
+        # The reader has closed the pipe (`| head`). Python flushes once more at exit: redirect that to nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     return code

@@ -1,6 +1,6 @@
-"""The certificates, keys and authorities that a configuration names: whether they can be used, as far as they are here.
+"""Checks the certificates, keys and authorities that a configuration names, as far as the files exist here.
 
-A configuration may be checked on another machine than the one that it is for, so a file that is not here is no problem.
+A configuration may be checked on another machine than the one that it is for, so a missing file is no problem.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ from trireme.rpc.listening import ListenError
 
 
 def of_own(own: TriremeConfiguration) -> Iterator[tls_files.Files]:
-    """Those of a TriremeConfiguration."""
+    """The files of a TriremeConfiguration."""
     yield _files("tls", own.tls.cert_file, own.tls.key_file, own.tls.ca_file)
     for number, plugin in enumerate(own.remote_plugins):
         if plugin.tls is not None:
@@ -22,7 +22,7 @@ def of_own(own: TriremeConfiguration) -> Iterator[tls_files.Files]:
 
 
 def of_scheduler(inspected: Inspected) -> Iterator[tls_files.Files]:
-    """Those of a KubeSchedulerConfiguration, in which data count and not the files beside them."""
+    """The files of a KubeSchedulerConfiguration, in which inline data takes precedence over files."""
     for number, extender in enumerate(inspected.configuration.extenders):
         tls = extender.tls_config
         if tls is not None:
@@ -31,7 +31,7 @@ def of_scheduler(inspected: Inspected) -> Iterator[tls_files.Files]:
 
 
 def problem(files: tls_files.Files) -> str:
-    """What is wrong with them, beginning with the field that names the file; empty: nothing."""
+    """The problem with the files, beginning with the field that names the file; empty: none."""
     try:
         tls_files.WatchedFiles(files)
     except ListenError as error:
@@ -40,7 +40,7 @@ def problem(files: tls_files.Files) -> str:
 
 
 def present(files: tls_files.Files) -> tuple[tls_files.Files, list[str]]:
-    """Those of the files that are here, a key only with its certificate; and which are not, as `field: path`."""
+    """The files that exist here, a key only with its certificate; and the missing ones, as `field: path`."""
     absent = [
         f"{file.name}: {file.path}"
         for file in (files.certificate, files.private_key, files.authorities)

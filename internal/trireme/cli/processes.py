@@ -1,4 +1,4 @@
-"""Processes whose output is shown with a name in front, and which all end together."""
+"""Child processes whose output is shown with a name in front, and which end together."""
 
 import asyncio
 import contextlib
@@ -19,11 +19,11 @@ class Output:
     """Standard output for several writers: whole lines, and a status line that stays last on a terminal."""
 
     def __init__(self, on_closed: Callable[[], None]) -> None:
-        """`on_closed` is called once, when nobody reads it any more."""
+        """`on_closed` is called once, when the reader has closed the output."""
         self._terminal = sys.stdout.isatty()
         self._colours: dict[str, int] = {}
         self._status = ""
-        #: Whoever read it has gone; nothing is shown any more.
+        #: The reader has closed the output; nothing is shown any more.
         self.closed = False
         self._on_closed = on_closed
 
@@ -36,11 +36,11 @@ class Output:
             self._write(f"{name:>9} | {text}\n")
 
     def say(self, text: str) -> None:
-        """A line of our own."""
+        """Print a line of our own."""
         self._write(f"{text}\n")
 
     def status(self, text: str) -> None:
-        """The status line from now on: in place on a terminal, a line where it changed elsewhere."""
+        """Set the status line: in place on a terminal, elsewhere a new line for each change."""
         if text == self._status:
             return
         self._status = text
@@ -58,7 +58,7 @@ class Output:
 
 
 class Process:
-    """One process. `ready` is the beginning of the line by which it says that it serves; empty: at once."""
+    """One process. `ready` is the beginning of the line that it prints once it serves; empty: at once."""
 
     def __init__(
         self, name: str, command: Sequence[str], output: Output, ready: str = "", hidden: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Process:
         self._readers: list[asyncio.Task[None]] = []
 
     async def start(self, environment: Mapping[str, str] | None = None) -> str:
-        """Start it; answers what follows `ready` in the line by which it says so. Raises: RuntimeError if it ends."""
+        """Start it; return the rest of the line that begins with `ready`. Raises: RuntimeError if it ends."""
         parent = os.getpid()
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
@@ -81,7 +81,7 @@ class Process:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=dict(os.environ, **(environment or {})),
-            # Ctrl-C is for us: we end the processes in order.
+            # Ctrl-C is for us: we stop the processes in order.
             start_new_session=True,
             preexec_fn=lambda: parent_death.exit_with_parent(parent),
         )
@@ -96,12 +96,12 @@ class Process:
         return ready.result()
 
     async def ended(self) -> int:
-        """Its exit code, once it has ended."""
+        """Wait for its end; return its exit code."""
         assert self._process is not None
         return await self._process.wait()
 
     async def stop(self) -> None:
-        """End it, and show what it said last."""
+        """Stop it, and show the rest of its output."""
         process = self._process
         if process is None:
             return

@@ -1,4 +1,4 @@
-"""`trireme status`: what a running frontend is doing."""
+"""`trireme status`: the state of a running frontend."""
 
 import argparse
 import functools
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> console.Group:
-    """A status as people read it; the pending pods by name, or those that wait for the same together."""
+    """Render a status as text; pending pods by name, or grouped if they wait for the same."""
     parts: list[console.RenderableType] = [display.fields(_summary(report))]
     if any(report["replicas"].values()):  # a standby has none
         parts += ["", _phases(report["replicas"], wide)]
@@ -96,7 +96,7 @@ def _phases(replicas: Report, wide: bool) -> console.RenderableType:
 
 
 def _plugins(plugins: Sequence[Report]) -> console.RenderableType:
-    """The remote plugins, and below the table what is wrong with which."""
+    """The remote plugins, and below the table the problem of each."""
     headers = ["PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS", "FAILED", "P99", "STATE"]
     entries: list[Sequence[str | text.Text]] = []
     for plugin in plugins:
@@ -124,7 +124,7 @@ def _number(replica: Report, name: str) -> str:
 
 def _state(replica: Report) -> text.Text:
     if not replica["inStep"]:
-        # One that was in step and says nothing is another matter than one that never was.
+        # A replica that was in step and does not answer is different from one that never was in step.
         silent = "it does not answer" if replica.get("fullSyncs") else "not reached yet"
         return text.Text(f"not in step: {replica['lastError'] or silent}", display.BAD)
     behind = replica.get("behind")

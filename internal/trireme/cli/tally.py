@@ -1,4 +1,4 @@
-"""How many nodes and pods there are, followed by watch: the status line of `trireme up`."""
+"""Counts nodes and pods by watch, for the status line of `trireme up`."""
 
 import asyncio
 import collections
@@ -59,7 +59,7 @@ class Tally:
 
 
 async def follow(kubeconfig: pathlib.Path, show: Callable[[str], None]) -> None:
-    """Show the status line, and again as it changes, until cancelled."""
+    """Show the status line, and update it, until cancelled."""
     tally = Tally()
     settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-up", qps=-1)
     async with await client.connect(settings) as api, asyncio.TaskGroup() as group:

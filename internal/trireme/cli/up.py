@@ -1,7 +1,7 @@
 """`trireme up`: the whole scheduler on one machine, against the embedded cluster or the one that a kubeconfig names.
 
-Every service is a process of its own, as it would be in a cluster; their logs come with their names in front. It shows
-a status line, and ends everything on Ctrl-C.
+Every service is a separate process, as in a cluster; the log lines have their names in front. A status line shows the
+state, and Ctrl-C ends everything.
 """
 
 import argparse
@@ -27,17 +27,17 @@ from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
 
 _READY = "listening on "
 _FRONTEND = "frontend"
-# A frontend that ran at least so long and ends, as one does that loses its Lease, is started again.
+# A frontend that ends after at least this time, for example because it lost its Lease, is restarted.
 _RESTART_SECONDS = 10.0
-# What the frontend logs at every start, as kube-scheduler does; here it would look like a failure.
+# Lines that the frontend logs at every start, as kube-scheduler does; here they would look like a failure.
 _HIDDEN = ("] The manifest file is empty, ignoring.",)
-# A scheduler that does not lead for so long is said to stand by.
+# A scheduler that does not lead after this time is reported as a standby.
 _STANDBY_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Files of one run."""
+    """The files of one run."""
 
     folder: pathlib.Path
     kubeconfig: pathlib.Path
@@ -54,7 +54,7 @@ class Layout:
         return self.folder / "scheduler.yaml"
 
     def socket(self, phase: str, number: int) -> str:
-        """Where a phase listens."""
+        """The socket of a phase."""
         return f"unix:{self.folder}/{phase}-{number}.sock"
 
 
@@ -105,7 +105,7 @@ async def _up(options: argparse.Namespace) -> int:
     try:
         election = _write_configuration(options, layout)
         if options.kubeconfig:
-            await credentials.load(credentials.Source(options.kubeconfig))  # before four processes say what is wrong
+            await credentials.load(credentials.Source(options.kubeconfig))  # else four processes report it
         for together in _processes(options, layout, election, output):
             running += together
             await asyncio.gather(*(process.start() for process in together))
@@ -128,18 +128,20 @@ async def _up(options: argparse.Namespace) -> int:
 
 
 def _admin_socket(options: argparse.Namespace, free: pathlib.Path) -> pathlib.Path:
-    """The socket that the TriremeConfiguration names, or else the one that is free for this run."""
+    """The socket that the TriremeConfiguration names, or else one that is free for this run."""
     try:
         named = own_loading.load(options.trireme_config).admin_socket
     except loading.ConfigurationError:
-        return free  # what is wrong is said when all files are checked
+        return free  # the problem is reported when all files are checked
     return pathlib.Path(named) if named else free
 
 
 def _kubeconfig(options: argparse.Namespace, folder: pathlib.Path, *, alone: bool) -> pathlib.Path:
-    """The one that was named, or where that of the embedded cluster is written: only its owner may read it.
+    """The kubeconfig named on the command line, or the file for that of the embedded cluster, which only its owner may
+    read.
 
-    That is the same place each time, unless another `up` runs or this user has no home to write to: then in `folder`.
+    The file is in the same place each time, unless another `up` runs or this user has no writable home: then it is in
+    `folder`.
     """
     if options.kubeconfig:
         return pathlib.Path(options.kubeconfig)
@@ -153,7 +155,7 @@ def _kubeconfig(options: argparse.Namespace, folder: pathlib.Path, *, alone: boo
 
 
 async def _report_standby(layout: Layout, output: processes.Output) -> None:
-    """Say who leads where this scheduler does not, and when it does."""
+    """Report who leads while this scheduler does not, and when it does."""
     asking = argparse.Namespace(socket=str(layout.admin), server="")
     waited, standing_by = 0.0, False
     while True:
@@ -184,7 +186,7 @@ async def _watch(
     output: processes.Output,
     stopping: asyncio.Event,
 ) -> int:
-    """Show the status until told to stop; a process that ends by itself ends everything, a frontend that ran apart."""
+    """Show the status until a signal to stop. A process that ends by itself ends everything, except the frontend."""
     clock = asyncio.get_running_loop().time
     started = clock()
     counting = asyncio.create_task(tally.follow(layout.kubeconfig, output.status))
@@ -229,7 +231,7 @@ async def _watch(
 def _processes(
     options: argparse.Namespace, layout: Layout, election: model.LeaderElection, output: processes.Output
 ) -> list[list[processes.Process]]:
-    """In the order in which they are started: the cluster, then all the others together."""
+    """The processes in the order of their start: the cluster, then all others together."""
     cluster = []
     if not options.kubeconfig:
         command = [sys.executable, "-u", "-m", "trireme_kube.embedded", "--nodes", str(options.nodes)]
@@ -258,8 +260,9 @@ def _replicas(options: argparse.Namespace) -> Mapping[str, int]:
 
 
 def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.LeaderElection:
-    """Check the files given before anything starts, and write them with what runs here; answers which Lease is to be
-    had. Raises: RuntimeError.
+    """Check the given files before anything starts, and write them with the settings of this run; return the Lease.
+
+    Raises: RuntimeError.
     """
     what = "--feature-gates"
     try:
@@ -277,7 +280,7 @@ def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.L
 
 
 def _own_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:
-    """The TriremeConfiguration given, or an empty one, with the phases that run here."""
+    """The given TriremeConfiguration, or an empty one, with the phases that run here."""
     document = _document(options.trireme_config, "trireme.dev/v1alpha1", "TriremeConfiguration")
     given = document.get("phases") or {}
     document["phases"] = {
@@ -289,8 +292,8 @@ def _own_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, A
 
 
 def _scheduler_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:
-    """The KubeSchedulerConfiguration given, or an empty one, with the cluster that runs here; against the embedded one
-    nobody has to be spared requests.
+    """The given KubeSchedulerConfiguration, or an empty one, with the cluster that runs here; without a rate limit
+    against the embedded one.
     """
     document = _document(options.config, "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
     unlimited = {} if options.kubeconfig else {"qps": 5000, "burst": 5000}
@@ -300,7 +303,7 @@ def _scheduler_document(options: argparse.Namespace, layout: Layout) -> Mapping[
 
 
 def _document(path: str, api_version: str, kind: str) -> dict[str, Any]:
-    """The file's document; an empty one of that kind where no file is named."""
+    """The file's document; an empty one of that kind without a file."""
     if not path:
         return {"apiVersion": api_version, "kind": kind}
     document: dict[str, Any] = yaml.safe_load(pathlib.Path(path).read_text())

@@ -1,4 +1,4 @@
-"""`trireme version`: the version of this command, and of the scheduler where one can be asked."""
+"""`trireme version`: the version of this command, and of the scheduler if one can be reached."""
 
 import argparse
 

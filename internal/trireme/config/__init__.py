@@ -1,12 +1,12 @@
 """Configuration: files, flags and feature gates, from text to one checked value.
 
 It is a package of its own because an operator's first hour with a scheduler is spent here: everything that
-kube-scheduler accepts is accepted, what it refuses is refused with the same words, and nothing later has to check a
-setting again. It is pure (text and a file system in, values and messages out) but for the port that `serving` binds.
+kube-scheduler accepts is accepted, everything that it rejects is rejected with the same message, and no later code has
+to check a setting again. It is pure (input: text and a file system; output: values and messages), except for the port
+that `serving` binds.
 
-Where to look: `commandline` runs the whole of it in kube-scheduler's order, up to a `CompletedConfig`; `options` types
-the flags; `loading` decodes a KubeSchedulerConfiguration, `defaults`, `conversion` and `validation` are its
-steps, `profiles` expands what each profile runs; `own` is Trireme's own TriremeConfiguration.
-Configurations of older schedulers are the business of `config_convert`; how durations, numbers and quoted strings read
-in each text format, that of `trireme_kube.apimachinery`.
+Modules: `commandline` runs all of it in kube-scheduler's order, up to a `CompletedConfig`; `options` types the flags;
+`loading` decodes a KubeSchedulerConfiguration, with the steps `defaults`, `conversion` and `validation`; `profiles`
+expands what each profile runs; `own` is Trireme's own TriremeConfiguration. `config_convert` rewrites configurations of
+older schedulers; `trireme_kube.apimachinery` parses durations, numbers and quoted strings.
 """

@@ -1,12 +1,12 @@
-"""The frontend's start, from its arguments to a `CompletedConfig`, in kube-scheduler's order and with its words.
+"""The frontend's start, from its arguments to a `CompletedConfig`, in kube-scheduler's order and with its messages.
 
-`run` does all that can be done without an API server: parse, print help or version, set feature gates, load and check
-the configuration, prepare the HTTPS server, work out what each profile runs, write the configuration. What comes then
-is the caller's: it gets the `CompletedConfig` and answers the exit code. So everything up to there can be tested in
-process, thousands of times, and the frontend's process file stays a few lines.
+`run` does everything that needs no API server: parse, print help or version, set feature gates, load and check the
+configuration, prepare the HTTPS server, determine what each profile runs, write the configuration. The caller does the
+rest: it gets the `CompletedConfig` and returns the exit code. So everything up to there can be tested in process,
+thousands of times, and the frontend's process file stays a few lines.
 
 How an error is reported depends on how far the start got, and tools rely on it: the usage for a malformed command line,
-bare lines while logging is not set up, a log line after that.
+bare lines before logging is set up, a log line after that.
 """
 
 import os
@@ -44,7 +44,7 @@ kube-scheduler's configuration, flags and manifests unchanged. This is its front
 the queue and leads the phases that filter, score and bind; without endpoints it starts them itself."""
 
 
-#: The order in which the log shows extension points; `MultiPoint` is spread by then and always empty.
+#: The order in which the log shows extension points; `MultiPoint` is expanded by then and always empty.
 _LOGGED_POINTS = (
     "PreEnqueue",
     "QueueSort",
@@ -67,7 +67,7 @@ _LOGGED_POINTS = (
 
 @dataclass(frozen=True, slots=True)
 class CompletedConfig:
-    """Everything that was configured, checked: what the frontend runs on."""
+    """The complete, checked configuration that the frontend runs with."""
 
     #: The KubeSchedulerConfiguration, as `--write-config-to` and `/configz` show it.
     configuration: SchedulerConfiguration
@@ -81,12 +81,12 @@ class CompletedConfig:
     connection: Connection
     #: `None` where `--secure-port` is 0.
     serving: Serving | None
-    #: The version that `--version=vX.Y.Z` says to report.
+    #: The version to report, set by `--version=vX.Y.Z`.
     version: str = versions.KUBERNETES
 
     @property
     def pod_max_in_unschedulable_pods_seconds(self) -> float:
-        """How long a pod stays parked before it is tried again in any case."""
+        """How long a pod stays in the unschedulable pool before it is tried again without an event."""
         return self.options.pod_max_in_unschedulable_pods.seconds
 
     def document(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class CompletedConfig:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Where a start ended. `stage` is empty where all went well."""
+    """The outcome of a start. `stage` is the step that ended it; empty after success."""
 
     code: int
     stage: str = ""
@@ -107,7 +107,7 @@ class Outcome:
 
 
 class _Stopped(Exception):
-    """The start ends here."""
+    """Ends the start."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.error)
@@ -116,7 +116,7 @@ class _Stopped(Exception):
 
 @dataclass(slots=True)
 class Start:
-    """One start; `environment`, streams and log are the caller's."""
+    """One start; `environment`, streams and log come from the caller."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
@@ -124,13 +124,13 @@ class Start:
     stderr: TextIO
     log: Log
     columns: int = 0
-    #: Looks up authentication settings in the cluster; `None`: the caller does that later.
+    #: Reads authentication settings from the cluster; `None`: the caller does that later.
     lookup: Lookup | None = None
-    #: Told the log format as soon as it is known.
+    #: Called with the log format as soon as it is known.
     on_logging: Callable[[LoggingOptions], None] = lambda _options: None
 
     def run(self) -> Outcome:
-        """Starts as far as it goes without an API server."""
+        """Run everything that needs no API server."""
         try:
             return Outcome(0, completed=self._complete())
         except _Stopped as stopped:
@@ -179,7 +179,7 @@ class Start:
         return result.gates
 
     def _version(self, parsed: Parsed) -> str:
-        """Prints the version where that is asked for; answers the one to report otherwise."""
+        """Print the version if requested; else return the one to report."""
         wanted: str = parsed["version"]
         if wanted == "true":
             self.stdout.write(f"Kubernetes {versions.KUBERNETES}\n")
@@ -192,7 +192,7 @@ class Start:
     # The configuration.
 
     def _validate(self, settings: Options, gates: FeatureGates) -> SchedulerConfiguration:
-        """The default configuration; everything that is wrong with flags is found here, together."""
+        """Check the default configuration and all flags; report the problems of flags together."""
         config = default_configuration(gates)
         problems = gates.effective.problems()
         if gates.effective.emulated < versions.BINARY.minor and gates.experimental():
@@ -304,10 +304,10 @@ class Start:
             self.log(f'I "the scheduler starts to work with those plugins" Plugins={shown}')
 
     def _write(self, path: str, completed: CompletedConfig, *, verbose: bool) -> None:
-        """Logs and writes the configuration; the program ends where it was written."""
+        """Log and write the configuration; the program ends after writing it."""
         try:
             document = completed.document()
-        except ValueError as error:  # a number that JSON has not
+        except ValueError as error:  # a number without a JSON form
             raise self._fail("write", str(error)) from error
         text = write_yaml(document)
         if verbose:
@@ -343,7 +343,7 @@ def plugin_lists(profile: CompletedProfile) -> dict[str, dict[str, object]]:
 
 
 def without_secrets(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration that may be logged: private keys of extenders are left out."""
+    """The configuration for logs: without the private keys of extenders."""
     shown = dict(document)
     extenders: list[dict[str, Any]] = []
     for extender in document.get("extenders") or ():
@@ -366,7 +366,7 @@ def run(
     log: Log | None = None,
     lookup: Lookup | None = None,
 ) -> int:
-    """Runs the program: `build` takes over with the completed configuration and answers the exit code."""
+    """Run the program: `build` gets the completed configuration and returns the exit code."""
     error_stream = stderr or sys.stderr
     output = stdout or sys.stdout
     lines = start_log.StartLog(error_stream)

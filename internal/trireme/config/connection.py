@@ -1,7 +1,7 @@
-"""How the API server is reached: kubeconfig, `--master` or the pod's own service account, checked before it is tried.
+"""The connection to the API server: kubeconfig, `--master` or the pod's own service account, checked before use.
 
-The client itself is made elsewhere, from the kubeconfig; here everything that can be known to be wrong without a
-connection is found, because it should stop the program before anything is scheduled, with one line that names the file.
+The client itself is made elsewhere, from the kubeconfig. This module finds every mistake that can be found without a
+connection, because it should stop the program before anything is scheduled, with one line that names the file.
 
 Source: k8s.io/client-go/tools/clientcmd, k8s.io/client-go/rest.
 """
@@ -33,7 +33,7 @@ _NOT_IN_CLUSTER = (
     "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined"
 )
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1")
-#: Older versions have a default for when a person is asked.
+#: Older versions have a default for the interactive mode.
 _WITH_A_MODE = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1alpha1")
 
 
@@ -42,17 +42,17 @@ _NO_TLS = ClientTLS()
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A way to reach the API server."""
+    """The connection to the API server."""
 
     host: str
     tls: ClientTLS = _NO_TLS
     token: str = field(default="", repr=False)
     token_file: str = ""
     username: str = ""
-    #: The file that says so; empty for `--master` alone and in a cluster.
+    #: The file that defines it; empty for `--master` alone and in a cluster.
     kubeconfig: str = ""
     in_cluster: bool = False
-    #: A kind of plugin that clients had before commands; there are none any more.
+    #: Client plugins that existed before commands; none are left.
     auth_provider: str | None = None
 
 
@@ -85,10 +85,9 @@ def in_cluster(environment: Mapping[str, str]) -> Connection:
 
 
 def connect(client: ClientConnection, master: str, environment: Mapping[str, str], log: Log) -> Connection:
-    """Works out and checks the connection that a configuration and `--master` ask for.
+    """Make and check the connection for a configuration and `--master`.
 
-    Raises:
-        ConfigurationError: there is none, or it cannot be used.
+    Raises: ConfigurationError: there is none, or it cannot be used.
     """
     if not client.kubeconfig and not master:
         log("W Neither --kubeconfig nor --master was specified.  Using the inClusterConfig.  This might not work.")
@@ -102,8 +101,7 @@ def connect(client: ClientConnection, master: str, environment: Mapping[str, str
 def from_kubeconfig(path: str, master: str, environment: Mapping[str, str]) -> Connection:
     """The connection of a kubeconfig's current context; `master` replaces its server.
 
-    Raises:
-        ConfigurationError: the file cannot be read, or says nothing that can be used.
+    Raises: ConfigurationError: the file cannot be read, or has no usable connection.
     """
     config = _load(path) if path else {}
     try:
@@ -116,10 +114,9 @@ def from_kubeconfig(path: str, master: str, environment: Mapping[str, str]) -> C
 
 
 def check(connection: Connection, *, qps: float = 0.0, burst: int = 1) -> None:
-    """Checks what a client would find when it is made.
+    """Find the errors that making a client would find.
 
-    Raises:
-        ConfigurationError: the host is no host, or TLS cannot be set up.
+    Raises: ConfigurationError: the host is invalid, or TLS cannot be set up.
     """
     tls = connection.tls
     if connection.auth_provider is not None:
@@ -156,7 +153,7 @@ def _load(path: str) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise ConfigurationError(f"stat {path}: {os_error(error)}") from error
     except (OSError, ValueError):
-        pass  # reading says it better
+        pass  # reading reports it better
     try:
         return _resolved(_decode(read_file(path)), Path(path).absolute().parent)
     except ConfigurationError as error:
@@ -201,7 +198,7 @@ def _by_name(entries: list[Value], kind: str) -> dict[str, Value]:
 
 
 def _shown(entries: list[Value], kind: str) -> str:
-    """A list as Go prints it; of users' secrets only that there are some."""
+    """A list as Go prints it; users' secrets are masked."""
     rows: list[str] = []
     for entry in entries:
         if kind == "AuthInfo":
@@ -248,7 +245,7 @@ def _shown_user(user: Value) -> list[str]:
         f"map[{named}]",
         user.get("username", ""),
         secret("password"),
-        # What these hold Go shows by where it is in memory.
+        # Go prints the addresses of these.
         *("<nil>" if user.get(name) is None else "0x0" for name in ("auth-provider", "exec")),
         "[]",
     ]
@@ -289,7 +286,7 @@ def _direct(config: Value, path: str, master: str) -> Connection:
     if context_name and context_name not in contexts:
         problems.append(f"context was not found for specified context: {context_name}")
     problems.extend(_user_problems(user_name, user))
-    # Where a cluster was loaded from is part of it: one that is listed is not empty, whatever it says.
+    # A cluster's origin is part of it: one in a file is not empty, whatever its fields.
     if not cluster and cluster_name not in clusters:
         if not problems:
             raise _EmptyError(_NO_CONFIGURATION)

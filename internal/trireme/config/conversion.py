@@ -1,7 +1,7 @@
-"""Between a decoded configuration and the dataclasses of `model`, both ways.
+"""Converts between a decoded configuration and the dataclasses of `model`, both ways.
 
-To the model once defaults are filled in; back, for `--write-config-to` and `/configz`, with everything spelt out. What
-comes back is what kube-scheduler writes of the same configuration, oddities included: a weight that was not set is 0.
+To the model once defaults are filled in; back, for `--write-config-to` and `/configz`, with every field written out.
+The result is what kube-scheduler writes for the same configuration, edge cases included: an unset weight is 0.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ Value = Mapping[str, Any]
 
 
 def to_model(value: Value) -> SchedulerConfiguration:
-    """The configuration of a decoded value whose defaults are filled in."""
+    """Make the model from a decoded value with defaults."""
     return SchedulerConfiguration(
         api_version=API_VERSION,
         parallelism=value["parallelism"],
@@ -108,7 +108,7 @@ def _plugin_config(value: Value) -> PluginConfig:
 
 
 def raw_args(node: json_document.Node) -> Any:
-    """Arguments of a plugin that is not in-tree, as JSON has them."""
+    """The arguments of a plugin that is not in-tree, as in JSON."""
     return json_document.plain(node) if isinstance(node, Object | list | Number) else node
 
 

@@ -1,8 +1,8 @@
 """The defaults of a KubeSchedulerConfiguration: scalars, the default plugins, and the arguments of plugins.
 
-Works on decoded values (`decoding`), in place, before they are converted; feature gates decide some of them. What an
-operator lists is merged into the default plugins here; how `multiPoint` spreads over the extension points is decided
-later, by `profiles`.
+Works on decoded values (`decoding`), in place, before they are converted; feature gates decide some of them. An
+operator's lists are merged into the default plugins here; `profiles` later expands `multiPoint` over the extension
+points.
 
 Source: pkg/scheduler/apis/config/v1 of Kubernetes 1.37.
 """
@@ -17,7 +17,7 @@ from trireme.registry import config_sides, default_profile
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.golang import Duration
 
-#: Marks arguments that say all there is to say already.
+#: Marks arguments that need no defaults.
 SPELT_OUT = "spelt out"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
@@ -26,7 +26,7 @@ Log = Callable[[str], None]
 
 
 def apply(value: Value, gates: FeatureGates, log: Log) -> None:
-    """Fills in every default of a decoded KubeSchedulerConfiguration."""
+    """Fill in every default of a decoded KubeSchedulerConfiguration."""
     value.setdefault("parallelism", 16)
     if not value.get("profiles"):
         value["profiles"] = [{}]
@@ -69,7 +69,7 @@ def _client_connection(value: Value) -> None:
 
 
 def default_plugins(gates: FeatureGates) -> list[Value]:
-    """The plugins of a profile that says nothing, in order."""
+    """The plugins of a profile without a plugin list, in order."""
     return [
         {"name": name} if weight is None else {"name": name, "weight": weight}
         for name, weight in default_profile.plugins(gates)
@@ -112,10 +112,10 @@ def _names(plugins: Value) -> list[str]:
 
 
 def _merge(default: Value, custom: Value, log: Log) -> Value:
-    """The plugin set of one extension point: what the operator says laid over the default.
+    """The plugin set of one extension point: the operator's merged into the default.
 
     A plugin that is enabled again replaces the default one in its place; others are appended; `*` disables every
-    default. What is disabled is kept, because it also keeps `multiPoint` from spreading to this point.
+    default. Disabled plugins stay listed, because they also keep `multiPoint` from adding them to this point.
     """
     disabled = [{"name": plugin.get("name", "")} for plugin in custom.get("disabled") or ()]
     off = {plugin["name"] for plugin in disabled}
@@ -143,7 +143,7 @@ def _merge(default: Value, custom: Value, log: Log) -> Value:
 
 
 def args(plugin: str, value: Value, gates: FeatureGates) -> Value:
-    """Fills in the defaults of a plugin's decoded arguments; answers them."""
+    """Fill in the defaults of a plugin's decoded arguments; return them."""
     known = config_sides.plugin_args().get(plugin)
     if known is not None:
         known.set_defaults(value, gates)

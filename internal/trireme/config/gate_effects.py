@@ -1,7 +1,7 @@
-"""What each feature gate does here: the one table that warnings, docs/feature-gates.md and the tests go by.
+"""The effect of each feature gate: the one table behind warnings, docs/feature-gates.md and the tests.
 
-Every gate that kube-scheduler v1.37 lets one change is in it. Those of which its code asks have a row; the others are
-accepted because clusters set the same gates on every component, and do nothing in kube-scheduler either.
+It has every gate that kube-scheduler v1.37 accepts. Gates that its code reads have a row. The others are accepted
+because clusters set the same gates on every component; they do nothing in kube-scheduler either.
 """
 
 import enum
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class Effect(enum.Enum):
-    """What becomes of a gate."""
+    """The effect of a gate."""
 
     OBEYED = "obeyed"
     NOTHING_TO_DO = "nothing to do"
@@ -19,7 +19,7 @@ class Effect(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Gates of which the same is to be said. `text` says more; `unheeded` is the value that has no effect."""
+    """Gates with the same effect. `text` explains it; `unheeded` is the value that has no effect."""
 
     gates: tuple[str, ...]
     effect: Effect
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Rows under one heading, and what is said below them."""
+    """Rows under one heading, and the text below them."""
 
     title: str
     rows: tuple[Row, ...]
@@ -202,13 +202,13 @@ WatchListCompression WebhookRoundTripLoadBalancing WindowsCPUAndMemoryAffinity W
 WindowsHostNetwork WorkloadWithJob
 """
 
-#: Not asked about by kube-scheduler: of the API server, the controllers, the kubelet and kube-proxy.
+#: Gates that kube-scheduler does not read: those of the API server, the controllers, the kubelet and kube-proxy.
 OF_OTHERS: Final = frozenset(_OTHERS.split())
 
-#: Not features of their own: they set all of a stage.
+#: Not features themselves: they set all gates of a stage.
 OF_STAGES: Final = frozenset({"AllAlpha", "AllBeta"})
 
 
 def rows() -> dict[str, Row]:
-    """By gate, what becomes of it here."""
+    """By gate, its effect."""
     return {gate: row for section in SECTIONS for row in section.rows for gate in row.gates}

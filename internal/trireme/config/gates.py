@@ -1,8 +1,8 @@
-"""Feature gates: which there are, how mature each is in a version, and which are on.
+"""Feature gates: their names, their stage in each version, and which are on.
 
 The table (`feature_gates.json`) has every gate that kube-scheduler 1.37 accepts, with its history, because
-`--emulated-version` brings back the defaults of an older version, and because a gate that means nothing to a scheduler
-is still accepted: clusters set the same gates on every component.
+`--emulated-version` restores the defaults of an older version, and because gates without a meaning for a scheduler are
+accepted too: clusters set the same gates on every component.
 
 Source: k8s.io/component-base/featuregate.
 """
@@ -36,13 +36,13 @@ class Stage(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A gate from some version on."""
+    """A gate's properties from some version on."""
 
     version: tuple[int, int]
     stage: Stage
     default: bool
     locked: bool = False
-    #: Only where no peer is older than this.
+    #: Applies only if no peer is older than this.
     oldest_peer: tuple[int, int] = (0, 0)
 
 
@@ -52,13 +52,13 @@ _SPEC = re.compile(r"(\d+)\.(\d+) (\S+) (on|off)( locked)?(?: from (\d+)\.(\d+))
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All gates with their histories, and which depends on which."""
+    """All gates with their histories and dependencies."""
 
     gates: Mapping[str, tuple[Spec, ...]]
     dependencies: Mapping[str, tuple[str, ...]]
 
     def at(self, name: str, effective: Effective) -> Spec:
-        """What a gate is in a version."""
+        """A gate's properties in a version."""
         for spec in reversed(self.gates[name]):
             if spec.version <= effective.emulated and spec.oldest_peer <= effective.oldest_peer:
                 return spec
@@ -94,7 +94,7 @@ class FeatureGates:
     """Which features are on."""
 
     effective: Effective = versions.DEFAULT
-    #: What was asked for, and what `AllAlpha` and `AllBeta` made of the rest.
+    #: The flag's values, and those that `AllAlpha` and `AllBeta` set.
     chosen: Mapping[str, bool] | None = None
 
     def enabled(self, name: str) -> bool:
@@ -123,7 +123,7 @@ class FeatureGates:
 
 
 class GateError(ValueError):
-    """The gates cannot be set as asked; `logs` is what was to be said of them before that was known."""
+    """The gates cannot be set; `logs` are the lines to log before the error."""
 
     def __init__(self, problems: list[str], logs: list[str] | None = None) -> None:
         super().__init__(aggregate(problems))
@@ -138,7 +138,7 @@ def aggregate(problems: list[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Set gates, and what is to be logged about them."""
+    """The gates as set, and the lines to log."""
 
     gates: FeatureGates
     logs: tuple[str, ...] = ()
@@ -177,7 +177,7 @@ def set_gates(asked: Mapping[str, bool], effective: Effective) -> GateResult:
     logs: list[str] = []
     for name, value in asked.items():
         if name not in known.gates:
-            # Nothing after an unknown gate is looked at.
+            # Nothing after an unknown gate is checked.
             raise GateError([*problems, f"unrecognized feature gate: {name}"], logs)
         spec = known.at(name, effective)
         said = str(value).lower()
@@ -231,10 +231,9 @@ def _unmet(gates: FeatureGates) -> list[str]:
 def from_flags(
     emulated: tuple[str, ...], oldest_peer: tuple[str, ...], gates: Mapping[str, tuple[str, ...]]
 ) -> GateResult:
-    """What the three compatibility flags ask for; `gates` has the values of `--feature-gates` by component.
+    """Apply the three compatibility flags; `gates` has the values of `--feature-gates` by component.
 
-    Raises:
-        ValueError: a flag is malformed or cannot be had.
+    Raises: ValueError: a flag is malformed or invalid.
     """
     effective = versions.effective(emulated, oldest_peer)
     unmet = _unmet(FeatureGates(effective))

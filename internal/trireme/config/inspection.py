@@ -1,7 +1,7 @@
-"""Looking at configuration files without starting anything: for `trireme config validate` and `print`.
+"""Checks configuration files without starting anything: for `trireme config validate` and `print`.
 
-The same rules as at the start, in the same order, minus what belongs to a machine that a scheduler runs on: no socket
-is opened, no certificate made, no kubeconfig read. So a file can be checked on a desk or in CI.
+The rules and their order are those of the start, except for what depends on the machine: no socket is opened, no
+certificate made, no kubeconfig read. So a file can be checked at a desk or in CI.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from trireme_kube.componentbase import versions
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """What files say, with all defaults."""
+    """The contents of files, with all defaults."""
 
     configuration: SchedulerConfiguration
     profiles: tuple[CompletedProfile, ...]
@@ -35,11 +35,7 @@ class Inspected:
 
 
 def feature_gates(texts: Sequence[str]) -> FeatureGates:
-    """Feature gates from `name=true|false` texts.
-
-    Raises:
-        ConfigurationError: they cannot be had.
-    """
+    """Feature gates from `name=true|false` texts. Raises: ConfigurationError: one is invalid."""
     try:
         return gates.set_gates(gates.parse_gates(",".join(texts)), versions.effective((), ())).gates
     except ValueError as error:
@@ -47,11 +43,7 @@ def feature_gates(texts: Sequence[str]) -> FeatureGates:
 
 
 def is_own(data: bytes) -> bool:
-    """Whether a file holds Trireme's own settings.
-
-    Raises:
-        ConfigurationError: it is neither JSON nor YAML.
-    """
+    """Whether a file has Trireme's own settings. Raises: ConfigurationError: it is neither JSON nor YAML."""
     return loading.interpret(loading.parse(data).node).group == own.API_GROUP
 
 
@@ -86,4 +78,4 @@ def plugin_table(profile: CompletedProfile) -> list[str]:
 
 
 def _drop(_line: str) -> None:
-    """What is logged about a configuration is for the scheduler's log."""
+    """Discard a log line: those about a configuration are for the scheduler's log."""

@@ -1,8 +1,8 @@
-"""The version that kube-scheduler has for itself, `__internal`: what becomes of a file that says it is of that version.
+"""kube-scheduler's internal version, `__internal`: how a file of that version is read.
 
-Nobody is meant to write one, but kube-scheduler knows the version and so reads it: fields have the names that they have
-in its own structs, and nothing is filled in, so that validation meets zeros where other files have defaults. It is
-separate from the schema of v1, because that is an API and this is an accident.
+Nobody should write one, but kube-scheduler accepts it: fields have the names of its own structs, and no defaults are
+filled in, so validation sees zeros where other files have defaults. It is separate from the schema of v1, because that
+is an API and this is an accident.
 
 Source: pkg/scheduler/apis/config (types), which have no JSON names of their own.
 """
@@ -33,7 +33,7 @@ _NAMES = {
 _OF_OTHERS = (NODE_AFFINITY.name, SPREAD_CONSTRAINT.name)
 #: Fields that may be absent here too, which is not the same as zero.
 _OPTIONAL = frozenset({"percentageOfNodesToScore", "filterTimeout", "bindingTimeout"})
-#: What others look into whatever it holds.
+#: Fields that are always read, whatever their contents.
 _EMPTY: Mapping[str, Callable[[], Any]] = {"profiles": list, "plugins": dict, "pluginConfig": list}
 
 
@@ -56,7 +56,7 @@ def _own_type(of: Type) -> Type:
 
 
 def spelt_out(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
-    """A decoded value with the API's names for its fields, and with zeros where it says nothing."""
+    """The decoded value with the API's names for its fields, and zeros for missing ones."""
     if of.name in _OF_OTHERS:
         return dict(value)
     out: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""What an elector would refuse: locks that are gone, and times that cannot work; and how bind is told of the Lease.
+"""Checks of leader election: locks that were removed, and impossible times; and the flags that name the Lease for bind.
 
-The rules of a configuration file catch most of it earlier, but flags without a file are not held to those. They are
-checked before anything connects, so that an instance which could never lead does not stand by either.
+The rules of a configuration file catch most of these earlier, but flags without a file are not held to them. The checks
+run before anything connects, so that an instance that could never lead is no standby either.
 """
 
 from trireme.config.loading import ConfigurationError
@@ -14,12 +14,12 @@ _REMOVED = {
     "endpointsleases": "migrate",
     "configmapsleases": "migrated",
 }
-#: Attempts are this much apart at most, in retry periods.
+#: The longest time between attempts, in retry periods.
 _JITTER_FACTOR = 1.2
 
 
 def bind_flags(election: LeaderElection) -> list[str]:
-    """What tells a bind process which Lease says who leads, if any does."""
+    """The flags that name the Lease of the leader to a bind process, if there is one."""
     return [
         f"--leader-elect={str(election.leader_elect).lower()}",
         f"--leader-elect-resource-name={election.resource_name}",
@@ -28,11 +28,7 @@ def bind_flags(election: LeaderElection) -> list[str]:
 
 
 def check_lock(election: LeaderElection) -> None:
-    """Checks the kind of the lock.
-
-    Raises:
-        ConfigurationError: there is no such lock.
-    """
+    """Check the kind of the lock. Raises: ConfigurationError: there is no such lock."""
     lock = election.resource_lock
     if not election.leader_elect or lock == "leases":
         return
@@ -44,11 +40,7 @@ def check_lock(election: LeaderElection) -> None:
 
 
 def check_timing(election: LeaderElection) -> None:
-    """Checks the times against each other.
-
-    Raises:
-        ConfigurationError: nobody could hold the lock with them.
-    """
+    """Check the times against each other. Raises: ConfigurationError: nobody could hold the lock with them."""
     if not election.leader_elect:
         return
     lease, renewal, retry = election.lease_duration, election.renew_deadline, election.retry_period

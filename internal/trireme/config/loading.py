@@ -1,8 +1,8 @@
-"""From the bytes of a configuration file to a `SchedulerConfiguration`, or to the one message that says why not.
+"""From the bytes of a configuration file to a `SchedulerConfiguration`, or to one error message.
 
-The steps are those of Kubernetes' serializers, because the first one that fails decides what the operator reads: JSON
-or YAML is told apart by the first character, kind and version are looked at, the object is decoded strictly, then each
-plugin's arguments; only when all could be read are unknown and duplicate fields reported, together.
+The steps are those of Kubernetes' serializers, because the first one that fails decides the operator's message: JSON or
+YAML is chosen by the first character, kind and version are read, the object is decoded strictly, then each plugin's
+arguments; only if all of this succeeds are unknown and duplicate fields reported, together.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,13 +18,13 @@ from trireme_kube.apimachinery import golang, json_document, yaml_document
 from trireme_kube.apimachinery.decoding import DecodeError, decode, describe
 from trireme_kube.apimachinery.json_document import Node, Number, Object
 
-#: Where kube-scheduler's messages say that the kinds are registered.
+#: The place in kube-scheduler's messages where kinds are registered.
 _SCHEME = "pkg/runtime/scheme.go:111"
 _FIND_KIND = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-#: What Go takes for white space before the brace that makes a text JSON.
+#: Go's white space before the brace that makes a text JSON.
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
-#: Takes the lines that loading wants logged.
+#: Receives the lines that loading logs.
 Log = Callable[[str], None]
 
 
@@ -48,7 +48,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class GroupVersionKind:
-    """What an object says that it is."""
+    """An object's declared kind and version."""
 
     group: str
     version: str
@@ -65,7 +65,7 @@ class GroupVersionKind:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
     def or_else(self, group: str, version: str, kind: str) -> "GroupVersionKind":
-        """This kind, with what it does not say taken from another."""
+        """This kind, with missing parts taken from another."""
         mine = GroupVersionKind(self.group, self.version, self.kind or kind)
         if not mine.version and mine.group in ("", group):
             return GroupVersionKind(group, version, mine.kind)
@@ -89,7 +89,7 @@ def read_file(path: str) -> bytes:
 
 
 def os_error(error: OSError) -> str:
-    """What the operating system said, spelt as Go spells it: `no such file or directory`."""
+    """The operating system's message, spelt as in Go: `no such file or directory`."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 
@@ -104,10 +104,9 @@ def load_file(path: str, gates: FeatureGates, log: Log) -> SchedulerConfiguratio
 
 
 def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
-    """Decodes a configuration, fills in defaults and converts it.
+    """Decode a configuration, fill in defaults and convert it.
 
-    Raises:
-        ConfigurationError: it cannot be decoded.
+    Raises: ConfigurationError: it cannot be decoded.
     """
     source = parse(data)
     kind = interpret(source.node)
@@ -127,18 +126,14 @@ def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
 
 
 def default_configuration(gates: FeatureGates) -> SchedulerConfiguration:
-    """What runs without a configuration file."""
+    """The configuration without a file."""
     value: dict[str, Any] = {}
     defaults.apply(value, gates, lambda _line: None)
     return conversion.to_model(value)
 
 
 def parse(data: bytes) -> Source:
-    """Parses JSON or YAML, told apart by the first character.
-
-    Raises:
-        ConfigurationError: it is neither.
-    """
+    """Parse JSON or YAML, chosen by the first character. Raises: ConfigurationError: it is neither."""
     text = data.decode("utf-8", "surrogateescape")
     if text.lstrip(_WHITE_SPACE).startswith("{"):
         try:
@@ -153,10 +148,9 @@ def parse(data: bytes) -> Source:
 
 
 def interpret(node: Node) -> GroupVersionKind:
-    """The kind and version of an object; its field names are looked at without regard to case.
+    """The kind and version of an object; field names match without regard to case.
 
-    Raises:
-        ConfigurationError: it is no object, or they are no strings.
+    Raises: ConfigurationError: it is not an object, or they are not strings.
     """
     prefix = "couldn't get version/kind; json parse error: json: cannot unmarshal"
     if node is None:
@@ -179,7 +173,7 @@ def interpret(node: Node) -> GroupVersionKind:
 
 
 def _group_version(api_version: str) -> tuple[str, str]:
-    """Group and version of an `apiVersion`; Go takes a lone slash for none."""
+    """Group and version of an `apiVersion`; Go reads a lone slash as empty."""
     if api_version == "/":
         return "", ""
     if api_version.count("/") > 1:
@@ -189,7 +183,7 @@ def _group_version(api_version: str) -> tuple[str, str]:
 
 
 def not_registered(kind: GroupVersionKind) -> str:
-    """The message for a kind that nobody here knows."""
+    """The message for an unknown kind."""
     if kind.version == internal_version.VERSION:
         return (
             f"no kind {golang.quote(kind.kind)} is registered for the internal version of group "
@@ -219,10 +213,9 @@ def _strict_error(errors: list[str]) -> str:
 
 
 def _decode_args(value: dict[str, Any]) -> list[str]:
-    """Decodes the arguments of plugins whose arguments have a type, in place; those of others stay as they are.
+    """Decode the arguments of plugins with typed arguments, in place; those of others stay as they are.
 
-    Raises:
-        ConfigurationError: some cannot be decoded at all.
+    Raises: ConfigurationError: some cannot be decoded at all.
     """
     strict: list[str] = []
     for i, profile in enumerate(value.get("profiles") or ()):
@@ -242,7 +235,7 @@ def _decode_args(value: dict[str, Any]) -> list[str]:
 
 
 def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], bool, list[str]]:
-    """The arguments, whether they need no defaults any more, and what is wrong with them."""
+    """The arguments, whether they need no more defaults, and their problems."""
     try:
         kind = interpret(node).or_else(API_GROUP, "v1", f"{name}Args")
         if not kind.version:

@@ -1,7 +1,7 @@
-"""Where in a file a problem is: line and column for the messages of `trireme config validate`.
+"""Finds the place of a problem in a file: line and column for the messages of `trireme config validate`.
 
-Messages are kube-scheduler's, which name a field path or, where the file cannot be parsed, a line. Both are looked up
-in the text: by a second, lenient parser, since only people who read a message need it.
+Messages are kube-scheduler's, which name a field path or, if the file cannot be parsed, a line. This module looks up
+both in the text, with a second, lenient parser.
 """
 
 import json
@@ -35,7 +35,7 @@ class Position(NamedTuple):
 
 
 def locate(data: bytes, problem: str) -> Position | None:
-    """Where the text has what the problem is about; None: nothing in it says."""
+    """The place of the problem; None if it is not in the text."""
     text = data.decode("utf-8", "replace")
     if "json parse error" in problem:
         return _json_syntax(text)
@@ -77,7 +77,7 @@ def _syntax(problem: str, error: yaml.MarkedYAMLError) -> Position | None:
 
 
 def _at(root: yaml.Node, path: str, *, of_key: bool) -> Position | None:
-    """The field of that path, or the nearest one around it that is there; None where nothing of it is."""
+    """The field at that path, or the nearest existing one that contains it; None if there is none."""
     node = key = root
     for name, index in _STEP.findall(path):
         step = _step(node, name or index)
@@ -93,7 +93,7 @@ def _at(root: yaml.Node, path: str, *, of_key: bool) -> Position | None:
 def _step(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
     """The key and the value of a member; of an element, itself twice."""
     if isinstance(node, yaml.MappingNode):
-        # Of a doubled key the last one is the one too many.
+        # Of duplicate keys the last one is at fault.
         found = [pair for pair in node.value if getattr(pair[0], "value", None) == name]
         return found[-1] if found else None
     if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):
@@ -103,7 +103,7 @@ def _step(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
 
 
 def _mistyped(root: yaml.Node, kind: str, path: str) -> Position | None:
-    """The first value of a type that the field, whose path names no elements of lists, cannot have."""
+    """The first value with a type that the field, whose path names no elements of lists, cannot have."""
     for node in _below(root, path.split(".")):
         if _is(node, kind):
             return Position(node.start_mark.line + 1, node.start_mark.column + 1)
@@ -111,7 +111,7 @@ def _mistyped(root: yaml.Node, kind: str, path: str) -> Position | None:
 
 
 def _is(node: yaml.Node, kind: str) -> bool:
-    """Whether a value is of a kind that type errors name."""
+    """Whether a value has a type that type errors name."""
     if kind in _KINDS:
         return isinstance(node, _KINDS[kind])
     if kind == "bool" and isinstance(node, yaml.ScalarNode) and node.style is None and node.value.lower() in _BOOLEANS:

@@ -1,10 +1,10 @@
-"""A KubeSchedulerConfiguration as the rest of Trireme sees it: frozen, every default filled in, every value checked.
+"""A KubeSchedulerConfiguration as the rest of Trireme sees it: frozen, with every default, and checked.
 
-The dataclasses follow the fields of `kubescheduler.config.k8s.io/v1` one for one, so that what is said about a field
-there holds here. Plugin arguments stay in the form of that API (a mapping, as JSON has it), because the plugins run in
-other processes and get them as JSON: `CompletedProfile.args_json`.
+The dataclasses follow the fields of `kubescheduler.config.k8s.io/v1` one for one, so the documentation of a field there
+applies here. Plugin arguments stay in the form of that API (a mapping, as in JSON), because the plugins run in other
+processes and get them as JSON: `CompletedProfile.args_json`.
 
-`Profile` is what was configured (merged with the default plugins); `CompletedProfile` is what runs: plugins in order
+`Profile` is the configured profile (merged with the default plugins); `CompletedProfile` is what runs: plugins in order
 at each extension point, `multiPoint` expanded.
 """
 
@@ -22,7 +22,7 @@ API_GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{API_GROUP}/v1"
 KIND = "KubeSchedulerConfiguration"
 
-#: Plugin arguments, as JSON has them.
+#: Plugin arguments, as in JSON.
 Args = Mapping[str, Any]
 
 _LEASE_DURATION = Duration(15 * SECOND)
@@ -33,12 +33,12 @@ _UNSET = Duration()
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """Who of several frontends schedules, and how that is decided."""
+    """Which of several frontends schedules, and the election's timing."""
 
     leader_elect: bool = True
-    #: A standby takes over when the lease was not renewed for so long.
+    #: A standby takes over after the lease was not renewed for this long.
     lease_duration: Duration = _LEASE_DURATION
-    #: The leader gives up when it could not renew for so long.
+    #: The leader gives up after it could not renew for this long.
     renew_deadline: Duration = _RENEW_DEADLINE
     retry_period: Duration = _RETRY_PERIOD
     resource_lock: str = "leases"
@@ -48,7 +48,7 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class ClientConnection:
-    """How the API server is reached, and how fast it may be called."""
+    """The connection to the API server, and its rate limit."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -60,7 +60,7 @@ class ClientConnection:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin in a list; a weight of 0 is one that was not set."""
+    """A plugin in a list; an unset weight is 0."""
 
     name: str
     weight: int = 0
@@ -68,7 +68,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
-    """What is switched on and off at one extension point; `None` is a list that was not given."""
+    """The plugins enabled and disabled at one extension point; `None` is an unset list."""
 
     enabled: tuple[Plugin, ...] | None = None
     disabled: tuple[Plugin, ...] | None = None
@@ -88,7 +88,7 @@ class Plugins:
 
 @dataclass(frozen=True, slots=True)
 class PluginConfig:
-    """A plugin's arguments. `raw` ones belong to a plugin that is not in-tree: passed on as they were written."""
+    """A plugin's arguments. `raw` ones belong to a plugin that is not in-tree and are passed on unchanged."""
 
     name: str
     args: Any = None
@@ -111,7 +111,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class ManagedResource:
-    """An extended resource that an extender looks after."""
+    """An extended resource that an extender manages."""
 
     name: str
     ignored_by_scheduler: bool = False
@@ -119,7 +119,7 @@ class ManagedResource:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderTLS:
-    """TLS towards an extender; data wins over files."""
+    """TLS for an extender; inline data takes precedence over files."""
 
     insecure: bool = False
     server_name: str = ""
@@ -159,7 +159,7 @@ class SchedulerConfiguration:
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
-    #: 0: every node is looked at.
+    #: 0: every node is evaluated.
     percentage_of_nodes_to_score: int | None = 0
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
@@ -177,7 +177,7 @@ class CompletedProfile:
     """What a profile runs."""
 
     scheduler_name: str
-    #: Of this profile if it sets one, else of the configuration.
+    #: The profile's own value if set, else the configuration's.
     percentage_of_nodes_to_score: int
     #: The plugins of every extension point in the order they run; the weight is 0 where a point has none.
     plugins: Mapping[ExtensionPoint, tuple[Plugin, ...]]
@@ -195,7 +195,7 @@ class CompletedProfile:
         return tuple(sorted({plugin.name for plugins in self.plugins.values() for plugin in plugins}))
 
     def args(self, plugin: str) -> Args:
-        """The arguments of a plugin with defaults filled in; empty for one that takes none."""
+        """The arguments of a plugin with defaults; empty for one that takes none."""
         for config in self.plugin_config:
             if config.name == plugin and isinstance(config.args, Mapping):
                 return config.args

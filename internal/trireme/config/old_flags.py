@@ -1,12 +1,12 @@
-"""Flags that older schedulers had and this one has not, and what to do about them.
+"""Flags of older schedulers that no longer exist, and what to do about them.
 
-They are refused like any unknown flag; the operator is told which command writes the configuration that replaces them.
+They are rejected like any unknown flag; the message names the command that writes the configuration that replaces them.
 """
 
 import re
 from types import MappingProxyType
 
-#: What has its place in the configuration today.
+#: Flags with a field in the configuration today.
 _CONFIGURED = frozenset(
     {
         "address",
@@ -22,7 +22,7 @@ _CONFIGURED = frozenset(
         "use-legacy-policy-config",
     }
 )
-#: Where logs went and what stood in them → whether the flag is a switch.
+#: Flags for the destination and format of logs → whether the flag is a switch.
 LOG_FLAGS = MappingProxyType(
     {
         "add-dir-header": True,
@@ -39,7 +39,7 @@ LOG_FLAGS = MappingProxyType(
         "stderrthreshold": False,
     }
 )
-#: What other programs' libraries brought along, or nobody needs any more → whether the flag is a switch.
+#: Flags of other programs' libraries, or without a use any more → whether the flag is a switch.
 UNUSED_FLAGS = MappingProxyType(
     {
         "azure-container-registry-config": False,
@@ -54,7 +54,7 @@ _UNKNOWN = re.compile(r"unknown flag: --(.*)", re.DOTALL)
 
 
 def replacement(error: str) -> str:
-    """What to tell somebody whose flag is unknown; empty where it never existed."""
+    """The advice for an unknown flag; empty if it never existed."""
     found = _UNKNOWN.fullmatch(error)
     if found is None or found.group(1).replace("_", "-") not in OLD_FLAGS:
         return ""

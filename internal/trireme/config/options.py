@@ -1,7 +1,7 @@
-"""The flags as typed settings, and the rules that they have by themselves.
+"""The flags as typed settings, and the rules that concern flags alone.
 
 Between the text of the command line (`flags`) and the running program (`CompletedConfig`): each group of flags is one
-frozen value with its own check, as kube-scheduler has its options.
+frozen value with its own check, as in kube-scheduler's options.
 
 Source: k8s.io/apiserver/pkg/server/options, k8s.io/component-base/metrics, k8s.io/component-base/logs.
 """
@@ -46,7 +46,7 @@ class ServingOptions:
         return self.secure_port != 0
 
     def problems(self) -> list[str]:
-        """What is wrong with these flags."""
+        """The problems of these flags."""
         if self.secure_port > 65535:
             return [
                 f"--secure-port {self.secure_port} must be between 1 and 65535, inclusive. "
@@ -62,7 +62,7 @@ class ServingOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationOptions:
-    """Who calls the HTTPS server."""
+    """Authentication of the HTTPS server's callers."""
 
     kubeconfig: str
     cache_ttl: Duration
@@ -77,7 +77,7 @@ class AuthenticationOptions:
     tolerate_lookup_failure: bool
 
     def problems(self, gates: FeatureGates, log: Log) -> list[str]:
-        """What is wrong with these flags; what is merely odd is logged."""
+        """The problems of these flags; harmless oddities are logged."""
         found = [
             f"empty value in {quote(flag)}"
             for flag, values in (
@@ -123,7 +123,7 @@ def _has(values: tuple[str, ...], wanted: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationOptions:
-    """What callers of the HTTPS server may do."""
+    """Authorisation of the HTTPS server's callers."""
 
     kubeconfig: str
     allow_cache_ttl: Duration
@@ -131,11 +131,7 @@ class AuthorizationOptions:
     always_allow_paths: tuple[str, ...]
 
     def check_paths(self) -> None:
-        """Checks the paths that need no review.
-
-        Raises:
-            ConfigurationError: one has a star that is not its end.
-        """
+        """Check the paths that need no review. Raises: ConfigurationError: one has a star before its end."""
         for path in self.always_allow_paths:
             stripped = path.removeprefix("/")
             if "*" in stripped[:-1]:
@@ -163,7 +159,7 @@ class MetricsOptions:
     allowed_labels_manifest: str
 
     def problems(self) -> list[str]:
-        """What is wrong with these flags."""
+        """The problems of these flags."""
         path = "metrics"
         found: list[str] = []
         major, minor = versions.BINARY.minor
@@ -188,25 +184,25 @@ class MetricsOptions:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The metrics that are not shown, because nobody asked for them."""
-        # The one version that may be named is the one before this, where all of these were shown.
+        """The hidden metrics: deprecated, and not requested."""
+        # The only valid version is the previous one, in which all of these were shown.
         return () if self.show_hidden_for_version else tuple(_HIDDEN_METRICS)
 
     def warn(self, gates: FeatureGates, log: Log) -> None:
-        """Says which metrics are shown that will be gone soon."""
+        """Warn about deprecated metrics that are shown."""
         for name, gate in _HIDDEN_METRICS.items():
             if self.show_hidden_for_version and name not in self.disabled and gates.enabled(gate):
                 log(f"W Hidden metrics ({name}) have been manually overridden, showing this very deprecated metric.")
 
     def complain(self, log: Log) -> None:
-        """Says, as kube-scheduler does of most command lines, that nobody restricts labels."""
+        """Warn, as kube-scheduler does for most command lines, that labels are not restricted."""
         if self.allowed_labels is None and not self.allowed_labels_manifest:
             log("E The manifest file is empty, ignoring.")
         elif self.allowed_labels_manifest and not self.labels():
             log("E empty allow-list mapping supplied, ignoring.")
 
     def labels(self) -> dict[str, str]:
-        """The values that labels may have, by `metric,label`; from the flag or the manifest."""
+        """The values allowed for labels, by `metric,label`; from the flag or the manifest."""
         if self.allowed_labels is not None:
             return dict(self.allowed_labels)
         if not self.allowed_labels_manifest:
@@ -259,7 +255,7 @@ def _label_problems(path: str, mapping: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LoggingOptions:
-    """What is logged, and how."""
+    """The settings of logging."""
 
     format: str
     verbosity: int
@@ -271,7 +267,7 @@ class LoggingOptions:
     json_info_buffer_size: Quantity
 
     def problems(self, gates: FeatureGates) -> list[str]:
-        """What is wrong with these flags."""
+        """The problems of these flags."""
         found: list[str] = []
         if self.flush_frequency.nanoseconds <= 0:
             found.append(invalid("flushFrequency", self.flush_frequency, "Must be greater than zero"))
@@ -314,7 +310,7 @@ class Options:
     flags: Parsed
 
     def with_deprecated(self, config: SchedulerConfiguration) -> SchedulerConfiguration:
-        """A configuration with the deprecated flags that were given; they count only without a file."""
+        """The configuration with the deprecated flags that were given; they count only without a file."""
         flags, given = self.flags, self.flags.given
         client: ClientConnection = config.client_connection
         for flag, name in (
@@ -333,7 +329,7 @@ class Options:
         return config
 
     def with_leader_election(self, config: SchedulerConfiguration) -> SchedulerConfiguration:
-        """A configuration with the leader election flags that were given; they win over the file."""
+        """The configuration with the leader election flags that were given; they take precedence over the file."""
         election: LeaderElection = config.leader_election
         for flag, name in (
             ("leader-elect", "leader_elect"),

@@ -1,11 +1,10 @@
-"""Trireme's own settings: TriremeConfiguration, in an API group of its own, in a file of its own.
+"""Trireme's own settings: TriremeConfiguration, in its own API group and its own file.
 
-A KubeSchedulerConfiguration stays exactly kube-scheduler's, so that a stock file works unchanged and can be taken back;
-what only Trireme has (where the phases run, remote plugins, TLS between the services, batches) is in the file that
-`--trireme-config` names. Without that file everything has a default that works: one filter, one score and one bind as
-children of the frontend, on Unix sockets.
-
-This is what the settings are; `own_loading` reads them and `own_validation` says what may not be.
+A KubeSchedulerConfiguration stays exactly kube-scheduler's, so that a stock file works unchanged and can be taken back.
+Settings that only Trireme has (where the phases run, remote plugins, TLS between the services, batches) are in the file
+that `--trireme-config` names. Without that file everything has a working default: one filter, one score and one bind as
+children of the frontend, on Unix sockets. This module defines the settings; `own_loading` reads them and
+`own_validation` checks them.
 """
 
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ FAILURE_POLICIES = ("Fail", "Ignore")
 
 _FALLBACK_AFTER = Duration(30 * SECOND)
 _PHASE_DEADLINE = Duration(30 * SECOND)
-# A batch of bindings waits for the rate limit of the API client, and tells of each as it is known.
+# A batch of bindings waits for the API client's rate limit, and each result is reported as it is known.
 _BIND_DEADLINE = Duration(60 * SECOND)
 _DEADLINE = Duration(SECOND)
 _OPEN_FOR = Duration(30 * SECOND)

@@ -1,8 +1,8 @@
-"""From a file to a `TriremeConfiguration`, or to the one message that says why not.
+"""From a file to a `TriremeConfiguration`, or to one error message.
 
-It is read as strictly as a KubeSchedulerConfiguration, by the same decoder: an unknown or doubled field is an error,
-and everything that is wrong is reported at once, with field paths. What the file leaves out has the default of the
-dataclass it goes to, so that a default stands in one place only.
+It is decoded as strictly as a KubeSchedulerConfiguration, by the same decoder: an unknown or duplicate field is an
+error, and all problems are reported at once, with field paths. Missing fields have the default of their dataclass, so
+that each default is in one place only.
 """
 
 from collections.abc import Mapping
@@ -36,10 +36,9 @@ _POINTS = sorted(point.value for point in REMOTE_POINTS)
 
 
 def load(path: str) -> TriremeConfiguration:
-    """Reads a file; without one, the defaults.
+    """Read a file; without one, the defaults.
 
-    Raises:
-        ConfigurationError: it cannot be read, decoded or used; the message names the file.
+    Raises: ConfigurationError: it cannot be read, decoded or used; the message names the file.
     """
     if not path:
         return TriremeConfiguration()
@@ -51,10 +50,9 @@ def load(path: str) -> TriremeConfiguration:
 
 
 def parse(data: bytes) -> TriremeConfiguration:
-    """Decodes and checks a configuration.
+    """Decode and check a configuration.
 
-    Raises:
-        ConfigurationError: it cannot be decoded, or something in it is wrong.
+    Raises: ConfigurationError: it cannot be decoded, or something in it is invalid.
     """
     source = loading.parse(data)
     kind = interpret(source.node)
@@ -116,7 +114,7 @@ def _remote_plugin(value: Value) -> RemotePlugin:
 
 
 def _point_problems(value: Value) -> list[Problem]:
-    """What is wrong with the extension points of remote plugins; a name that is none has no place in the typed form."""
+    """The problems of remote plugins' extension points; the typed form has no place for invalid names."""
     problems: list[Problem] = []
     for position, plugin in enumerate(value.get("remotePlugins") or ()):
         path = child(index("remotePlugins", position), "extensionPoints")

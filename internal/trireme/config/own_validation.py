@@ -1,7 +1,7 @@
-"""What may not be in a `TriremeConfiguration`: pure rules, each with the path of the field it is about.
+"""The rules of a `TriremeConfiguration`: pure functions, each with the path of its field.
 
-The rules that matter most are about trust: a bind service writes to the cluster, so one beyond this machine is reached
-with mutual TLS or not at all.
+The rules that matter most are about trust: a bind service writes to the cluster, so one beyond this machine needs
+mutual TLS.
 """
 
 import re
@@ -28,7 +28,7 @@ _LOOPBACK = re.compile(r"(localhost|127\.[0-9.]+|\[::1\]):[0-9]+")
 
 
 def validate(config: TriremeConfiguration) -> list[Problem]:
-    """Everything that is wrong with a configuration."""
+    """All problems of a configuration."""
     problems: list[Problem] = []
     for name in PHASES:
         problems.extend(_phase_problems(child("phases", name), config, name))
@@ -98,7 +98,7 @@ def _handle_problems(config: TriremeConfiguration) -> list[Problem]:
 
 
 def address_problem(address: str) -> str:
-    """Why an address is none; empty where it is one."""
+    """Why an address is invalid; empty if it is valid."""
     rule = "must be host:port, unix:/path, dns:///name:port or endpointslice:///namespace/service:port"
     if address.startswith("unix:"):
         return "" if address.removeprefix("unix:").startswith("/") else rule

@@ -1,8 +1,8 @@
-"""What each profile runs: `multiPoint` spread over the extension points, every plugin checked to exist and to fit.
+"""The plugins that each profile runs: `multiPoint` expanded over the extension points, every plugin checked.
 
 This is the part of kube-scheduler's start-up that makes the plugins, without making any: which plugin runs where, in
-what order and with what weight follows from the profile and the registry alone, so it can be checked (and printed, and
-compared) before a process is started. A mistake is reported with the profile and the plugin named.
+which order and with which weight follows from the profile and the registry alone, so it can be checked (and printed,
+and compared) before a process is started. A mistake is reported with the profile and the plugin named.
 
 Source: pkg/scheduler/framework/runtime and pkg/scheduler/profile of Kubernetes 1.37.
 """
@@ -36,7 +36,7 @@ _EXTENDER_TIMEOUT = Duration(5 * SECOND)
 
 @dataclass(frozen=True, slots=True)
 class Constructed:
-    """The configuration with all that construction adds, and the profiles that run."""
+    """The configuration with everything that construction adds, and the profiles that run."""
 
     configuration: SchedulerConfiguration
     profiles: tuple[CompletedProfile, ...]
@@ -45,10 +45,9 @@ class Constructed:
 def construct(
     config: SchedulerConfiguration, registry: Registry, gates: FeatureGates, log: Log, *, verbose: bool = False
 ) -> Constructed:
-    """Checks extenders and profiles and works out what each profile runs; `verbose`: each extender is logged.
+    """Check extenders and profiles and determine what each profile runs; `verbose`: log each extender.
 
-    Raises:
-        ConfigurationError: an extender or a profile cannot be made.
+    Raises: ConfigurationError: an extender or a profile cannot be made.
     """
     try:
         config = _with_extenders(config, log if verbose else None)
@@ -66,7 +65,7 @@ def construct(
 
 
 def _with_extenders(config: SchedulerConfiguration, log: Log | None) -> SchedulerConfiguration:
-    """Extenders with their timeout; resources that only they look after are ignored by NodeResourcesFit."""
+    """Extenders with their timeout; NodeResourcesFit ignores resources that only they manage."""
     extenders: list[Extender] = []
     for extender in config.extenders:
         if log is not None:
@@ -87,7 +86,7 @@ def _with_extenders(config: SchedulerConfiguration, log: Log | None) -> Schedule
 
 
 def _as_logged(extender: Extender) -> dict[str, object]:
-    """The extender as it is logged, by kube-scheduler's own names of its fields; of a key only that there is one."""
+    """The extender for the log, by kube-scheduler's own names of its fields; a key is masked."""
     tls = extender.tls_config
     return {
         "URLPrefix": extender.url_prefix,
@@ -170,8 +169,8 @@ def complete(
 ) -> CompletedProfile:
     """What a profile runs.
 
-    Raises:
-        ConfigurationError: a plugin does not exist, does not fit its extension point, or has arguments it cannot use.
+    Raises: ConfigurationError: a plugin does not exist, does not fit its extension point, or has arguments it cannot
+    use.
     """
     needed = sorted(name for name in _named(profile.plugins) if name in registry)
     configs = _plugin_configs(profile, needed, gates)
@@ -209,7 +208,7 @@ def _named(plugins: Plugins) -> set[str]:
 
 
 def _plugin_configs(profile: Profile, needed: Sequence[str], gates: FeatureGates) -> tuple[PluginConfig, ...]:
-    """The arguments of the plugins that are made, by name; of some they are checked here alone."""
+    """The arguments of the plugins that are made, by name; some are checked only here."""
     given: dict[str, PluginConfig] = {}
     for config in profile.plugin_config:
         if config.name in given:
@@ -247,7 +246,8 @@ def _listed(plugins: Plugins, point: ExtensionPoint, registry: Registry) -> list
 def _expanded(plugins: Plugins, point: ExtensionPoint, registry: Registry, listed: list[str], log: Log) -> list[str]:
     """The plugins of an extension point with those of `multiPoint`.
 
-    Order: what both list, as the point lists it; then the rest of `multiPoint`; then what only the point lists.
+    Order: plugins that both list, as the point lists them; then the rest of `multiPoint`; then plugins that only the
+    point lists.
     """
     disabled = {plugin.name for plugin in plugins.at(point).disabled or ()}
     if "*" in disabled:
@@ -290,12 +290,12 @@ def _check_counts(scheduler_name: str, chosen: dict[ExtensionPoint, list[str]]) 
 
 
 def _wrapped(value: int) -> int:
-    """A sum as 64 bits hold it: kube-scheduler's check for overflow relies on what overflows."""
+    """The sum in 64 bits: kube-scheduler's check for overflow relies on wrapping."""
     return (value + _INT64) % (2 * _INT64) - _INT64
 
 
 def _weights(plugins: Plugins, point: ExtensionPoint, registry: Registry, what: str) -> dict[str, int]:
-    """The weight of each plugin: that of the point before that of `multiPoint`, and 1 where there is none."""
+    """The weight of each plugin: the point's, else that of `multiPoint`, else 1."""
     weights: dict[str, int] = {}
     total = 0
     for plugin in (*(plugins.at(point).enabled or ()), *(plugins.multi_point.enabled or ())):
@@ -317,7 +317,7 @@ def _tell_of_signatures(
     plugins: dict[ExtensionPoint, tuple[Plugin, ...]],
     log: Log,
 ) -> None:
-    """Says, as kube-scheduler does, who keeps equal pods from being known for equal. Classes of pods do not mind."""
+    """Log, as kube-scheduler does, the plugins that prevent pod signatures. Pod classes do not depend on them."""
     if not gates.enabled("OpportunisticBatching"):
         return
     looking = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)

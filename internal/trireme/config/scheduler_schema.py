@@ -1,4 +1,4 @@
-"""The types of `kubescheduler.config.k8s.io/v1`: KubeSchedulerConfiguration, and the arguments that plugins state.
+"""The types of `kubescheduler.config.k8s.io/v1`: KubeSchedulerConfiguration, and the arguments that plugins declare.
 
 Source: k8s.io/kube-scheduler/config/v1, k8s.io/component-base/config/v1alpha1.
 """

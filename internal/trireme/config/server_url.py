@@ -1,6 +1,6 @@
-"""The address of an API server as people write it: a URL, or a host with or without a port.
+"""Parses the address of an API server: a URL, or a host with or without a port.
 
-Checked before anything is connected, with the messages of Go's `net/url`.
+Checked before anything connects, with the messages of Go's `net/url`.
 
 Source: k8s.io/client-go/rest.
 """
@@ -18,7 +18,7 @@ _PORT = re.compile(r"(:[0-9]*)?\Z")
 
 @dataclass(frozen=True, slots=True)
 class URL:
-    """The parts of a URL that matter here."""
+    """The relevant parts of a URL."""
 
     scheme: str = ""
     host: str = ""
@@ -26,11 +26,7 @@ class URL:
 
 
 def parse(text: str) -> URL:
-    """Parses a URL.
-
-    Raises:
-        ValueError: with Go's message.
-    """
+    """Parse a URL. Raises: ValueError: with Go's message."""
     without_fragment = text.partition("#")[0]
     try:
         return _parse(without_fragment)

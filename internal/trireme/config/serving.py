@@ -1,8 +1,8 @@
-"""The HTTPS server's certificates, authorities and socket, made ready before anything else starts.
+"""The HTTPS server's certificates, authorities and socket, prepared before anything else starts.
 
-What is checked and in which order is kube-scheduler's, so that an operator with two mistakes in a manifest reads about
-the same one first. The socket is bound here, because a port that is taken should end the program with a message and
-not after minutes of synchronising caches; who serves takes it over from `Serving.listener`.
+The checks and their order are kube-scheduler's, so that for a manifest with two mistakes both report the same one
+first. The socket is bound here, because a port that is in use should end the program with a message, and not after
+minutes of synchronising caches; the server gets it from `Serving.listener`.
 
 Source: k8s.io/apiserver/pkg/server/options.
 """
@@ -27,31 +27,31 @@ Log = Callable[[str], None]
 #: `ConfigurationError` with what went wrong.
 Lookup = Callable[[Connection], Mapping[str, str]]
 
-#: The name of the files in --cert-dir.
+#: The names of the files in --cert-dir.
 _PAIR_NAME = "kube-scheduler"
 _BACKLOG = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """All that the HTTPS server needs."""
+    """Everything that the HTTPS server needs."""
 
     options: ServingOptions
     #: Bound and listening, not yet accepting.
     listener: socket.socket
-    #: In PEM; empty where `options` name files, which are read again when they change.
+    #: In PEM; empty if `options` name files, which are read again when they change.
     certificate: bytes = b""
     private_key: bytes = b""
-    #: Where tokens and access are reviewed; `None`: nowhere.
+    #: The API server that reviews tokens and access; `None`: none.
     token_review: Connection | None = None
     access_review: Connection | None = None
-    #: What was found in the cluster of who vouches for callers; empty where nothing was.
+    #: The cluster's own authentication settings; empty if there are none.
     looked_up: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The serving certificate: files, or what was made."""
+    """The serving certificate: files, or a generated one."""
 
     options: ServingOptions
     certificate: bytes = b""
@@ -59,10 +59,9 @@ class Certificate:
 
 
 def default_certificate(options: ServingOptions, log: Log) -> Certificate:
-    """Makes a self-signed certificate where none is given: in `--cert-dir`, or in memory.
+    """Make a self-signed certificate if none is configured: in `--cert-dir`, or in memory.
 
-    Raises:
-        ConfigurationError: it cannot be made or kept.
+    Raises: ConfigurationError: it cannot be made or stored.
     """
     if not options.enabled or options.cert_file or options.key_file:
         return Certificate(options)
@@ -121,10 +120,9 @@ def prepare(
     log: Log,
     lookup: Lookup | None = None,
 ) -> Serving | None:
-    """Binds the port and checks certificates, authentication and authorisation; `None` where nothing is served.
+    """Bind the port and check certificates, authentication and authorisation; `None` if nothing is served.
 
-    Raises:
-        ConfigurationError: something cannot be used.
+    Raises: ConfigurationError: something cannot be used.
     """
     options = certificate.options
     if not options.enabled:
@@ -150,14 +148,13 @@ def prepare(
 
 
 def listen(options: ServingOptions) -> socket.socket:
-    """Binds the port.
+    """Bind the port.
 
-    Raises:
-        ConfigurationError: it is taken, or not ours to bind.
+    Raises: ConfigurationError: it is in use, or we may not bind it.
     """
     address = ipaddress.ip_address(options.bind_address)
     host = f"[{address}]" if address.version == 6 else str(address)
-    # An unspecified address means both families where there are two.
+    # An unspecified address means both families if the machine has two.
     both = address.is_unspecified and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both or address.version == 6 else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -208,10 +205,9 @@ def _check_curves(curves: Sequence[int]) -> None:
 
 
 def check_serving_pair(purpose: str, cert_file: str, key_file: str) -> None:
-    """Checks the files of a serving certificate.
+    """Check the files of a serving certificate.
 
-    Raises:
-        ConfigurationError: one is missing, empty or malformed, or they do not belong together.
+    Raises: ConfigurationError: one is missing, empty or malformed, or they do not belong together.
     """
     if not cert_file or not key_file:
         raise ConfigurationError("missing filename for serving cert")
@@ -276,10 +272,9 @@ def _authentication(options: AuthenticationOptions, environment: Mapping[str, st
 def _looked_up(
     options: AuthenticationOptions, connection: Connection | None, lookup: Lookup | None, log: Log
 ) -> Mapping[str, str]:
-    """The cluster's own authentication settings, where they are wanted and can be had.
+    """The cluster's own authentication settings, if they are required and can be read.
 
-    Raises:
-        ConfigurationError: they cannot be had, and that is not tolerated.
+    Raises: ConfigurationError: they cannot be read, and that is not tolerated.
     """
     wanted = not options.skip_lookup and not options.request_header_client_ca_file
     if connection is None or lookup is None or not wanted:

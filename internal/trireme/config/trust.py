@@ -1,7 +1,7 @@
-"""Certificates and keys from files or from a configuration: can they be used, and if not, why not.
+"""Checks certificates and keys from files or from a configuration.
 
-Only the check is here; who serves or calls loads them again, and again when they change. Messages are those of Go's
-`crypto/tls`, which is what an operator who pastes them into a search box will find.
+This module only checks; the server or client loads them again, and again when they change. Messages are those of Go's
+`crypto/tls`, which operators can search for.
 
 Source: k8s.io/client-go/transport.
 """
@@ -77,10 +77,9 @@ def _private_key(pem: bytes) -> PrivateKeyTypes:
 
 
 def check_pair(certificate_pem: bytes, key_pem: bytes) -> None:
-    """Checks that a certificate and a key can be read and belong together.
+    """Check that a certificate and a key can be parsed and belong together.
 
-    Raises:
-        ConfigurationError: they cannot, or do not.
+    Raises: ConfigurationError: they cannot, or do not.
     """
     certificate = _certificate(certificate_pem)
     private_key = _private_key(key_pem)
@@ -94,10 +93,9 @@ def check_pair(certificate_pem: bytes, key_pem: bytes) -> None:
 
 
 def check_authorities(pem: bytes) -> None:
-    """Checks that a bundle has a certificate in it.
+    """Check that a bundle contains a certificate.
 
-    Raises:
-        ConfigurationError: it has none that can be read.
+    Raises: ConfigurationError: it has none that can be parsed.
     """
     found = blocks(pem)
     usable = [block for block in found if block.kind == "CERTIFICATE"]
@@ -113,10 +111,9 @@ def check_authorities(pem: bytes) -> None:
 
 
 def check_bundle(purpose: str, file: str) -> None:
-    """Checks a file of authorities that incoming certificates are held against.
+    """Check a file of authorities for incoming certificates.
 
-    Raises:
-        ConfigurationError: it cannot be read, or has no certificate that can be used.
+    Raises: ConfigurationError: it cannot be read, or has no usable certificate.
     """
     data = read_file(file)
     name = quote(f"{purpose}::{file}")
@@ -136,7 +133,7 @@ def check_bundle(purpose: str, file: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ClientTLS:
-    """TLS of a client: data before files."""
+    """TLS of a client: data takes precedence over files."""
 
     insecure: bool = False
     server_name: str = ""

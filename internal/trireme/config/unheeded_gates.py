@@ -1,6 +1,6 @@
-"""Feature gates that kube-scheduler obeys and Trireme does not: who sets one is told so at the start.
+"""Warnings about feature gates that kube-scheduler implements and Trireme does not.
 
-What only decides *how* kube-scheduler does a thing, and not what comes of it, is not here; `gate_effects` has both.
+Gates that only decide *how* kube-scheduler does something, and not the result, are not here; `gate_effects` has both.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from trireme.config.gates import FeatureGates
 
 
 def warnings(gates: FeatureGates) -> Iterator[str]:
-    """What to tell who chose a value that has no effect."""
+    """The warnings for gates set to a value that has no effect."""
     chosen = gates.chosen or {}
     for gate, row in gate_effects.rows().items():
         if row.unheeded is not None and chosen.get(gate) == row.unheeded:

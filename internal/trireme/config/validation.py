@@ -1,7 +1,7 @@
 """The rules of a KubeSchedulerConfiguration, in the order in which kube-scheduler reports them.
 
-Every rule is looked at and everything wrong is reported at once, because an operator who fixes a file wants to start
-the scheduler twice, not ten times.
+Every rule is checked and all problems are reported at once, because an operator who fixes a file wants to start the
+scheduler twice, not ten times.
 
 Source: pkg/scheduler/apis/config/validation of Kubernetes 1.37.
 """
@@ -33,9 +33,9 @@ from trireme_kube.apimachinery.field_errors import (
 )
 from trireme_kube.apimachinery.golang import Duration, quote
 
-#: Plugins that were removed; each names the version in which it went.
+#: Removed plugins, each with the version that removed it.
 _REMOVED = dict.fromkeys(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "v1")
-#: Where a removed plugin is reported. (Not at the placement points and not at multiPoint.)
+#: The extension points where a removed plugin is reported: not the placement points, and not multiPoint.
 _CHECKED_POINTS = (
     ExtensionPoint.PRE_ENQUEUE,
     ExtensionPoint.QUEUE_SORT,
@@ -54,7 +54,7 @@ _CHECKED_POINTS = (
 
 
 def validate(config: SchedulerConfiguration, gates: FeatureGates) -> list[Problem]:
-    """Everything that is wrong with a configuration; empty where nothing is."""
+    """All problems of a configuration."""
     problems = _client_connection(config.client_connection)
     problems.extend(_leader_election(config.leader_election))
     if config.parallelism <= 0:
@@ -124,7 +124,7 @@ def _profiles(config: SchedulerConfiguration, gates: FeatureGates) -> list[Probl
         path = index("profiles", position)
         problems.extend(_profile(path, config.api_version, profile, gates))
         if profile.scheduler_name in seen:
-            # The value shown is the path of the first one, which has nothing to show.
+            # The value shown is the path of the first one, which has no value to show.
             problems.append(duplicate(child(path, "schedulerName"), {}))
         seen.add(profile.scheduler_name)
     problems.extend(_common_queue_sort(config.profiles))
@@ -170,7 +170,7 @@ def _plugin_set(plugins: PluginSet) -> dict[str, Any]:
 
 
 def _same(left: PluginSet, right: PluginSet) -> bool:
-    """Equal but for the difference between an empty list and none."""
+    """Equal, with an empty list equal to none."""
     return (left.enabled or ()) == (right.enabled or ()) and (left.disabled or ()) == (right.disabled or ())
 
 

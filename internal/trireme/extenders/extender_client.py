@@ -162,7 +162,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.InvalidURL):
         return "unsupported protocol scheme" if error.description is None else str(error.description)
     if isinstance(error, aiohttp.ClientResponseError):
-        # What came is no HTTP. The parser's own words have several lines, and bytes of the answer.
+        # The response is not HTTP. The parser's message has several lines, and bytes of the response.
         return "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
     return str(error) or type(error).__name__
 

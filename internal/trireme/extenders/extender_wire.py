@@ -97,7 +97,7 @@ def first_value(body: bytes) -> Any:
 
 
 def filter_result(answer: Any, names_only: bool) -> FilterResult:
-    """ExtenderFilterResult; `names_only`: names were sent, and are taken where both come. Raises: ExtenderError."""
+    """Decode an ExtenderFilterResult; `names_only`: names were sent, and take precedence. Raises: ExtenderError."""
     fields = _Fields(answer, "ExtenderFilterResult")
     nodes = fields.object("Nodes", "v1.NodeList")
     names = fields.texts("NodeNames")

@@ -103,11 +103,9 @@ class Extenders:
     async def consult(
         self, uid: str, class_id: int, filtered: FilterResult, nominated_slot: int
     ) -> tuple[FilterResult, Sequence[int]]:
-        """Apply filter and prioritize extenders to filter's answer for the pod; returns it with extra scores by slot.
+        """Apply filter and prioritize extenders to filter's answer for the pod; return it with extra scores by slot.
 
-        The node that was promised to the pod is asked about first, alone, and taken if it passes.
-
-        Raises: ExtenderError.
+        The pod's nominated node is tried first, alone, and taken if it passes. Raises: ExtenderError.
         """
         interested = [extender for extender in self._interested(class_id) if _places(extender)]
         if not interested:
@@ -202,7 +200,7 @@ class Extenders:
         return extender_wire.nodes_body(pod, (), [node for node in nodes if node is not None])
 
     def _narrowed(self, filtered: FilterResult, slot_of: Mapping[str, int], result: _Filtered) -> FilterResult:
-        """Filter's answer about this one pod, with what the extenders refused."""
+        """Filter's answer about this one pod, with the extenders' refusals."""
         answer = filtered.answer
         index, capacity = answer.index.copy(), answer.capacity.copy()
         statuses = list(answer.statuses)
@@ -219,7 +217,7 @@ class Extenders:
             refuse(slot_of[name], silently)
         for name, (code, text) in result.failed.items():
             slot = self._cache.slot_of(name)
-            # One that is said to have failed and is among those that pass, passes.
+            # A node that is reported both as failed and as passing passes.
             if 0 <= slot < index.shape[0] and index[slot]:
                 plugin = statuses[index[slot] - 1].plugin
                 refuse(slot, status.Status(code, plugin, (text,)))
@@ -352,8 +350,8 @@ def _of_64_bits(score: int) -> int:
 
 
 def _from_zero(totals: Iterable[int]) -> dict[int, int]:
-    """What is added for each total. What counts is the difference between nodes, so none need be below 0; where some
-    are enormous, a difference that no plugin can make up for stays one.
+    """What to add to each total. Only differences between nodes count, so none need be below 0; a difference larger
+    than plugins can make up for stays that large.
     """
     ordered = sorted(set(totals))
     if ordered[-1] - ordered[0] <= _MOST:

@@ -1,7 +1,8 @@
-"""How much a pod asks for, and how much a node has: the resource arithmetic of kube-scheduler v1.37.
+"""How much a pod requests, and how much a node has: the resource arithmetic of kube-scheduler v1.37.
 
-Sums are made exactly and rounded up once, as kube-scheduler adds Quantities before it converts them.
-Units of all results: cpu in millicores, everything else in the resource's own unit.
+Sums are made exactly and rounded up once, as kube-scheduler adds Quantities before it converts them. Units of all
+results: cpu in millicores, everything else in the resource's own unit.
+
 Source: k8s.io/component-helpers/resource, pkg/scheduler/framework (NodeInfo).
 """
 
@@ -19,7 +20,7 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 HUGE_PAGES = "hugepages-"
 
-# What a container that names no request counts as when nodes are scored; never when they are filtered.
+# What scoring assumes for a container without a request; filtering assumes nothing.
 _SCORING_DEFAULTS: Mapping[str, int] = {
     CPU: quantity.parse_quantity("100m").nanos,
     MEMORY: quantity.parse_quantity("200Mi").nanos,
@@ -62,12 +63,12 @@ def rules_of(features: Features) -> Rules:
 
 @dataclass(frozen=True, slots=True)
 class PodAmounts:
-    """All that one pod (or class) counts as.
+    """All amounts of one pod (or class).
 
-    `filtering` is what Filter asks for; `placed` and `placed_nonzero` (cpu, memory) what it adds to its node; `scoring`
-    and `scoring_nonzero` what NodeResourcesFit's scorer adds for the pod itself, which ignores pod-level requests.
-    `compared` is what events and queueing hints compare: as `placed`, without claims, and with pod-level requests
-    whatever the gate says.
+    `filtering` is what Filter requires; `placed` and `placed_nonzero` (cpu, memory) what the pod adds to its node;
+    `scoring` and `scoring_nonzero` what NodeResourcesFit's scorer adds for the pod itself, which ignores pod-level
+    requests. `compared` is what events and queueing hints compare: as `placed`, without claims, and with pod-level
+    requests whatever the gate says.
     """
 
     filtering: Mapping[str, int]
@@ -78,7 +79,7 @@ class PodAmounts:
     compared: Mapping[str, int]
 
 
-# How a quota calls a resource; whoever is called so already is no resource of a pod.
+# The prefix of a quota's names for resources; a name that begins with it is no resource of a pod.
 _QUOTA_PREFIX = "requests."
 
 
@@ -131,7 +132,7 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
 
 
 def with_claims(pod: core_pb2.Pod, rules: Rules) -> dict[str, int]:
-    """What the pod needs of a node together with the claims in its status."""
+    """What the pod needs of a node, including the claims in its status."""
     pod_level = {name: amount for name, amount in pod.spec.resources.requests.items() if is_pod_level(name)}
     total = aggregate_requests(pod)
     total.update(nanos_of(pod_level if rules.pod_level else {}))
@@ -139,13 +140,13 @@ def with_claims(pod: core_pb2.Pod, rules: Rules) -> dict[str, int]:
 
 
 def aggregate_requests(pod: core_pb2.Pod) -> Nanos:
-    """What the pod's containers and the claims in its status need together, without requests of the pod as a whole."""
+    """What the pod's containers and the claims in its status need together, without pod-level requests."""
     containers = _containers_total(pod, lambda container: nanos_of(container.resources.requests), {})
     return _sum([containers, claim_amounts(pod.status)])
 
 
 def aggregate_limits(pod: core_pb2.Pod) -> Nanos:
-    """The limits of the pod's containers together. The claims in its status add to those that are stated, and to huge
+    """The limits of the pod's containers together. The claims in its status add to limits that are set, and to huge
     pages.
     """
     limits = _containers_total(pod, lambda container: nanos_of(container.resources.limits), {})
@@ -155,7 +156,7 @@ def aggregate_limits(pod: core_pb2.Pod) -> Nanos:
 
 
 def claim_amounts(status: core_pb2.PodStatus) -> Nanos:
-    """What devices of claims stand for, and cost in addition, as the status says it."""
+    """What devices of claims stand for, and cost in addition, according to the pod's status."""
     parts: list[Nanos] = []
     for claim in status.node_allocatable_resource_claim_statuses:
         parts += [{each.name: _nanos(each.quantity)} for each in claim.mapping if each.HasField("quantity")]
@@ -165,7 +166,7 @@ def claim_amounts(status: core_pb2.PodStatus) -> Nanos:
 
 
 def container_claim_amounts(status: core_pb2.PodStatus, container: str) -> Nanos:
-    """The same of the claims that one container uses: what is counted for each container counts once."""
+    """The same for the claims of one container: what is counted for each container counts once."""
     parts: list[Nanos] = []
     for claim in status.node_allocatable_resource_claim_statuses:
         if container in claim.containers:
@@ -181,7 +182,7 @@ def _spec_total(pod: core_pb2.Pod, pod_level: Quantities, defaults: Mapping[str,
 
 
 def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) -> Nanos:
-    """What a pod on a node holds: the most of what it asked for, was allocated, and has been given."""
+    """What a pod on a node holds: the maximum of its requests, its allocated resources, and the resources in force."""
     status = pod.status
     statuses = {entry.name: entry for entry in (*status.init_container_statuses, *status.container_statuses)}
     infeasible = _resize_infeasible(pod)
@@ -286,7 +287,7 @@ def _maximum(parts: Iterable[Nanos]) -> Nanos:
 
 
 def is_pod_level(name: str) -> bool:
-    """Whether a pod as a whole may request it."""
+    """Whether pod-level requests may name the resource."""
     return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)
 
 

@@ -1,9 +1,9 @@
-"""ClusterEvent: what changed in the cluster, in the words that plugins register for.
+"""ClusterEvent: a change in the cluster, in the words that plugins register for.
 
-A refused pod sleeps until an event that may help it. For that to be precise an update is first told apart into what
-it changed (labels, taints, requests, …): `pod_update_events` and `node_update_events` do so, as pure functions over
-the object before and after. Names, labels and matching are kube-scheduler's, for they show in metrics, in plugins'
-registrations and in `trireme status`.
+A refused pod sleeps until an event that may help it. To make that precise, an update is first split into the parts of
+the object that changed (labels, taints, requests, …): `pod_update_events` and `node_update_events` do so, as pure
+functions over the object before and after. Names, labels and matching are kube-scheduler's, since they appear in
+metrics, in plugins' registrations and in `trireme status`.
 
 Source: pkg/scheduler/framework/events.go and types.go, k8s.io/kube-scheduler/framework/types.go (v1.37).
 """
@@ -78,7 +78,7 @@ _RESOURCES: Final = tuple(resource.value for resource in Resource)
 
 
 def _has(resource: str, action: ActionType) -> bool:
-    """Whether something can happen to the resource that the action names."""
+    """Whether the resource can have this action."""
     if (
         action in (ActionType.ADD, ActionType.DELETE, ActionType.UPDATE, ActionType.ALL)
         or resource == Resource.WILDCARD
@@ -90,7 +90,7 @@ def _has(resource: str, action: ActionType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """One kind of change: a resource, what was done to it, and the label when it is not made of these two."""
+    """One kind of change: a resource, an action on it, and a label if it is not made of these two."""
 
     resource: str
     action: ActionType
@@ -104,11 +104,11 @@ class ClusterEvent:
 
     @property
     def wildcard(self) -> bool:
-        """It concerns every pod, whatever refused it."""
+        """Whether it concerns every pod, whatever refused it."""
         return self.resource == Resource.WILDCARD and self.action == ActionType.ALL
 
     def matches(self, incoming: "ClusterEvent") -> bool:
-        """True if who registered this event is to hear of `incoming`, which is the same or more specific."""
+        """Whether a registration for this event covers `incoming`, which is the same or more specific."""
         if self.wildcard:
             return True
         action = incoming.action
@@ -141,7 +141,7 @@ UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "
 
 @functools.lru_cache(maxsize=4096)
 def event(resource: str, action: ActionType) -> ClusterEvent:
-    """The event of that resource and action; one object for each, so that events can be kept by the thousand."""
+    """The event of that resource and action; one shared object for each, so that thousands can be stored."""
     return ClusterEvent(resource, action)
 
 
@@ -178,7 +178,9 @@ def action_names(action: ActionType) -> list[str]:
 def pod_update_events(
     old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool, rules: amounts.Rules = amounts.DEFAULT_RULES
 ) -> list[ClusterEvent]:
-    """What an update of a pod changed, at least one event. `target`: told to that pod, while it is queued, itself."""
+    """The changes in an update of a pod, at least one event. `target`: the event is for that pod itself, while it is
+    queued.
+    """
     if new.spec.node_name:
         resource = Resource.ASSIGNED_POD
     elif target:
@@ -196,7 +198,7 @@ def _pod_changes(old: core_pb2.Pod, new: core_pb2.Pod, rules: amounts.Rules) -> 
         actions += _scale(amounts.pod_amounts(old, rules).compared, amounts.pod_amounts(new, rules).compared)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-    # Tolerations can be added, never changed or removed: their number tells.
+    # Tolerations can be added, never changed or removed, so their number suffices.
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         actions.append(ActionType.UPDATE_POD_TOLERATION)
     if not _same_claim_statuses(old.status, new.status):
@@ -214,7 +216,9 @@ def _scale(old: Mapping[str, int], new: Mapping[str, int]) -> list[ActionType]:
 
 
 def _same_requests(old: core_pb2.Pod, new: core_pb2.Pod) -> bool:
-    """True if nothing that requests are made of differs. Spares the arithmetic on the status updates of every pod."""
+    """Whether all fields that requests are computed from are equal. Spares the arithmetic on every pod's status
+    updates.
+    """
     same_spec = old.spec == new.spec or (
         old.spec.containers == new.spec.containers
         and old.spec.init_containers == new.spec.init_containers
@@ -225,7 +229,7 @@ def _same_requests(old: core_pb2.Pod, new: core_pb2.Pod) -> bool:
 
 
 def _resize_state(status: core_pb2.PodStatus) -> list[object]:
-    """What of the status takes part in requests, for comparison."""
+    """The parts of the status that requests depend on, for comparison."""
     state: list[object] = [status.HasField("resources"), status.resources, status.allocated_resources]
     for entry in (*status.init_container_statuses, *status.container_statuses):
         if entry.allocated_resources or entry.HasField("resources"):
@@ -243,7 +247,7 @@ def _same_claim_statuses(old: core_pb2.PodStatus, new: core_pb2.PodStatus) -> bo
 
 
 def node_update_events(old: core_pb2.Node, new: core_pb2.Node) -> list[ClusterEvent]:
-    """What an update of a node changed that scheduling may depend on; often nothing (heartbeats)."""
+    """The changes in an update of a node that scheduling may depend on; often none (heartbeats)."""
     actions = []
     if old.spec.unschedulable and not new.spec.unschedulable:
         actions.append(ActionType.UPDATE_NODE_TAINT)
@@ -265,7 +269,7 @@ def node_update_events(old: core_pb2.Node, new: core_pb2.Node) -> list[ClusterEv
 
 
 def _same_amounts(old: Mapping[str, meta_pb2.Quantity], new: Mapping[str, meta_pb2.Quantity]) -> bool:
-    """Compared by value: `1` and `1000m` are the same."""
+    """Compares by value: `1` and `1000m` are the same."""
     if old == new:
         return True
     return old.keys() == new.keys() and all(

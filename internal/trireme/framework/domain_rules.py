@@ -1,7 +1,7 @@
 """Domain constraints: how a placement of a class changes on which other nodes the class may run.
 
-Filter states them as data beside its columns, and Place goes by them step by step; so a batch ends as one-by-one cycles
-would. Domains are numbered from 0 within one constraint; −1 is a node that is in none.
+Filter states them as data beside its columns, and Place applies them after each pod; so a batch ends as one-by-one
+cycles would. Domains are numbered from 0 within one constraint; −1 is a node without a domain.
 """
 
 from dataclasses import dataclass
@@ -56,12 +56,12 @@ class DomainConstraint:
     rule: Rule
 
 
-# With so few domains each is told apart by its number.
+# Up to this many domains, each is distinguished by its number.
 _FEW = 8
 
 
 def told_apart(domain: npt.NDArray[np.int32], state: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """Columns in which two nodes are the same only if placements elsewhere can never tell them apart: nodes of one
+    """Columns in which two nodes are equal only if placements elsewhere can never make them differ: nodes of one
     domain, and nodes that are alone in domains of the same state.
 
     Shapes: domain and each column (node,), state (domain,); numbers of domains are not negative.

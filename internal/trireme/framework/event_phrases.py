@@ -9,7 +9,7 @@ from typing import Final
 
 from trireme.framework.cluster_event import ActionType, Resource, action_label
 
-# How the object of an event is called.
+# The objects of events.
 _OBJECTS: Final = {
     Resource.ASSIGNED_POD.value: "a pod on a node",
     Resource.UNSCHEDULED_POD.value: "another pending pod",
@@ -19,7 +19,7 @@ _OBJECTS: Final = {
     Resource.WILDCARD.value: "anything",
 }
 
-# What happens to it. `{}` is the object.
+# The actions on them. `{}` is the object.
 _ACTIONS: Final = {
     ActionType.ADD: "{} is added",
     ActionType.DELETE: "{} is deleted",
@@ -56,7 +56,7 @@ _MOVES: Final = {
 
 _GATED_BY: Final = ", gated by "
 
-# What usually wakes a pod, most frequent first: workloads come and go, then nodes do; the rest is rare.
+# The usual events, most frequent first: workloads come and go, then nodes do; the rest is rare.
 _LIKELY: Final = (
     "AssignedPodDelete",
     "AssignedPodAdd",
@@ -85,7 +85,7 @@ def likely_first(labels: Iterable[str]) -> list[str]:
 
 
 def gated(label: str, plugin: str, reason: str) -> str:
-    """The cause of a move to where a plugin holds the pod back, for its reason; the label alone without a plugin."""
+    """The cause of a transition to the state in which a plugin gates the pod; the label alone without a plugin."""
     if not plugin:
         return label
     return f"{label}{_GATED_BY}{plugin}: {reason}" if reason else f"{label}{_GATED_BY}{plugin}"
@@ -98,7 +98,7 @@ def cause(text: str) -> str:
 
 
 def phrase(label: str) -> str:
-    """What happens, as a clause; a label that is not an event's is answered as it is."""
+    """The event as a clause; a label that is not an event's is returned unchanged."""
     return _PHRASES.get(label) or _of_other_kind(label) or label
 
 
@@ -112,7 +112,7 @@ def summary(labels: Sequence[str], shown: int = 2) -> str:
 
 
 def _of_other_kind(label: str) -> str:
-    """An event of a kind that only a remote plugin names."""
+    """An event of a resource that only a remote plugin names."""
     for action, text in sorted(_ACTIONS.items(), key=lambda entry: -len(action_label(entry[0]))):
         resource = label.removesuffix(action_label(action))
         if resource and resource != label:

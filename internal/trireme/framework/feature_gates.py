@@ -1,4 +1,4 @@
-"""What plugins may ask of the feature gates."""
+"""The feature gates, as plugins see them."""
 
 from typing import Protocol
 

@@ -1,7 +1,7 @@
-"""Up a tree of groups: who is above a group, as far as those are there.
+"""Walks up a tree of groups.
 
-A group names its parent, and nothing keeps parents from being missing or from going round in a circle. Everybody who
-looks for a root, or for what those above have decided, has to end in such cases, and ends in the same way here.
+A group names its parent, and nothing prevents missing parents or cycles. Every search for a root, or for a decision of
+an ancestor, must end in such cases, and in the same way everywhere.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,8 +17,10 @@ Group = scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup
 def upwards(
     key: _Key, get: Callable[[_Key], Group | None], parent_of: Callable[[_Key, Group], _Key | None]
 ) -> Iterator[tuple[_Key, Group | None]]:
-    """The group and those above it, one after the other. The last one has no parent; or it comes without a group, as
-    it is not there, or was met before. `get` finds a group by its key, `parent_of` the key of its parent.
+    """Yield the group and its ancestors, one after the other.
+
+    The last one has no parent, or comes as None because it does not exist or was visited before. `get` finds a group by
+    its key, `parent_of` the key of its parent.
     """
     seen: set[_Key] = set()
     ahead: _Key | None = key
@@ -32,6 +34,6 @@ def upwards(
 def topmost(
     key: _Key, get: Callable[[_Key], Group | None], parent_of: Callable[[_Key, Group], _Key | None]
 ) -> tuple[_Key, Group | None]:
-    """The last one on the way `upwards`: the root, if it comes with a group."""
+    """The last one of `upwards`: the root, unless its group is None."""
     *_, last = upwards(key, get, parent_of)
     return last

@@ -1,7 +1,7 @@
 """Label selectors as kube-scheduler reads them: parsed once, matched against the labels of classes or namespaces.
 
-A selector that cannot be read is a fault of the pod that states it. The text of the error is the one that
-kube-scheduler gives, since it ends in the pod's condition. An unset selector matches nothing, an empty one everything.
+A selector that cannot be parsed is an error of the pod that has it. The error text is kube-scheduler's, since it ends
+in the pod's condition. An unset selector matches nothing, an empty one everything.
 
 Source: k8s.io/apimachinery meta/v1 LabelSelectorAsSelector, labels.NewRequirement.
 """
@@ -16,7 +16,7 @@ from trireme.v1 import meta_pb2
 
 
 class InvalidSelectorError(ValueError):
-    """The selector cannot be read; the text is kube-scheduler's."""
+    """The selector cannot be parsed; the text is kube-scheduler's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +27,28 @@ class LabelSelector:
 
     @property
     def empty(self) -> bool:
-        """Whether it matches everything by asking for nothing."""
+        """Whether it matches everything because it has no requirements."""
         return self.requirements == ()
 
     @property
     def keys(self) -> frozenset[str]:
-        """The label keys that it looks at."""
+        """The label keys that it reads."""
         return frozenset(each.key for each in self.requirements or ())
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels are as it asks."""
+        """Whether the labels satisfy it."""
         if self.requirements is None:
             return False
         return all(_holds(each, labels) for each in self.requirements)
 
     def and_labels(self, labels: Mapping[str, str]) -> "LabelSelector":
-        """The selector that asks for these labels besides. What matches nothing stays so."""
+        """The selector that requires these labels in addition. One that matches nothing still matches nothing."""
         if self.requirements is None:
             return self
         return LabelSelector(_ordered((*_equalities(labels), *self.requirements)))
 
     def and_selector(self, other: "LabelSelector") -> "LabelSelector":
-        """The selector that asks for all that both ask for; one that matches nothing adds nothing to ask for."""
+        """The selector with the requirements of both; one that matches nothing adds no requirements."""
         if self.requirements is None:
             return self
         return LabelSelector(_ordered((*self.requirements, *(other.requirements or ()))))
@@ -58,7 +58,7 @@ NOTHING = LabelSelector(None)
 
 
 def from_labels(labels: Mapping[str, str]) -> LabelSelector:
-    """The selector that asks for all of the labels; they are taken as they are."""
+    """The selector that requires all of the labels, which are not validated."""
     return LabelSelector(_ordered(_equalities(labels)))
 
 
@@ -110,7 +110,7 @@ def _equalities(labels: Mapping[str, str]) -> Iterable[selectors.Requirement]:
 
 
 def _ordered(requirements: Iterable[selectors.Requirement]) -> tuple[selectors.Requirement, ...]:
-    """Without repetition and in one order, so that selectors that ask the same are equal."""
+    """Sorted, without duplicates, so that equivalent selectors are equal."""
     return tuple(sorted(set(requirements), key=lambda each: (each.key, each.operator, sorted(each.values))))
 
 

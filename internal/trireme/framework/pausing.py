@@ -1,10 +1,10 @@
-"""Long computations that let others work in between.
+"""Long computations that yield to the event loop.
 
-A phase answers all calls on one event loop, and has one snapshot: what computes for seconds would hold up every other
-pod, the deltas and the health checks, and a thread of its own would read the snapshot while it is changed. So such a
-computation runs in a greenlet: it says where it may be interrupted, and there, when its slice of time is over, the
-loop goes on with what else there is. Between two slices the snapshot may move; whoever pauses asks afterwards whether
-what it has read still holds. A call that is cancelled ends its computation.
+A phase serves all calls on one event loop, and has one snapshot. A computation of seconds would block every other pod,
+the deltas and the health checks, and a separate thread would read the snapshot while it changes. So such a computation
+runs in a greenlet and calls `pause` wherever it can be interrupted. There, once its time slice is over, the event loop
+runs. Between two slices the snapshot may change: after a pause, check that what was read is still valid. Cancelling the
+call ends the computation.
 """
 
 import asyncio
@@ -20,20 +20,20 @@ _Result = TypeVar("_Result")
 
 
 class _Computation(greenlet.greenlet):
-    """One that may be interrupted."""
+    """A computation that can be interrupted."""
 
     ends = 0.0
 
 
 def pause() -> None:
-    """Called in a computation where it may be interrupted, and as often as possible: it costs little."""
+    """Yield to the event loop if the time slice is over. Call it as often as possible: it costs little."""
     current = greenlet.getcurrent()
     if isinstance(current, _Computation) and time.monotonic() > current.ends and current.parent is not None:
         current.parent.switch()
 
 
 async def run(compute: Callable[[], _Result]) -> _Result:
-    """What it computes; others work meanwhile where it pauses."""
+    """Run the computation and return its result; the event loop runs whenever it pauses."""
     computation = _Computation(compute)
     try:
         computation.ends = time.monotonic() + SLICE_SECONDS

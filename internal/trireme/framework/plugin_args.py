@@ -1,4 +1,4 @@
-"""What a plugin says of its arguments: their type, their defaults and their rules."""
+"""A plugin's declaration of its arguments: their type, their defaults and their rules."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Value = dict[str, Any]
 
 
 def set_no_defaults(value: Value, gates: feature_gates.Gates) -> None:
-    """For arguments that have none."""
+    """Set no defaults, for arguments that have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class PluginArgs:
     """The arguments of a plugin in `kubescheduler.config.k8s.io/v1`."""
 
     schema: Struct
-    #: (path of the arguments, arguments with all defaults, gates) -> all that is wrong with them.
+    #: (path of the arguments, arguments with all defaults, gates) -> all problems.
     validate: Callable[[str, JsonArgs, feature_gates.Gates], list[Problem]]
-    #: What the plugin says of arguments that are not there: nobody filled in defaults for it.
+    #: The plugin's error for missing arguments, for which no defaults were filled in.
     missing: str
     set_defaults: Callable[[Value, feature_gates.Gates], None] = set_no_defaults
-    #: Validated with the configuration too, not only when the plugin is made.
+    #: Validated with the configuration as well, not only when the plugin is made.
     validated_early: bool = True

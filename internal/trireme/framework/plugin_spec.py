@@ -61,38 +61,37 @@ ASSUMING = (ExtensionPoint.RESERVE, ExtensionPoint.PRE_BIND)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A part of a plugin that is loaded only where it is used.
-
-    `target` is `.module:name`, the module relative to the plugin's package.
+    """A part of a plugin that is imported only in the processes that use it. `target` is `.module:name`, the module
+    relative to the plugin's package.
     """
 
     target: str
 
     def load(self, package: str) -> Any:
-        """What the target names, relative to the package; its module is loaded now if it is not yet."""
+        """The object that the target names, relative to the package; imports its module if necessary."""
         module, _, name = self.target.partition(":")
         return getattr(importlib.import_module(module, package), name)
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSpec:
-    """What is known of a plugin without loading it."""
+    """What is known of a plugin without importing it."""
 
     name: str
     extension_points: frozenset[ExtensionPoint]
     #: The package that sides are relative to.
     package: str = ""
-    #: What makes the plugin of a process, by the last extension point of those that the process asks it about: FILTER
-    #: is PreFilter and Reserve too, SCORE is PreScore too.
+    #: The constructor of the plugin's part in a process, by the last extension point that the process calls: FILTER
+    #: includes PreFilter and Reserve, SCORE includes PreScore.
     sides: Mapping[ExtensionPoint, Side] = field(default_factory=dict)
-    #: The cluster events that may help pods which it refused; None: it refuses nobody, or nobody whom an event helps.
+    #: The cluster events that may help pods that it refused; None: it refuses no pod, or no event helps.
     events: Side | None = None
     #: Its `plugin_args.PluginArgs`; None: it takes none, or any.
     args: Side | None = None
-    #: Has nothing to say of a running pod whose resize is deferred.
+    #: Ignores running pods whose resize is deferred.
     passes_over_resizes: bool = False
-    #: Pods can be told apart by what this plugin sees of them; where one plugin of a profile cannot, its batches of
-    #: equal pods are of one.
+    #: Supports pod signatures: equal pods can be recognised by the fields that it reads. If one plugin of a profile
+    #: does not, each of its pods is a batch of its own.
     supports_signature: bool = True
     #: Runs in a process of its own, configured in TriremeConfiguration.
     remote: bool = False

@@ -1,4 +1,4 @@
-"""Which release this is, and what it says of itself to people and to API servers."""
+"""The name and version of this release, for people and for API servers."""
 
 import platform
 import sys
@@ -10,8 +10,8 @@ KUBERNETES = versions.KUBERNETES
 
 
 def installed() -> dict[str, str]:
-    """The versions of Trireme, of the kube-scheduler that it is like, and of Python, for `trireme version`."""
-    # Loaded only when somebody wants to know: it takes 20 ms.
+    """The versions of Trireme, of the kube-scheduler that it implements, and of Python, for `trireme version`."""
+    # Imported only when needed: that takes 20 ms.
     from importlib import metadata
 
     return {
@@ -22,8 +22,8 @@ def installed() -> dict[str, str]:
 
 
 def build_information() -> str:
-    """All that is known of this build, as `--version=raw` prints it."""
-    # Loads the standard library's mail parser, and nothing else asks for it.
+    """All details of this build, as `--version=raw` prints them."""
+    # Imports the standard library's mail parser, which nothing else needs.
     from importlib import metadata
 
     major, minor = versions.BINARY.minor
@@ -39,8 +39,9 @@ def user_agent(purpose: str = "", version: str = KUBERNETES) -> str:
     """The User-Agent header of kube-scheduler: `kube-scheduler/v1.37.0 (linux/amd64) kubernetes/<build>/<purpose>`.
 
     Where other builds name their commit, this one names itself: `trireme-<version>`. `purpose` is `scheduler` or
-    `leader-election`, as kube-scheduler has it; `bind` for what it does over the connection of the former and we in a
-    process of its own; empty where kube-scheduler asks on behalf of its HTTPS endpoints.
+    `leader-election`, as in kube-scheduler; `bind` for requests that kube-scheduler sends over the connection of the
+    former and we from a separate process; empty for requests on behalf of the HTTPS endpoints.
+
     Source: client-go rest/config.go (DefaultKubernetesUserAgent, AddUserAgent).
     """
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

@@ -1,6 +1,8 @@
-"""Resizes of running pods that their node has no room for: the kubelet defers them, and marks the pod.
+"""Deferred resizes: of running pods that their node has no room for.
 
-With the gate InPlacePodVerticalScalingSchedulerPreemption the scheduler makes room for such a pod on its own node.
+The kubelet marks such a pod. With the gate InPlacePodVerticalScalingSchedulerPreemption the scheduler preempts for it
+on its own node.
+
 Source: k8s.io/component-helpers/resource (IsPodResizeDeferred).
 """
 

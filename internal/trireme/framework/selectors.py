@@ -40,7 +40,7 @@ class NodeTerm:
     not_names: frozenset[str] = frozenset()
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node of this name and these labels is as the term asks."""
+        """Whether a node with this name and these labels satisfies the term."""
         if (self.names is not None and name not in self.names) or name in self.not_names:
             return False
         return all(_holds(requirement, labels.get(requirement.key)) for requirement in self.requirements)
@@ -60,13 +60,13 @@ def _holds(requirement: Requirement, value: str | None) -> bool:
 
 
 def parse_terms(terms: Sequence[core_pb2.NodeSelectorTerm]) -> tuple[NodeTerm, ...]:
-    """The terms that can match anything: an empty one, and one that cannot be read, match nothing and are left out."""
+    """The terms that can match anything: empty and invalid ones match nothing and are left out."""
     parsed = (parse_term(term) for term in terms)
     return tuple(term for term in parsed if term is not None)
 
 
 def parse_term(term: core_pb2.NodeSelectorTerm) -> NodeTerm | None:
-    """The term, or None where it matches nothing: it is empty, or one of its expressions cannot be read."""
+    """The term, or None if it matches nothing because it is empty or one of its expressions is invalid."""
     if not term.match_expressions and not term.match_fields:
         return None
     requirements = []
@@ -129,7 +129,7 @@ _PREFIX = re.compile(_PREFIX_FORMAT)
 
 
 def key_faults(key: str) -> Iterable[str]:
-    """Why the text is no label key, in kube-scheduler's words; nothing where it is one."""
+    """Why the text is not a label key, in kube-scheduler's words; empty if it is one."""
     prefix, slash, name = key.partition("/")
     if "/" in name:
         yield f"a valid label key {_KEY_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -151,7 +151,7 @@ def key_faults(key: str) -> Iterable[str]:
 
 
 def value_faults(value: str) -> Iterable[str]:
-    """Why the text is no label value, in kube-scheduler's words; nothing where it is one."""
+    """Why the text is not a label value, in kube-scheduler's words; empty if it is one."""
     if len(value.encode()) > _MAX_PART:
         yield f"must be no more than {_MAX_PART} bytes"
     if value and _KEY.fullmatch(value) is None:
@@ -159,7 +159,7 @@ def value_faults(value: str) -> Iterable[str]:
 
 
 def requirement(key: str, operator: str, values: Sequence[str]) -> Requirement | None:
-    """A requirement of its parts, or None where they do not make one. Source: apimachinery labels.NewRequirement."""
+    """Make a requirement from its parts; None if they are invalid. Source: apimachinery labels.NewRequirement."""
     if not valid_key(key) or not all(valid_value(value) for value in values):
         return None
     if operator in (IN, NOT_IN):
@@ -177,7 +177,7 @@ _FIELD_OPERATORS = (IN, NOT_IN)
 
 
 def problems(term: core_pb2.NodeSelectorTerm, path: str) -> list[str]:
-    """Why the term, found at `path`, cannot be read; empty where it can. In the words of field errors."""
+    """Why the term at `path` cannot be parsed, as field errors; empty if it can."""
     out: list[str] = []
     for index, expression in enumerate(term.match_expressions):
         if expression.operator not in _OPERATORS:

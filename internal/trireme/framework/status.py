@@ -1,4 +1,4 @@
-"""Status: what a plugin says of a pod or of a node, as a value.
+"""Status: a plugin's verdict on a pod or on a node, as a value.
 
 A refusal is data and never an exception, because it is counted, joined into the event, compared by preemption and
 explained later. The codes are those of the contract (protos/trireme/v1/status.proto) and of kube-scheduler.
@@ -87,5 +87,5 @@ def unresolvable(plugin: str, *messages: str, reasons: tuple[Reason, ...] = ()) 
 
 
 def error(plugin: str, message: str) -> Status:
-    """The plugin failed: the pod goes to the back-off of errors."""
+    """The plugin failed: the pod is tried again after the back-off for errors."""
     return Status(Code.ERROR, plugin, (message,))

@@ -26,7 +26,7 @@ _CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
 
 
 def tolerates(toleration: core_pb2.Toleration, taint: Taint, *, comparing: bool) -> bool:
-    """Whether one toleration covers one taint."""
+    """Whether one toleration tolerates one taint."""
     key, value, effect = taint
     if toleration.effect and toleration.effect != effect:
         return False
@@ -40,7 +40,7 @@ def tolerates(toleration: core_pb2.Toleration, taint: Taint, *, comparing: bool)
 
 
 def _compares(operator: str, value: str, bound: str) -> bool:
-    """Whether the taint's value is on the side of the bound that is tolerated; what is no 64-bit integer is not."""
+    """Whether the taint's value is on the tolerated side of the bound; False if it is not a 64-bit integer."""
     numbers = [selectors.parse_int64(text) if _CANONICAL.fullmatch(text) else None for text in (value, bound)]
     there, limit = numbers
     if there is None or limit is None:
@@ -49,14 +49,14 @@ def _compares(operator: str, value: str, bound: str) -> bool:
 
 
 def tolerated(tolerations: Iterable[core_pb2.Toleration], taint: Taint, *, comparing: bool) -> bool:
-    """Whether any toleration covers the taint."""
+    """Whether any toleration tolerates the taint."""
     return any(tolerates(toleration, taint, comparing=comparing) for toleration in tolerations)
 
 
 def untolerated(
     tolerations: Sequence[core_pb2.Toleration], taints: Iterable[Taint], effects: Iterable[str], *, comparing: bool
 ) -> Taint | None:
-    """The first taint of one of the effects that no toleration covers, or None."""
+    """The first taint with one of the effects that no toleration tolerates, or None."""
     for taint in taints:
         if taint[2] in effects and not tolerated(tolerations, taint, comparing=comparing):
             return taint

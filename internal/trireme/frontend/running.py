@@ -248,7 +248,7 @@ class Elector:
         )
 
     def candidate_synced(self) -> bool:
-        """Whether the informer of our LeaseCandidate has synced; False unless the API server chooses the leader."""
+        """Whether the informer of our LeaseCandidate has synced, if one is needed; False before the election."""
         return self._elector is not None and self._elector.candidate_synced
 
     def _candidacy(self, identity: str) -> lease.Candidate:

@@ -228,7 +228,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _integer(value: Any) -> int:
-    # Its range is checked where it is set.
+    # Setting the value checks its range.
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise TypeError(f"expected an integer, not {type(value).__name__}")

@@ -1,9 +1,9 @@
 """Encodes messages as Kubernetes JSON: the reverse of `trireme_kube.apimachinery.decode`.
 
-Used for what is shown to people, kept in files, or sent to an API server. Fields that are unset or empty are left out,
-as the API server's own clients do; a message that is present stays present, as an empty object if need be. `apiVersion`
-and `kind` are no part of the messages: who sends an object adds them. And the messages are subsets: an object read,
-decoded, encoded and put back would lose what the subset leaves out, so objects are changed by patches.
+Used for objects that are shown to people, stored in files, or sent to an API server. Unset and empty fields are left
+out, as the API server's own clients do; a message that is present stays present, as an empty object if need be.
+`apiVersion` and `kind` are no part of the messages: the sender adds them. And the messages are subsets: an object read,
+decoded, encoded and put back would lose fields, so objects are changed by patches.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,8 @@ Write = Callable[[Any], Any]
 def encode(message: Message) -> Any:
     """The JSON of a message: an object, or a single value for the types that are one.
 
-    Raises: FieldError, where bytes from elsewhere hold what JSON cannot say, such as a time past the year 9999.
+    Raises: FieldError, if bytes from elsewhere contain something without a JSON form, such as a time past the year
+    9999.
     """
     try:
         return _write_of(cast(Descriptor, message.DESCRIPTOR))(message)

@@ -1,9 +1,9 @@
 """The messages that Kubernetes writes as a single JSON value: times, quantities, int-or-string, raw JSON.
 
-The general conversion in `decode` follows descriptors; these five types are the ones whose JSON does not
-follow from them. Each has a reader (JSON value into a message) and a writer (message to JSON value) here, and nothing
-else knows their form. Readers refuse what the API server would refuse, with ValueError or TypeError and no other; what
-a quantity's text is worth is looked at afterwards (`trireme_kube.apimachinery.normalization`).
+The general conversion in `decode` follows descriptors; these five types are the ones whose JSON does not follow from
+them. Each has a reader (JSON value into a message) and a writer (message to JSON value) here, and no other module knows
+their form. Readers refuse what the API server would refuse, with ValueError or TypeError and no other;
+`trireme_kube.apimachinery.normalization` checks a quantity's text later.
 
 Source: MarshalJSON and UnmarshalJSON of apimachinery's metav1.Time, metav1.MicroTime, resource.Quantity,
 intstr.IntOrString and runtime.RawExtension.
@@ -47,13 +47,13 @@ def parse_time(text: str) -> tuple[int, int]:
     if form is None:
         raise ValueError(_NOT_A_TIME)
     try:
-        # The standard library alone would read a good deal more than RFC 3339.
+        # The standard library alone would accept a good deal more than RFC 3339.
         moment = datetime.fromisoformat(form.group(1) + ("+00:00" if form.group(3) == "Z" else form.group(3)))
     except ValueError as error:
         raise ValueError(f"{_NOT_A_TIME}: {error}") from error
     since = moment - _EPOCH
     seconds = since.days * 86400 + since.seconds
-    # An offset can lead out of the years there are.
+    # An offset can lead out of the supported years.
     _moment(seconds, 0)
     return seconds, int((form.group(2) or "0")[:9].ljust(9, "0"))
 

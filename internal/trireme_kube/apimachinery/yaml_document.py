@@ -2,11 +2,10 @@
 
 Those rules are neither YAML 1.1's nor 1.2's: `yes`, `on` and `y` are booleans, `0o17` and `0x1F` and `1_000` are
 integers, timestamps stay text, base 60 does not exist, and of several documents the first one counts. A later key
-replaces an earlier one when decoding leniently and is an error when decoding strictly; both results are wanted, because
-what is wrong with the values is reported before what is wrong with the form.
-
-PyYAML does the parsing (with libyaml underneath where it has it, whose messages are those of the Go port); composing
-and resolving are done here, because PyYAML's constructors forget duplicates and resolve scalars differently.
+replaces an earlier one when decoding leniently and is an error when decoding strictly; both results are needed, because
+wrong values are reported before duplicate keys. PyYAML does the parsing (with libyaml underneath if available, whose
+messages are those of the Go port); composing and resolving are done here, because PyYAML's constructors drop duplicates
+and resolve scalars differently.
 """
 
 import base64
@@ -158,7 +157,7 @@ def _compose(data: bytes) -> _Node | None:
                 return None
     except yaml.YAMLError as error:
         if getattr(error, "problem", None) == "did not find expected <document start>":
-            # What directives say counts before what follows them.
+            # Directives come before what follows them.
             for token in itertools.takewhile(_is_directive, yaml.scan(data, Loader=_LOADER)):
                 if isinstance(token, yaml.DirectiveToken) and token.name == "YAML":
                     _check_version(token.value, token.start_mark)

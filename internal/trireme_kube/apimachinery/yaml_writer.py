@@ -1,7 +1,7 @@
-"""YAML that every reader of Kubernetes' files reads as it was meant.
+"""Writes YAML that every reader of Kubernetes' files reads alike.
 
-The readers differ in what a plain scalar is (`y`, `0o17`, `1_000`), so a string that any of them could take for
-something else is quoted.
+The readers differ in the meaning of a plain scalar (`y`, `0o17`, `1_000`), so a string that any of them could mistake
+for something else is quoted.
 """
 
 import re
@@ -15,7 +15,7 @@ from trireme_kube.apimachinery.yaml_document import resolve
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what would not come back as text."""
+    """Quotes strings that would not be read back as text."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -24,13 +24,13 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 def _float(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
-    """As kube-scheduler writes it: whoever compares the files must not find `1e-07` and `1.0e-07`."""
+    """kube-scheduler's form: comparing the files must not find `1e-07` and `1.0e-07`."""
     return dumper.represent_scalar("tag:yaml.org,2002:float", golang.format_float(value))
 
 
 _Dumper.add_representer(str, _text)
 _Dumper.add_representer(float, _float)
-# Else `1e-07` would get a tag that says that it is a number.
+# Otherwise `1e-07` would get an explicit tag for numbers.
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"-?[0-9.]+e[-+][0-9]+"), list("-0123456789"))
 
 

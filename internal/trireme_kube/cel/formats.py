@@ -1,4 +1,4 @@
-"""Named formats: what texts have to look like to be a name, a label or a date.
+"""Named formats: the syntax of a name, a label or a date.
 
 Source: k8s.io/apiserver/pkg/cel/library (format), k8s.io/apimachinery/pkg/util/validation,
 k8s.io/kube-openapi/pkg/validation/strfmt.
@@ -32,7 +32,7 @@ _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. `pattern_size`: how long its pattern is, as far as the cost of asking goes."""
+    """One format. `pattern_size`: the length of its pattern, for the cost of a call."""
 
     name: str
     problems: Callable[[str], list[str]]
@@ -48,7 +48,7 @@ def named(name: str) -> Optional:
 
 
 def validate(value: Format, text: str) -> Optional:
-    """format.validate(string): what is wrong, or nothing."""
+    """format.validate(string): the problems, or nothing."""
     problems = value.problems(text)
     return Optional(problems, True) if problems else Optional()
 

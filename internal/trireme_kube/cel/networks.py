@@ -1,7 +1,7 @@
-"""Addresses and networks as CEL sees them, and the functions that selectors may call on them.
+"""Addresses and networks as CEL values, and the functions that selectors may call on them.
 
-The standard library does the arithmetic. It reads a little more than Kubernetes takes, and says something else of
-what it refuses: what may be an address, and what is wrong with one that is not, is decided here.
+The standard library does the arithmetic. It accepts a little more than Kubernetes, with other error messages: this
+module decides which texts are addresses, and why others are not.
 
 Source: k8s.io/apiserver/pkg/cel/library (ip, cidr), net/netip of Go.
 """
@@ -203,7 +203,7 @@ def _prefix_error(text: str, why: str) -> ValueError:
 
 
 def netip_address(text: str) -> Address:
-    """The address, as Go reads one. Raises: ValueError in its words."""
+    """The address, parsed as Go does. Raises: ValueError with Go's message."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -213,7 +213,7 @@ def netip_address(text: str) -> Address:
 
 
 def _what_is_wrong(text: str) -> tuple[str, str]:
-    """Why Go would refuse it, and what it had not read yet."""
+    """Why Go would reject it, and the text that it had not read yet."""
     kind = next((letter for letter in text if letter in ".:%"), "")
     if kind == ".":
         return _wrong_octets(text)

@@ -1,7 +1,7 @@
 """The operators of the language and the conversions between its types.
 
-Where an operand has nothing to do with the operator, the message names the operator; where only the two do not go
-together, it does not.
+If an operand never goes with the operator, the message names the operator; if only this combination does not, it does
+not.
 
 Source: github.com/google/cel-go/common (stdlib, types).
 """
@@ -166,7 +166,7 @@ def _whole(kind: type, value: int) -> Any:
 
 def refused(name: str, value: Any, supported: tuple[type, ...]) -> EvaluationError:
     """The error of an operand of the wrong type; `supported`: types that the operator takes in other combinations."""
-    # Texts and times receive calls of any name, and say no to those that they do not know.
+    # Texts and times receive calls of any name, and reject those that they do not know.
     if type(value) in supported or type(value) in (str, Duration, Timestamp):
         return values.no_such_overload()
     return EvaluationError(f"no such overload: {name}")

@@ -35,7 +35,7 @@ class Attribute:
         self._qualifiers: list[Qualifier] = []
 
     def qualify(self, qualifier: Qualifier) -> None:
-        """Selects from what this is."""
+        """Append a selection."""
         self._qualifiers.append(qualifier)
 
     def resolve(self, frame: Any) -> Any:
@@ -71,12 +71,12 @@ class Choice:
         self._sides = (first, other)
 
     def qualify(self, qualifier: Qualifier) -> None:
-        """Selects from what this is."""
+        """Append a selection to both."""
         for side in self._sides:
             side.qualify(qualifier)
 
     def resolve(self, frame: Any) -> Any:
-        """What is selected. Raises: EvaluationError."""
+        """Evaluate the condition and the chosen attribute. Raises: EvaluationError."""
         value = self._condition(frame)
         if value is True:
             return self._sides[0].resolve(frame)

@@ -27,7 +27,7 @@ _HOST_ESCAPE = re.compile(r"%(?!25)[0-7][0-9a-fA-F]")
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """One URL in its parts; `text` is how it is written, and two are the same when that is."""
+    """One URL in its parts; `text` is its spelling, by which URLs are compared."""
 
     scheme: str
     host: str
@@ -91,7 +91,7 @@ def escaped_path(value: Url) -> str:
 
 
 def query(value: Url) -> Map:
-    """url.getQuery(): what cannot be read is left out."""
+    """url.getQuery(): invalid parts are left out."""
     out: dict[str, list[str]] = {}
     for part in value.query.split("&"):
         key, _, value_ = part.partition("=")

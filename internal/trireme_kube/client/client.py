@@ -119,7 +119,7 @@ class ApiClient:
 
     @property
     def client_certificate(self) -> tuple[str, str] | None:
-        """Where a person finds the certificate that we show the server, and a file with it; None: we show none."""
+        """The origin of the client certificate for people, and a file that contains it; None: we present none."""
         file = self._identity.configuration.cert_file
         if not file:
             return None
@@ -352,7 +352,7 @@ class ApiClient:
             raise _unreachable(error, self.host) from error
 
     async def _throttle(self, deadline: float) -> float:
-        """Waits for the rate limit, if it lets us through within `deadline`; answers how long it took."""
+        """Wait for the rate limit if it lets us through within `deadline`; return how long it took."""
         wait = self._bucket.take(self._clock())
         if wait <= 0:
             return 0.0

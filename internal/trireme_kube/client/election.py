@@ -125,12 +125,12 @@ Outcome = LeaseRecord | ApiError | ApiUnreachable | None
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leading:
-    """We lead. Told at the acquisition and at each renewal; only `valid_until` changes.
+    """We lead. Sent at the acquisition and at each renewal; only `valid_until` changes.
 
     `epoch` is the resourceVersion of the write that acquired the Lease, `valid_until` the monotonic time up to which
     nobody else can have acquired it, `lease` the Lease at the acquisition. `predecessor_seconds` is for how long, from
-    the acquisition on, somebody may trust the Lease as it was before: its duration when another one was last seen to
-    hold it. Where none was seen (the Lease may have been released, or deleted and created again) it is our own.
+    the acquisition on, others may trust the Lease as it was before: its duration when another holder was last seen. If
+    none was seen (the Lease may have been released, or deleted and created again) it is our own.
     """
 
     epoch: int

@@ -162,7 +162,7 @@ class Informer(Generic[T]):
         self._wants_json = True
 
     async def relist(self) -> None:
-        """Reads the whole collection again, and returns when all of it has been delivered.
+        """Read the whole collection again, and return when all of it has been delivered.
 
         For callers whose decoding has changed. An informer that does not run yet has nothing to read again.
         """
@@ -184,10 +184,9 @@ class Informer(Generic[T]):
         return self._synced and not listing and not self._delivering
 
     async def reach(self, version: int, deadline: float) -> None:
-        """Returns when every event up to `version` was delivered; an idle collection is asked rather than waited for.
+        """Return when every event up to `version` was delivered; an idle collection is read rather than waited for.
 
-        Raises:
-          TimeoutError: not within `deadline` seconds.
+        Raises: TimeoutError: not within `deadline` seconds.
         """
         if self._protocol.reached(version) and not self._delivering:
             return
@@ -206,11 +205,9 @@ class Informer(Generic[T]):
             self._waiting = [entry for entry in self._waiting if entry[1] is not future]
 
     async def catch_up(self, deadline: float) -> int:
-        """Reads the collection's newest version from the server and returns it when that much was delivered.
+        """Read the collection's newest version from the server and return it when that much was delivered.
 
-        Raises:
-          TimeoutError: not within `deadline` seconds.
-          ApiError, ApiUnreachable: the server did not say.
+        Raises: TimeoutError: not within `deadline` seconds. ApiError, ApiUnreachable: the version could not be read.
         """
         end = self._clock() + deadline
         try:

@@ -77,9 +77,8 @@ class LeaseElector:
     ) -> None:
         """An elector that `start` starts; `on_notice` is called in the event loop that called `start`, in order.
 
-        `candidacy`: what the API server is told if it chooses the leader (coordinated leader election).
-
-        A Lost comes once we led, or if the election itself failed; it comes before the Lease is given back.
+        `candidacy`: the candidate to publish if the API server chooses the leader (coordinated leader election). A Lost
+        comes once we led, or if the election itself failed; it comes before the Lease is released.
         """
         self.settings = settings
         self._connection = connection
@@ -186,7 +185,7 @@ class LeaseElector:
                     standing.cancel()
 
     async def _unless_stopped(self, operation: Coroutine[Any, Any, election.Outcome]) -> tuple[bool, election.Outcome]:
-        """Runs `operation` to its outcome, or breaks it off when somebody asks to stop."""
+        """Run `operation` to its outcome, or abort it when `stop` is called."""
         assert self._stopping is not None
         task = asyncio.ensure_future(operation)
         stop = asyncio.ensure_future(self._stopping.wait())

@@ -1,8 +1,8 @@
-"""The log's lines about writes that the API server refuses, one for each change and not one for each repetition.
+"""Log lines about writes that the API server refuses, one for each change and not one for each repetition.
 
 A missing permission fails the same write of every pod, and a pod that an admission webhook refuses fails again with
 each attempt. So a line is written for the first refusal of its kind since such a write succeeded, and for another
-object only where it was not refused so before.
+object only if it was not refused for that reason before.
 """
 
 import logging
@@ -25,14 +25,11 @@ class WriteRefusals:
     def __init__(self) -> None:
         #: By method and resource: the status that was logged, unless such a write succeeded since.
         self._current: dict[tuple[str, str], int] = {}
-        #: By method and path: the status that the object was refused with.
+        #: By method and path: the status of the object's last refusal.
         self._objects: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def refused(self, method: str, path: str, error: ApiError) -> None:
-        """Log that the API server answered the write with this error, for good.
-
-        That the object changed or is gone is no refusal.
-        """
+        """Log that the API server refused the write for good. Conflicts and missing objects are no refusals."""
         if error.conflict or error.not_found:
             return
         resource, name = _parts(path)
@@ -47,16 +44,16 @@ class WriteRefusals:
         klog.error(log, "The API server refused a write", **what, status=error.status, err=error.message)
 
     def written(self, method: str, path: str) -> None:
-        """The write took place."""
+        """The write succeeded."""
         if self._current or self._objects:
             self._current.pop((method, _parts(path)[0]), None)
             self._objects.pop((method, path), None)
 
 
 def _parts(path: str) -> tuple[str, str]:
-    """The resource with its subresource (`pods/binding`), and the object's name after its namespace.
+    """The resource with its subresource (`pods/binding`), and the object's name with its namespace.
 
-    The path is as the API has it: `/api/v1/namespaces/NAMESPACE/pods/NAME/binding`.
+    The path is the API's: `/api/v1/namespaces/NAMESPACE/pods/NAME/binding`.
     """
     parts = path.strip("/").split("/")
     parts = parts[2 if parts[0] == "api" else 3 :]

@@ -1,4 +1,4 @@
-"""A guard that counts who came and what they were let do, under the names that Kubernetes' servers use."""
+"""A guard that counts callers and verdicts, under the names that Kubernetes' servers use."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -9,12 +9,12 @@ from trireme_kube.componentbase.http_site import Guard
 from trireme_kube.componentbase.instruments import Counter, Histogram, Instrument, exponential
 
 _SECONDS = exponential(0.001, 2, 15)
-# Names that may be labels; there is no end of others.
+# User names that may be labels; others would make the metric grow without bound.
 _KNOWN = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"})
 
 
 class MeasuredGuard:
-    """Asks another guard."""
+    """Delegates to another guard, and counts."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -34,7 +34,7 @@ class MeasuredGuard:
         return (self._attempts, self._authentication, self._users, self._authorizations, self._authorization)
 
     def ask(self, guard: Guard) -> "MeasuredGuard":
-        """Ask this one from now on; answers itself."""
+        """Delegate to this guard from now on; returns itself."""
         self._guard = guard
         return self
 

@@ -1,8 +1,8 @@
-"""Who calls: by a proxy's headers, a client certificate or a bearer token that the API server vouches for.
+"""Authenticates callers: by a proxy's headers, a client certificate, or a bearer token that the API server reviews.
 
-In kube-scheduler's order. A caller who proves nothing is anonymous; one whose token nobody vouches for is refused, also
-where anonymous callers would be served. TLS has already refused certificates that none of the authorities issued; here
-it is told apart whether it was the one of people or the one of proxies.
+The order is kube-scheduler's. A caller without credentials is anonymous. One whose token the API server rejects is
+refused, even if anonymous callers would be served. TLS has already refused certificates that none of the authorities
+issued; here the authorities of clients and of proxies are distinguished.
 
 Source: k8s.io/apiserver/pkg/authentication.
 """
@@ -34,7 +34,7 @@ _UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who calls."""
+    """The authenticated caller."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -46,20 +46,20 @@ ANONYMOUS = User(ANONYMOUS_NAME, (_UNAUTHENTICATED_GROUP,))
 
 
 class Unauthenticated(Exception):
-    """The caller claims to be somebody, and nobody vouches for it."""
+    """The caller's credentials are invalid."""
 
 
 class ReviewError(Exception):
-    """The API server could not be asked."""
+    """The API server could not review."""
 
 
-#: Asks the API server whose token it is; None: nobody's. Raises: ReviewError.
+#: Reviews a token by the API server; None: nobody's. Raises: ReviewError.
 ReviewToken = Callable[[str], Awaitable[User | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaders:
-    """How a proxy says whom it speaks for. No authorities: no proxy is believed."""
+    """The headers in which a proxy names the caller. No authorities: no proxy is trusted."""
 
     authorities: Sequence[x509.Certificate] = ()
     allowed_names: Sequence[str] = ()
@@ -71,7 +71,7 @@ class RequestHeaders:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Who may vouch for callers by certificate; replaced as a whole when it changes."""
+    """The authorities that authenticate callers by certificate; replaced as a whole when it changes."""
 
     client_authorities: Sequence[x509.Certificate] = ()
     proxies: RequestHeaders = RequestHeaders()
@@ -84,7 +84,7 @@ Headers = Sequence[tuple[str, str]]
 
 
 class Authenticator:
-    """Answers who calls. `trust` is asked at each call, so that it may change."""
+    """Authenticates callers. `trust` is called for each request, so that it may change."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Authenticator:
         ttl_seconds: float,
         clock: Callable[[], float],
     ) -> None:
-        """`review` None: tokens prove nothing and are not looked at."""
+        """`review` None: tokens are ignored."""
         self._trust = trust
         self._review = review
         self._ttl = ttl_seconds
@@ -101,10 +101,9 @@ class Authenticator:
         self._asking: dict[bytes, asyncio.Task[User | None]] = {}
 
     async def user_of(self, headers: Headers, certificate: bytes | None) -> User:
-        """Who calls. `certificate` is the client's, DER.
+        """The caller. `certificate` is the client's, DER.
 
-        Raises:
-            Unauthenticated: nobody vouches for who it claims to be.
+        Raises: Unauthenticated: the credentials are invalid.
         """
         trust = self._trust()
         leaf = x509.load_der_x509_certificate(certificate) if certificate else None
@@ -125,7 +124,7 @@ class Authenticator:
         token = token.strip()
         if self._review is None or kind.lower() != "bearer" or not token:
             return None
-        # The tokens themselves are not kept.
+        # The tokens themselves are not stored.
         key = hashlib.sha256(token.encode()).digest()
         known = self._reviewed.get(key)
         if known is not None:
@@ -169,7 +168,7 @@ def _proxied(leaf: x509.Certificate, headers: Headers, proxies: RequestHeaders) 
 
 
 def _certified(leaf: x509.Certificate, trust: Trust) -> User | None:
-    """Raises: Unauthenticated where the UID that it states cannot be one."""
+    """Raises: Unauthenticated if the certificate states an invalid UID."""
     name = _common_name(leaf)
     if not name or not issued_by(leaf, trust.client_authorities):
         return None
@@ -202,7 +201,7 @@ def _common_name(leaf: x509.Certificate) -> str:
 
 
 def _values(headers: Headers, names: Sequence[str]) -> list[str]:
-    """The values of the first of the names that is there."""
+    """The values of the first of the names that is present."""
     for wanted in names:
         found = [value for name, value in headers if name.lower() == wanted.lower() and value]
         if found:

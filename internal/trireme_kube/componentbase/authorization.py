@@ -1,4 +1,4 @@
-"""What a caller may do: paths that everybody may read, the administrators' group, else a SubjectAccessReview.
+"""Authorises callers: paths that everybody may read, the administrators' group, else a SubjectAccessReview.
 
 Source: k8s.io/apiserver/pkg/server/options/authorization.go.
 """
@@ -14,18 +14,18 @@ ADMINISTRATORS = "system:masters"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether it is allowed, and what the API server said about it."""
+    """Whether it is allowed, and the API server's reason."""
 
     allowed: bool
     reason: str = ""
 
 
-#: Asks the API server whether the user may do this verb at this path. Raises: ReviewError.
+#: Reviews by the API server whether the user may use this verb at this path. Raises: ReviewError.
 ReviewAccess = Callable[[User, str, str], Awaitable[Verdict]]
 
 
 class Authorizer:
-    """Answers what is allowed."""
+    """Authorises requests."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Authorizer:
 
 
 def forbidden_message(user: User, verb: str, path: str, reason: str) -> str:
-    """What a caller who may not is told."""
+    """The message for a caller who may not."""
     message = f'forbidden: User "{user.name}" cannot {verb} path "{path}"'
     return f"{message}: {reason}" if reason else message
 

@@ -1,7 +1,7 @@
-"""Until when a process's certificates are valid: a metric, and a warning before one of them is not any more.
+"""The expiry of a process's certificates: a metric, and a warning before one expires.
 
-Whoever renews certificates does so long before, so a warning means that nobody does. It is written from seven days
-before the end on, of one that lives shorter than ten weeks in the last tenth of its life, and once a day.
+Certificates are renewed long before they expire, so a warning means that the renewal does not work. It is logged once a
+day, from seven days before the expiry on; if the certificate lives less than ten weeks, in the last tenth of its life.
 """
 
 import asyncio
@@ -29,9 +29,8 @@ _LOOK_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate of this process, in a file that may be replaced, or as it is.
-
-    `use` is `serving` or `client`; `name` is shown: the file that has it, or what had it.
+    """A certificate of this process, in a file that may be replaced, or in memory. `use` is `serving` or `client`;
+    `name` is shown: the file, or the configuration that contains it.
     """
 
     use: str
@@ -41,7 +40,7 @@ class Certificate:
 
 
 def of_file(use: str, file: str) -> Sequence[Certificate]:
-    """The certificate of a file; none where no file is named."""
+    """The certificate in a file; none without a file."""
     return (Certificate(use, file, file),) if file else ()
 
 
@@ -74,7 +73,7 @@ class Expiries:
             await supervisor.stop(watching)
 
     def warn(self) -> None:
-        """Log which certificates expire soon, or have expired, but each once a day."""
+        """Log which certificates expire soon, or have expired, each once a day."""
         now = self._now()
         for certificate in self._certificates:
             validity = _validity(certificate)
@@ -106,7 +105,7 @@ class Expiries:
 
 
 def _validity(certificate: Certificate) -> tuple[datetime, datetime] | None:
-    """From when to when it is valid; None where it cannot be read now, which those who use it report."""
+    """The start and end of its validity; None if it cannot be read now, which its users report."""
     try:
         return _of_pem(Path(certificate.file).read_bytes() if certificate.file else certificate.content)
     except (OSError, ValueError):
@@ -115,7 +114,7 @@ def _validity(certificate: Certificate) -> tuple[datetime, datetime] | None:
 
 @functools.lru_cache(maxsize=64)
 def _of_pem(content: bytes) -> tuple[datetime, datetime]:
-    # Only who has a certificate pays for loading the library.
+    # The library is imported only if there is a certificate.
     from cryptography import x509
 
     first = x509.load_pem_x509_certificates(content)[0]

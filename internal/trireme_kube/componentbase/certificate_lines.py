@@ -1,7 +1,6 @@
-"""The log's lines about certificates: which ones are served and believed from now on, until when they are valid.
+"""Log lines about certificates: those served and trusted from now on, and their validity.
 
-Operators search for them after a rotation.
-Source: k8s.io/apiserver/pkg/server/dynamiccertificates.
+Operators search for them after a rotation. Source: k8s.io/apiserver/pkg/server/dynamiccertificates.
 """
 
 import logging
@@ -16,14 +15,14 @@ _USAGES = {ExtendedKeyUsageOID.CLIENT_AUTH: "client", ExtendedKeyUsageOID.SERVER
 
 
 def loaded(log: logging.Logger, message: str, name: str, pem: bytes, **values: object) -> None:
-    """Say that the first certificate of these is in use."""
+    """Log that the first certificate of these is in use."""
     if klog.enabled(log, 2):
         certificate = x509.load_pem_x509_certificates(pem)[0]
         klog.info(log, 2, message, **values, certName=name, certDetail=detail(certificate, clocks.utc_now()))
 
 
 def loaded_authorities(log: logging.Logger, name: str, pem: bytes) -> None:
-    """Say whose clients are believed."""
+    """Log the authorities of trusted clients."""
     if klog.enabled(log, 2) and pem.strip():
         now = clocks.utc_now()
         for index, certificate in enumerate(x509.load_pem_x509_certificates(pem)):
@@ -69,6 +68,6 @@ def _served(certificate: x509.Certificate) -> list[str]:
 
 
 def _time(moment: datetime) -> str:
-    """As Go prints one."""
+    """A time in Go's format."""
     fraction = f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else ""
     return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} +0000 UTC"

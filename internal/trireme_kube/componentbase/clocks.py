@@ -1,9 +1,8 @@
-"""The clocks, and which of them is for what. Only this module reads the wall clock (`make lint` checks it).
+"""The clocks, and the use of each. Only this module reads the wall clock (`make lint` checks it).
 
 The wall clock may be set back or forward at any time. It is for what is written (conditions, events, Leases), for what
-people are shown, and for what is compared with times that others wrote into API objects. Everything else (delays,
-deadlines, ages, the order of things) goes by a clock that only time moves: `time.monotonic`, or `steady` where Unix
-seconds are wanted.
+people are shown, and for comparisons with times that others wrote into API objects. Everything else (delays, deadlines,
+ages, the order of things) uses a monotonic clock: `time.monotonic`, or `steady` if Unix seconds are needed.
 """
 
 import time
@@ -28,10 +27,10 @@ def utc_now() -> datetime:
 
 
 def steady() -> float:
-    """Unix seconds as the wall clock had them when this process began, plus the time that has passed since."""
+    """The wall clock at the start of this process, plus the time that has passed since. Units: Unix seconds."""
     return _BEGINNING + time.monotonic()
 
 
 def to_wall(moment: float, steady_now: float, wall_now: float) -> float:
-    """A moment of the steady clock by the wall clock as it is now. Units: Unix seconds."""
+    """Convert a moment of the steady clock to the wall clock. Units: Unix seconds."""
     return moment - steady_now + wall_now

@@ -1,4 +1,4 @@
-"""How late the event loop is: whatever blocks it delays every heartbeat, stream and request by so much."""
+"""The lag of the event loop: everything that blocks it delays every heartbeat, stream and request by as much."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ PERIOD_SECONDS = 0.25
 
 
 class LoopLag:
-    """Asks to be woken, and measures how much later that happens."""
+    """Sleeps, and measures how much later it wakes up."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""A small cache whose entries end: what a review said is believed for some seconds."""
+"""A small cache whose entries expire: the outcome of a review is valid for some seconds."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -11,21 +11,21 @@ MAX_ENTRIES = 4096
 
 
 class Expiring(Generic[Key, Value]):
-    """Keeps at most `MAX_ENTRIES`; what was put in first goes first."""
+    """Stores at most `MAX_ENTRIES`, and drops the oldest first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._entries: OrderedDict[Key, tuple[float, Value]] = OrderedDict()
 
     def get(self, key: Key) -> Value | None:
-        """The value, unless its time is over."""
+        """The value, unless it has expired."""
         entry = self._entries.get(key)
         if entry is None or entry[0] <= self._clock():
             return None
         return entry[1]
 
     def put(self, key: Key, value: Value, seconds: float) -> None:
-        """Keep a value for so long."""
+        """Store a value for so long."""
         self._entries.pop(key, None)
         while len(self._entries) >= MAX_ENTRIES:
             self._entries.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Families as a scraper reads them: the text format, and the protobuf format where that is what it asks for.
+"""Metric families in the formats that a scraper reads: text, or protobuf on request.
 
 Not prometheus_client's own writer, because that appends `_total` to every counter (Kubernetes has some without), and
 prints whole numbers as `3.0`.
@@ -24,7 +24,7 @@ _LABEL_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A body and what must be said of it."""
+    """A response body and its headers."""
 
     body: bytes
     content_type: str
@@ -32,7 +32,7 @@ class Answer:
 
 
 def answer(families: Iterable[Metric], headers: Mapping[str, str]) -> Answer:
-    """What a scraper with these request headers is answered."""
+    """The response to a scraper with these request headers."""
     if _wants_protobuf(headers.get("Accept", "")):
         body, content_type = protobuf_exposition.encode(families), PROTOBUF
     else:
@@ -57,7 +57,7 @@ def text(families: Iterable[Metric]) -> str:
 
 
 def _wants_protobuf(accept: str) -> bool:
-    """Whether the first type that we can write is protobuf."""
+    """Whether the first supported type is protobuf."""
     for entry in accept.split(","):
         media, *parameters = (part.strip() for part in entry.split(";"))
         if media in ("text/plain", "*/*"):

@@ -27,7 +27,7 @@ class FlagType:
     name: str
     parse: Parse
     show: Callable[[Any], str]
-    #: What `--flag` without a value means; empty where a value is needed.
+    #: The meaning of `--flag` without a value; empty if a value is required.
     bare: str = ""
     #: Texts of a default that help does not mention.
     silent: frozenset[str] = frozenset()
@@ -48,11 +48,7 @@ _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def parse_bool(text: str) -> bool:
-    """A boolean as flags have it.
-
-    Raises:
-        ValueError: with Go's message.
-    """
+    """A boolean flag. Raises: ValueError: with Go's message."""
     if text in _TRUE:
         return True
     if text in _FALSE:
@@ -183,7 +179,7 @@ def _quoted_field(line: str, at: int) -> tuple[str, int]:
 
 
 def show_csv(values: Sequence[str]) -> str:
-    """A record, fields quoted where they must be."""
+    """A record, with fields quoted if necessary."""
     shown: list[str] = []
     for value in values:
         needed = value == "\\." or any(char in value for char in ',"\r\n') or value[:1].isspace()
@@ -311,10 +307,9 @@ def _version(text: str, _before: Any, _given: bool) -> str:
 
 
 def check_reported_version(text: str) -> None:
-    """Checks a version that is to be reported: another build of the same release.
+    """Check a version to be reported: another build of the same release.
 
-    Raises:
-        ValueError: it is malformed or of another release.
+    Raises: ValueError: it is malformed or of another release.
     """
     default = versions.parse_semantic(versions.KUBERNETES)
     wanted = versions.parse_semantic(text)

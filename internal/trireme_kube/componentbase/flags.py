@@ -28,7 +28,7 @@ class Flag:
     default: Any
     help: str
     letter: str = ""
-    #: Trireme's own: kube-scheduler has no such flag.
+    #: Trireme's own, unknown to kube-scheduler.
     own: bool = False
 
     @property
@@ -41,11 +41,7 @@ class Flag:
         return f"-{self.letter}, --{self.name}" if self.letter else f"--{self.name}"
 
     def parse(self, text: str, before: Any, given: bool) -> Any:
-        """The value after one more use of the flag.
-
-        Raises:
-            FlagError: the text is no value for it.
-        """
+        """The value after one more use of the flag. Raises: FlagError: the text is invalid."""
         try:
             return self.type.parse(text, before, given)
         except ValueError as error:
@@ -190,7 +186,7 @@ def parse(flag_set: FlagSet, arguments: Sequence[str]) -> Parsed:
 
 # Help.
 
-# Of text beside the flags; with less room it goes below them.
+# The width of the text beside the flags; if there is less room, it goes below them.
 _LEAST_COLUMNS = 24
 _INDENT_BELOW = 16
 
@@ -220,7 +216,7 @@ def section_help(section: Section, columns: int = 0) -> str:
 
 
 def _row(left: str, right: str, width: int, columns: int) -> str:
-    """One flag, its text from column `width` on; below it where that leaves too little room, as in pflag."""
+    """One flag, its text from column `width` on; below it if that leaves too little room, as in pflag."""
     longest = max(map(len, right.split()), default=0)
     below = 0 < columns - width < max(_LEAST_COLUMNS, longest) or 0 < columns <= width
     indent = _INDENT_BELOW if below else width
@@ -230,7 +226,7 @@ def _row(left: str, right: str, width: int, columns: int) -> str:
 
 
 def wrapped(text: str, columns: int) -> str:
-    """One paragraph in lines of so many columns, longer where a word is; as it is without columns."""
+    """Wrap one paragraph to so many columns, more for a longer word; unchanged without columns."""
     if columns <= 0:
         return text
     return "\n".join(textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False))

@@ -1,8 +1,8 @@
 """Named checks, and the documents that /healthz, /livez and /readyz make of them.
 
-A check answers nothing, or what is wrong. The list says only the names of those that fail, because anybody may read it;
-why is in the log and at the check's own path. Checks that kube-scheduler does not have are quiet: they are listed where
-they fail, so that a list without faults reads as kube-scheduler's.
+A check returns its problem, or empty text. The list has only the names of those that fail, because anybody may read it;
+the reason is in the log and at the check's own path. Checks that kube-scheduler does not have are quiet: they are
+listed only if they fail, so that a list without failures equals kube-scheduler's.
 """
 
 import logging
@@ -19,13 +19,13 @@ _SUCCESS, _ERROR = "success", "error"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A named check. `problem` answers why it fails, or empty text."""
+    """A named check. `problem` returns why it fails, or empty text."""
 
     name: str
     problem: Callable[[], str]
-    #: Listed only where it fails.
+    #: Listed only if it fails.
     quiet: bool = False
-    #: What `?verbose` adds behind `ok`; empty: nothing.
+    #: Text that `?verbose` adds after `ok`; empty: nothing.
     note: Callable[[], str] = lambda: ""
 
 
@@ -34,11 +34,11 @@ PING = Check("ping", lambda: "")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The answer to a question about health."""
+    """The outcome of a health request."""
 
     healthy: bool
     text: str
-    #: Whether the answer is about one check.
+    #: Whether the outcome is about one check.
     single: bool = False
 
 
@@ -49,7 +49,7 @@ class Health:
         self, checks: Mapping[str, Sequence[Check]], notes: Mapping[str, Callable[[], Sequence[str]]] | None = None
     ) -> None:
         """`checks` by path without its slash: `healthz`, `livez`, `readyz`. `notes` are further lines of a path with
-        `?verbose`; they do not decide about health.
+        `?verbose`; they do not affect health.
         """
         self._notes = notes or {}
         self._checks = {path: tuple(listed) for path, listed in checks.items()}
@@ -57,11 +57,11 @@ class Health:
         self._last: dict[tuple[str, str], int] = {}
 
     def paths(self) -> list[str]:
-        """The paths that are answered, without those of single checks."""
+        """The paths, without those of single checks."""
         return [f"/{path}" for path in self._checks]
 
     def report(self, path: str, query: Mapping[str, Sequence[str]]) -> Report | None:
-        """The answer at a path, None where there is none."""
+        """The report at a path, None if there is none."""
         name, _, single = path.removeprefix("/").partition("/")
         checks = self._checks.get(name)
         if checks is None:

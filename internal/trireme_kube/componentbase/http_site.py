@@ -1,5 +1,5 @@
-"""A site of exact paths over HTTP: who calls, what the caller may do, then the page; with the headers that Kubernetes'
-components send.
+"""An HTTP site of exact paths: authenticates, authorises, then serves the page; with the headers of Kubernetes'
+components.
 
 The same site can be served twice: guarded over TLS, and unguarded on a Unix socket that only this user can open.
 """
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"
 
-# From this size on an answer comes in chunks, as Go's server sends what does not fit its first buffer.
+# A response of this size or more is chunked, as Go's server sends what does not fit its first buffer.
 _CHUNKED_BYTES = 2048
 _NOSNIFF = {"X-Content-Type-Options": "nosniff"}
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request, as far as pages look at it. `query` has all values of each name."""
+    """A request, as far as pages read it. `query` has all values of each name."""
 
     method: str
     path: str
@@ -39,7 +39,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer."""
+    """A response."""
 
     body: bytes
     content_type: str = PLAIN
@@ -48,7 +48,7 @@ class Reply:
 
     @staticmethod
     def of(document: status_documents.Document, *, sniff: bool = True) -> "Reply":
-        """The answer that a document is; `sniff` False tells browsers to believe its type."""
+        """The response with a document; `sniff` False tells browsers not to guess its type."""
         headers = {} if sniff else dict(_NOSNIFF)
         if document.warning:
             headers["Warning"] = document.warning
@@ -56,7 +56,7 @@ class Reply:
 
 
 def text(body: str, status: int = 200, content_type: str = PLAIN) -> Reply:
-    """A text that browsers are to show as one."""
+    """A text that browsers show as one."""
     return Reply(body.encode(), content_type, status, _NOSNIFF)
 
 
@@ -67,7 +67,7 @@ Page = Callable[[Asked], Awaitable[Reply | None]]
 
 
 class Guard(Protocol):
-    """Who calls, and what they may do."""
+    """Authenticates and authorises callers."""
 
     async def user_of(self, headers: Sequence[tuple[str, str]], certificate: bytes | None) -> User:
         """Raises: Unauthenticated."""
@@ -91,7 +91,7 @@ class Site:
         return NOT_FOUND if reply is None else reply
 
     def application(self, guard: Guard | None) -> web.Application:
-        """The site for aiohttp; without a guard whoever reaches it may read everything."""
+        """The site for aiohttp; without a guard, every caller that can reach it may read everything."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             started = time.perf_counter()
@@ -134,7 +134,7 @@ class Site:
 
 
 async def _refusal(request: web.Request, guard: Guard) -> Reply | None:
-    """What a caller who may not is answered."""
+    """The response to a caller who may not."""
     transport = request.transport
     tls = transport.get_extra_info("ssl_object") if transport is not None else None
     certificate = tls.getpeercert(binary_form=True) if tls is not None else None
@@ -182,7 +182,7 @@ def _log_request(request: web.Request, reply: Reply, seconds: float) -> None:
 
 
 def _duration(seconds: float) -> str:
-    """As Go writes one."""
+    """A duration in Go's format."""
     nanoseconds = round(seconds * 1e9)
     if nanoseconds < 1_000_000:
         return f"{nanoseconds / 1e3:.10g}µs"
@@ -190,7 +190,7 @@ def _duration(seconds: float) -> str:
 
 
 def _peer(request: web.Request) -> str:
-    """Address and port of who asks."""
+    """Address and port of the caller."""
     peer = request.transport.get_extra_info("peername") if request.transport is not None else None
     if not isinstance(peer, tuple):
         return request.remote or ""

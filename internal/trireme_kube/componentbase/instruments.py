@@ -1,10 +1,11 @@
 """Counters and histograms that cost little where they are used.
 
 prometheus_client's own take two to three microseconds an observation, once for each pod. Here a batch is one call: the
-same value is observed `count` times. Nothing is shared between threads, so nothing is locked; each belongs to the
-event loop of its process. `families` are prometheus_client's, so that any of its collectors can stand beside these.
+same value is observed `count` times. Nothing is shared between threads, so nothing is locked; each belongs to the event
+loop of its process.
 
-A family without a sample is not shown, as Kubernetes' components do it; one without labels always has one.
+`families` are prometheus_client's, so that any of its collectors can be used beside these. A family without a sample is
+not shown, as in Kubernetes' components; one without labels always has one.
 """
 
 import bisect
@@ -16,14 +17,14 @@ from prometheus_client.core import Metric
 from trireme_kube.componentbase.number_text import number_text
 
 Values = tuple[str, ...]
-# Answers values by label values, which are a tuple of as many texts as there are labels.
+# Returns values by label values, which are a tuple of as many texts as there are labels.
 Reading = Callable[[], Mapping[Any, float]]
 
 STABLE = "STABLE"
 BETA = "BETA"
 ALPHA = "ALPHA"
 
-# What stands for label values that are not allowed.
+# Replaces label values that are not allowed.
 UNEXPECTED = "unexpected"
 
 
@@ -44,7 +45,7 @@ class Instrument:
         self.name = name
         self.labels = tuple(labels)
         self.stability = stability
-        #: What it says, without its stability.
+        #: Its help text, without its stability.
         self.help = text
         # The process' own metrics are every program's, not Kubernetes': they have no stability.
         self._text = f"[{stability}] {text}" if stability else text
@@ -56,7 +57,7 @@ class Instrument:
         return metric
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start from zero."""
 
     def _add_samples(self, metric: Metric) -> None:
         raise NotImplementedError
@@ -66,7 +67,7 @@ class Instrument:
 
 
 class Counter(Instrument):
-    """Counts what happened."""
+    """Counts events."""
 
     kind = "counter"
 
@@ -80,7 +81,7 @@ class Counter(Instrument):
         self._counts[values] = self._counts.get(values, 0) + amount
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start from zero."""
         self._counts.clear()
         if not self.labels:
             self._counts[()] = 0
@@ -91,7 +92,7 @@ class Counter(Instrument):
 
 
 class Histogram(Instrument):
-    """Counts observations by their size. `bounds` ascend; what is beyond the last is counted too."""
+    """Counts observations by their size. `bounds` ascend; larger values are counted too."""
 
     kind = "histogram"
 
@@ -115,7 +116,7 @@ class Histogram(Instrument):
         series[-1] += value * count
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start from zero."""
         self._series.clear()
         if not self.labels:
             self._series[()] = [0] * (len(self.bounds) + 2)
@@ -132,10 +133,10 @@ class Histogram(Instrument):
 
 
 class Gauge(Instrument):
-    """A value that somebody else keeps: `read` answers it, by label values, whenever it is asked for.
+    """A value that is read at each scrape: `read` returns it by label values.
 
-    A label value that was there once stays, with 0: a graph should show that a queue ran empty, not that it vanished.
-    With `transient` it does not: the values name things that come and go, such as replicas, without a bound.
+    A label value that existed once stays, with 0: a graph should show that a queue ran empty, not that it vanished.
+    With `transient` it does not stay: the values name things that come and go, such as replicas, without a bound.
     """
 
     kind = "gauge"
@@ -156,7 +157,7 @@ class Gauge(Instrument):
         self._seen: dict[Values, None] = {}
 
     def reset(self) -> None:
-        """Forget label values that are not there now."""
+        """Forget label values that do not exist now."""
         self._seen.clear()
 
     def _add_samples(self, metric: Metric) -> None:
@@ -170,7 +171,7 @@ class Gauge(Instrument):
 
 
 class CountedElsewhere(Gauge):
-    """A counter whose counts somebody else keeps."""
+    """A counter whose counts are read at each scrape."""
 
     kind = "counter"
 
@@ -193,7 +194,7 @@ class CountedElsewhere(Gauge):
     def _add_samples(self, metric: Metric) -> None:
         for values, count in self._read().items():
             before = self._before.get(values, 0)
-            # What was gone and came back counts from 0 again.
+            # A count that disappeared and returned starts from 0 again.
             since = count - before if count >= before else count
             if since or not self.labels or values not in self._before:
                 metric.add_sample(self.name, self._named(values), since)
@@ -202,9 +203,9 @@ class CountedElsewhere(Gauge):
 class Registry:
     """All instruments of a process, in the order of their names.
 
-    `disabled` are names that are not shown, because somebody asked for that; `hidden` those that are not shown because
-    they are deprecated. `allowed` names, for (metric, label), the values that are shown as they
-    are; all others of that label become `unexpected`, so that no label can grow without bound.
+    `disabled` are names that are not shown because an operator disabled them; `hidden` those that are not shown because
+    they are deprecated. `allowed` lists, by (metric, label), the values that are shown unchanged; all others of that
+    label become `unexpected`, so that no label can grow without bound.
     """
 
     def __init__(
@@ -219,7 +220,7 @@ class Registry:
         self._allowed = allowed or {}
 
     def add(self, *instruments: Instrument) -> None:
-        """These are shown too. Raises: ValueError for a name that is taken."""
+        """Add instruments. Raises: ValueError for a name that is taken."""
         for instrument in instruments:
             if instrument.name in self._instruments:
                 raise ValueError(f"a metric named {instrument.name} is there already")
@@ -237,7 +238,7 @@ class Registry:
         return sum(name in self._hidden for name in self._instruments)
 
     def families(self) -> Iterator[Metric]:
-        """What is shown and has samples."""
+        """The families that are shown and have samples."""
         for name in sorted(self._instruments):
             if name in self._disabled or name in self._hidden:
                 continue
@@ -246,12 +247,12 @@ class Registry:
                 yield self._constrained(family)
 
     def reset(self) -> None:
-        """Begin anew with all of them."""
+        """Start from zero with all of them."""
         for instrument in self._instruments.values():
             instrument.reset()
 
     def _constrained(self, family: Metric) -> Metric:
-        """The family with label values that are not allowed replaced, and what then is the same added up."""
+        """The family with label values that are not allowed replaced, and equal samples added up."""
         limits = {label: values for (name, label), values in self._allowed.items() if name == family.name}
         if not limits:
             return family

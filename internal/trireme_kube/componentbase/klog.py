@@ -1,14 +1,14 @@
 """Logs in the form of Kubernetes' own components: klog's text, or JSON; `-v` levels and `--vmodule`.
 
-What reads kube-scheduler's logs today should read these. A line is a message and named values, written as `info(log, 2,
-"Successfully bound pod to node", pod="ns/name")`; lines of the standard library's kind (`log.warning("…: %s", error)`)
-come out as klog's unstructured ones. A level that is off costs one dictionary look-up.
+Tools that read kube-scheduler's logs should be able to read these. A line is a message and named values, written as
+`info(log, 2, "Successfully bound pod to node", pod="ns/name")`; lines of the standard library's kind (`log.warning("…:
+%s", error)`) become klog's unstructured ones. A disabled level costs one dictionary look-up. `--vmodule` raises the
+level of single modules, including modules that are imported later: every logger of this program looks up its level when
+it is made. It never lowers a level.
 
-`--vmodule` raises the level of single modules, also of those that are loaded only later: every logger of this program
-asks for its level when it is made. Nobody's level is lowered by it.
+The verbosity n of klog is a level of the standard library below INFO, in steps of one, and DEBUG is 4.
 
-The verbosity n of klog is a level of the standard library below INFO, in steps of one, and DEBUG is 4. Nothing secret
-is logged: callers name what they log, and no request's headers or body is ever among it.
+Secrets are not logged: callers name each value, and no request's headers or body is ever among them.
 """
 
 import fnmatch
@@ -35,11 +35,12 @@ _SEVERITIES = {logging.WARNING: "W", logging.ERROR: "E", logging.CRITICAL: "F"}
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What is logged, and how. `modules` are patterns of module names with a verbosity of their own.
+    """What is logged, and how.
 
-    `split`: errors go to stderr and the rest to stdout, of which up to `buffer_bytes` may be held back for
-    `flush_seconds`. `contextual`: lines name the part of the program that they are of (gate ContextualLogging).
-    `packages`: the program's top-level packages, whose loggers follow the verbosity; other libraries log warnings only.
+    `modules` are patterns of module names with a verbosity of their own. `split`: errors go to stderr and the rest to
+    stdout, of which up to `buffer_bytes` may be held back for `flush_seconds`. `contextual`: lines name the part of the
+    program that wrote them (gate ContextualLogging). `packages`: the program's top-level packages, whose loggers follow
+    the verbosity; other libraries log warnings only.
     """
 
     format: str = "text"
@@ -58,7 +59,7 @@ class Ref(str):
     __slots__ = ()
 
     def parts(self) -> dict[str, str]:
-        """As kube-scheduler has it in JSON."""
+        """The name in the JSON form of kube-scheduler."""
         namespace, _, name = self.rpartition("/")
         return {"name": name, "namespace": namespace} if namespace else {"name": name}
 
@@ -80,7 +81,7 @@ def verbosity_of(level: int) -> int:
 
 
 def enabled(logger: logging.Logger, verbosity: int) -> bool:
-    """Whether `info` at this verbosity would write anything: to be asked before costly values are made."""
+    """Whether `info` at this verbosity would write anything: check it before computing costly values."""
     return logger.isEnabledFor(level_of(verbosity))
 
 
@@ -97,12 +98,12 @@ def error(logger: logging.Logger, message: str, /, **values: object) -> None:
 
 
 def named(logger: logging.Logger, name: str) -> dict[str, str]:
-    """The value `logger`, for lines of plugins: kube-scheduler tells it from -v=4 on."""
+    """The value `logger`, for lines of plugins: kube-scheduler shows it from -v=4 on."""
     return {"logger": name} if enabled(logger, 4) else {}
 
 
 def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
-    """Log as the options say from now on, whatever was set up before."""
+    """Log as the options say from now on, replacing an earlier setup."""
     errors = stderr or sys.stderr
     formatter: logging.Formatter = _JsonFormatter() if options.format == "json" else _TextFormatter()
     root = logging.getLogger()
@@ -132,7 +133,7 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
 
 
 def announce(message: str) -> None:
-    """One line on stdout, whatever the verbosity, in the format of the logs: for whoever waits for this process."""
+    """One line on stdout, whatever the verbosity, in the format of the logs: programs wait for it."""
     if _settings.json:
         record = logging.LogRecord(_OWN_PACKAGE, logging.INFO, __file__, 0, message, (), None)
         message = _JsonFormatter().format(record)
@@ -150,18 +151,18 @@ def fail(message: str) -> None:
 
 
 def set_verbosity(verbosity: int) -> None:
-    """Change the verbosity of all modules; those that were given a higher one keep it."""
+    """Change the verbosity of all modules; those with a higher one of their own keep it."""
     _settings.verbosity = verbosity
     for package in _settings.packages:
         logging.getLogger(package).setLevel(level_of(verbosity))
     for name, logger in list(logging.root.manager.loggerDict.items()):
-        # What is no logger stands for a package, whose modules have loggers of their own.
+        # An entry that is not a logger stands for a package, whose modules have loggers of their own.
         if "." in name and _settings.covers(name) and isinstance(logger, logging.Logger):
             logger.setLevel(_settings.of(name))
 
 
 def _keep_to_json() -> None:
-    """Nothing else writes text of its own to stderr: no traceback, no warning, no line of the gRPC core."""
+    """Prevent all other text on stderr: tracebacks, warnings, lines of the gRPC core."""
 
     def log_uncaught(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
         logging.getLogger(_OWN_PACKAGE).critical("uncaught %s", kind.__name__, exc_info=(kind, error, trace))
@@ -173,7 +174,7 @@ def _keep_to_json() -> None:
 
 @dataclass(slots=True)
 class _Settings:
-    """What was asked for last."""
+    """The latest options."""
 
     json: bool = False
     verbosity: int = 0
@@ -186,7 +187,7 @@ class _Settings:
         return name.partition(".")[0] in self.packages
 
     def of(self, name: str) -> int:
-        """The level of a logger, by the first of the patterns that match; NOTSET: that of all the others."""
+        """The level of a logger, by the first matching pattern; NOTSET: the level of all others."""
         own = next((verbosity for pattern, verbosity in self.modules if _matches(pattern, name)), 0)
         return level_of(own) if own > self.verbosity else logging.NOTSET
 
@@ -195,7 +196,7 @@ _settings = _Settings()
 
 
 class _Logger(logging.Logger):
-    """A logger that is made after the set-up."""
+    """A logger that is made after the setup."""
 
     def __init__(self, name: str, level: int = logging.NOTSET) -> None:
         if level == logging.NOTSET and "." in name and _settings.covers(name):
@@ -204,7 +205,7 @@ class _Logger(logging.Logger):
 
 
 def _matches(pattern: str, logger: str) -> bool:
-    """A pattern without a slash is about the module's own name, one with a slash about its whole path."""
+    """A pattern without a slash matches the module's own name, one with a slash its whole path."""
     path = logger.replace(".", "/")
     return fnmatch.fnmatchcase(path if "/" in pattern else path.rpartition("/")[2], pattern)
 
@@ -280,7 +281,7 @@ def _quoted(text: str) -> str:
 
 
 class _Buffered(logging.Handler):
-    """Writes at once, or holds back up to so many bytes for so long. An error writes everything."""
+    """Writes at once, or holds back up to so many bytes for so long. An error flushes everything."""
 
     def __init__(
         self,

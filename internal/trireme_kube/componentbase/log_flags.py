@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def options(values: argparse.Namespace, package: str) -> klog.LogOptions:
-    """What the flags say; `package` is the program's own, whose loggers they are about."""
+    """The logging options of the flags; `package` is the program's own, whose loggers they concern."""
     return klog.LogOptions(
         values.logging_format,
         values.v,

@@ -1,7 +1,7 @@
 """Numbers as Go prints them in metrics: `0.001`, `1e-05`, `2.592e+06`, `3`.
 
 Bucket bounds are text in every query that names one, so a dashboard made for kube-scheduler finds its buckets only if
-they read the same.
+they are spelt the same.
 """
 
 import math

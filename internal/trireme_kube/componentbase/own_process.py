@@ -1,4 +1,4 @@
-"""What the kernel says of this process, under the names that every Prometheus client uses."""
+"""The kernel's statistics of this process, under the names that every Prometheus client uses."""
 
 import os
 import resource
@@ -44,13 +44,13 @@ def instruments() -> list[Instrument]:
 
 
 def started(stability: str) -> Instrument:
-    """When this process began, as a metric of the stability that its place gives it."""
+    """The start time of this process, as a metric with the given stability."""
     text = "Start time of the process since unix epoch in seconds."
     return Gauge("process_start_time_seconds", text, lambda: _one(start_time()), stability=stability)
 
 
 def start_time() -> float:
-    """When this process began. Units: seconds since 1970."""
+    """The start time of this process. Units: seconds since 1970."""
     boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
     return int(boot.split()[1]) + int(_stat()[_STARTED_TICKS]) / _CLOCK_TICKS
 

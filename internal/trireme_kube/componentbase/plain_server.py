@@ -1,8 +1,8 @@
 """Metrics and probes of a phase, over plain HTTP: numbers without secrets, for the machine or the cluster to read.
 
-A phase is ready once it can answer: it follows a frontend, which has brought its configuration. Where no frontend comes
-for a while, because another scheduler leads, it stands by, and counts as ready for the frontend that will lead: a
-rollout must not wait until leadership changes.
+A phase is ready once it can answer: it follows a frontend, which has sent its configuration. If no frontend comes for a
+while, because another scheduler leads, it stands by, and counts as ready for the frontend that will lead: a rollout
+must not wait until leadership changes.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from trireme_kube.componentbase.http_site import Asked, Page, Reply
 from trireme_kube.componentbase.instruments import Registry
 
 SHUTDOWN_SECONDS = 2.0
-# A frontend that leads finds a new replica within this time; without one the replica stands by.
+# A leading frontend finds a new replica within this time; without one the replica stands by.
 STANDBY_SECONDS = 10.0
 
 
@@ -25,9 +25,9 @@ STANDBY_SECONDS = 10.0
 async def serve(
     listen: str, registry: Registry, not_ready: Callable[[], str], clock: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[None]:
-    """Serve /metrics, /healthz, /livez and /readyz on `host:port`. `not_ready` says what is missing.
+    """Serve /metrics, /healthz, /livez and /readyz on `host:port`. `not_ready` returns what is missing.
 
-    Raises: OSError where the address cannot be listened on.
+    Raises: OSError if the address cannot be listened on.
     """
     host, _, port = listen.rpartition(":")
     application = _site(registry, not_ready, clock).application(None)

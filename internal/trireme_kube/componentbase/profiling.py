@@ -1,7 +1,7 @@
 """Profiles of the running process, under the paths of Go's profiler.
 
-What they contain is Python's: `profile` the functions that the event loop's thread spent its time in, `goroutine` where
-every thread and task stands.
+Their contents are Python's: `profile` has the functions in which the event loop's thread spent its time, `goroutine`
+the stack of every thread and task.
 """
 
 import asyncio

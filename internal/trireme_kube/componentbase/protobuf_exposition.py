@@ -1,7 +1,7 @@
-"""Families in Prometheus' protobuf format (io.prometheus.client.MetricFamily, each with its length before it).
+"""Metric families in Prometheus' protobuf format (io.prometheus.client.MetricFamily, each with its length before it).
 
-The message type is declared here, field by field, because no package that we depend on brings it; the numbers are those
-of the public metrics.proto. Only the kinds that we have are declared.
+The message type is declared here, field by field, because no package that we depend on has it; the numbers are those of
+the public metrics.proto. Only the kinds that we have are declared.
 """
 
 import io
@@ -57,7 +57,7 @@ def _family_class() -> Any:
                 )
             else:
                 message.field.add(name=field, number=number, label=label, type=kind)
-    # A pool of its own, so that a program that does have the real definition can load it beside this one.
+    # A separate pool, so that a program that has the real definition can load both.
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.MetricFamily"))

@@ -1,7 +1,7 @@
-"""A self-signed certificate for the HTTPS server, where the operator gave none.
+"""A self-signed certificate for the HTTPS server, if the operator configured none.
 
-It lets a scraper talk to a scheduler that nobody prepared; a year long, with an authority of its own, as Kubernetes'
-components make it.
+It lets a scraper talk to a scheduler without any preparation. It is valid for a year and has its own authority, as in
+Kubernetes' components.
 """
 
 import ipaddress
@@ -31,7 +31,7 @@ def _alternative(text: str) -> x509.GeneralName:
 
 def make_certificate(host: str, alternatives: Sequence[str], now: datetime | None = None) -> tuple[bytes, bytes]:
     """A certificate (followed by its authority's) and its private key, in PEM."""
-    # A clock that runs ahead elsewhere should not make it invalid.
+    # Another machine's clock may be behind ours.
     start = (now or clocks.utc_now()) - timedelta(hours=1)
     made = int(start.timestamp())
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())

@@ -1,8 +1,7 @@
-"""Log lines of the start, before the process's own logging takes over.
+"""Log lines of the start, before the process's own logging is set up.
 
 A line is given as its severity letter, a space and the text, which for a structured one is the quoted message and
-`key=value` pairs. It is written in klog's text format or as JSON, which is what a log collector in front of
-kube-scheduler parses.
+`key=value` pairs. It is written in klog's text format or as JSON, which log collectors for kube-scheduler parse.
 """
 
 import os
@@ -36,7 +35,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def value(text: str) -> str:
-    """A string as the value of a pair: quoted, or as a block where it has several lines."""
+    """A string as the value of a pair: quoted, or as a block if it has several lines."""
     if "\n" not in text:
         return quote(text)
     return "<\n" + "".join(f"\t{line}\n" for line in text.removesuffix("\n").split("\n")) + " >"

@@ -1,7 +1,7 @@
-"""Answers as Kubernetes' components give them: Status objects, and the /statusz and /flagz documents.
+"""Documents of Kubernetes' components: Status objects, and the /statusz and /flagz pages.
 
-The text of the latter two is for people: kube-scheduler draws the separator at random so that nobody parses it. Who
-wants to parse asks for a version of the document by name, as JSON or YAML.
+The text of the latter two is for people: kube-scheduler chooses the separator at random so that nobody parses it.
+Programs request a version of the document by name, as JSON or YAML.
 """
 
 import json
@@ -21,7 +21,7 @@ _SEPARATOR = ": "
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An answer: status code, type, body; `warning` is a header."""
+    """A response: status code, type, body; `warning` is a header."""
 
     status: int
     content_type: str
@@ -30,7 +30,7 @@ class Document:
 
 
 def failure(code: int, reason: str, message: str, *, details: bool = False, pretty: bool = False) -> Document:
-    """A Status object; `pretty`: for people to read."""
+    """A Status object; `pretty`: indented for people."""
     out: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     out |= {"message": message, "reason": reason}
     if details:
@@ -40,7 +40,7 @@ def failure(code: int, reason: str, message: str, *, details: bool = False, pret
 
 
 def for_people(user_agent: str, pretty: str | None) -> bool:
-    """Whether the caller reads JSON with their own eyes: by what they ask for, or by what they ask with."""
+    """Whether a person reads the JSON: by the query, or by the user agent."""
     if pretty:
         return pretty in ("1", "t", "T", "TRUE", "true", "True")
     return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
@@ -66,7 +66,7 @@ class Page:
     space: str = ""
 
     def answer(self, accept: str, write_yaml: Callable[[Mapping[str, Any]], str]) -> Document:
-        """The page in the first of the formats accepted that there is."""
+        """The page in the first supported format of those accepted."""
         for entry in (accept or "*/*").split(","):
             media, *rest = (part.strip() for part in entry.split(";"))
             parameters = dict(part.split("=", 1) for part in rest if "=" in part)

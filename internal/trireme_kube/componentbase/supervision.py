@@ -1,14 +1,14 @@
 """Supervision of asyncio tasks: a task that ends unexpectedly ends the process.
 
-asyncio lets tasks end in silence in three ways: a task that returns is taken for done; a task in which a
-CancelledError is raised counts as cancelled, whoever raised it (grpc.aio does when a channel closes); and the exception
-of a task that nobody awaits is logged when the task is collected, which may be never. A loop of the scheduler that ends
-like that leaves a process that looks healthy and does nothing.
+asyncio lets tasks end in silence in three ways: a task that returns counts as done; a task in which a CancelledError is
+raised counts as cancelled, whoever raised it (grpc.aio does when a channel closes); and the exception of a task that
+nobody awaits is logged when the task is collected, which may be never. A loop of the scheduler that ends like that
+leaves a process that looks healthy and does nothing.
 
-So every task that has to run for as long as its process is started by one of these:
+So every task that has to run as long as its process is started by one of these:
 
-- `supervise` wraps the coroutine of a task whose end somebody sees, such as a member of a TaskGroup.
-- `Supervisor` starts tasks that nobody awaits. Its owner passes it on to whoever ends the process (`failure_of`).
+- `supervise` wraps the coroutine of a task that is awaited, such as a member of a TaskGroup.
+- `Supervisor` starts tasks that nobody awaits. Its owner passes it to the code that ends the process (`failure_of`).
 
 Both turn every end but a cancellation by the owner into a TaskEnded, which names the task.
 """
@@ -31,10 +31,7 @@ class TaskEnded(Exception):
 
 
 def is_being_cancelled() -> bool:
-    """Whether somebody cancelled the current task.
-
-    False while a CancelledError is handled: what was awaited was cancelled, and not the task that awaited it.
-    """
+    """Whether the current task was cancelled. False while a CancelledError of an awaited operation is handled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -67,13 +64,13 @@ class Supervisor:
         self._failed = asyncio.Event()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start work that ends by itself; it fails by raising or by being cancelled."""
+        """Start work that ends by itself; raising or being cancelled is a failure."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._on_end)
 
     def keep(self, name: str, work: Work) -> asyncio.Task[None]:
-        """Start work that goes on until the task is passed to `stop`; it fails by any other end."""
+        """Start work that goes on until the task is passed to `stop`; any other end is a failure."""
         task: asyncio.Task[None] = asyncio.create_task(supervise(name, work), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_end)
@@ -89,7 +86,7 @@ class Supervisor:
             self._stopping.discard(task)
 
     async def failure(self) -> NoReturn:
-        """Raise what the first failed task failed with; else do not return."""
+        """Raise the error of the first failed task; else do not return."""
         await self._failed.wait()
         assert self._error is not None
         raise self._error
@@ -117,7 +114,7 @@ class Supervisor:
 
 
 async def failure_of(each: Sequence[Supervisor]) -> NoReturn:
-    """Raise what a task of any of them failed with, in a group of one or more; else do not return."""
+    """Raise the errors of failed tasks, in a group of one or more; else do not return."""
     async with asyncio.TaskGroup() as group:
         for supervisor in each:
             group.create_task(supervisor.failure())
@@ -125,7 +122,7 @@ async def failure_of(each: Sequence[Supervisor]) -> NoReturn:
 
 
 def ended_tasks(error: BaseException) -> Iterator[TaskEnded]:
-    """The tasks that ended first, of an error that went through tasks and groups around them."""
+    """The tasks that ended first, in an error that passed through tasks and groups around them."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from ended_tasks(each)

@@ -1,8 +1,8 @@
 """Accepts HTTPS connections, with the certificate that is in the files at that moment.
 
-Each connection is handed to the loop with a TLS context of its own choosing, so a renewed certificate counts from the
-next connection on. The first byte is looked at before TLS begins: a client that speaks plain HTTP gets the sentence
-that says so, where OpenSSL would only hang up.
+Each connection gets its own TLS context, so a renewed certificate takes effect with the next connection. The first byte
+is read before TLS begins: a client that speaks plain HTTP gets an error text, where OpenSSL would only close the
+connection.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class TlsAcceptor:
-    """Serves `protocol`s on a listening socket until it is closed. `context` is asked for each connection."""
+    """Serves `protocol`s on a listening socket until it is closed. `context` is called for each connection."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class TlsAcceptor:
             task.add_done_callback(self._handshakes.discard)
 
     async def close(self) -> None:
-        """Stop listening; connections that are served are the protocol's to end."""
+        """Stop listening; the protocol ends the open connections."""
         self._listener.close()
         for task in self._handshakes:
             task.cancel()
@@ -93,7 +93,7 @@ class TlsAcceptor:
 
 
 async def _peek(connection: socket.socket) -> bytes:
-    """The first byte, left where it is; nothing where the client hung up."""
+    """The first byte, left unread; empty if the client closed the connection."""
     loop = asyncio.get_running_loop()
     while True:
         with contextlib.suppress(BlockingIOError):

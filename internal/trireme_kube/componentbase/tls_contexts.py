@@ -1,7 +1,7 @@
 """TLS contexts of a server whose certificate, key and authorities may change while it runs.
 
-The files are looked at when a connection comes, at most once a second. What cannot be used is not taken: the server
-goes on with what it has, and says so once.
+The files are checked when a connection comes, at most once a second. Unusable ones are ignored: the server keeps the
+previous ones, and logs that once.
 """
 
 import logging
@@ -24,8 +24,8 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """Files of a certificate and its key; or their content, which then never changes. `names`: for which host names,
-    where there are several pairs; none: those in the certificate.
+    """Files of a certificate and its key; or their content, which then never changes. `names`: its host names, if there
+    are several pairs; none: those in the certificate.
     """
 
     certificate_file: str = ""
@@ -35,11 +35,11 @@ class KeyPair:
     names: tuple[str, ...] = ()
 
     def pem(self) -> bytes:
-        """The certificate, with those that vouch for it. Raises: OSError."""
+        """The certificate, with its chain. Raises: OSError."""
         return Path(self.certificate_file).read_bytes() if self.certificate_file else self.certificate
 
     def label(self, kind: str) -> str:
-        """As the log names it."""
+        """Its name in the log."""
         if self.certificate_file:
             return f"{kind}::{self.certificate_file}::{self.key_file}"
         return "Generated self signed cert"
@@ -47,19 +47,19 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What a context is made of, beside the authorities of clients."""
+    """The settings of a context, beside the authorities of clients."""
 
     default: KeyPair
     by_name: Sequence[KeyPair] = ()
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     ciphers: str = ""
-    #: The only curve to be used; empty: OpenSSL chooses.
+    #: The only curve to use; empty: OpenSSL chooses.
     curve: str = ""
 
 
 class TlsContexts:
-    """Answers the context for the next connection. `authorities` are the certificates of who may vouch for clients,
-    PEM; they are asked for each time, and empty where no client certificate is wanted.
+    """Returns the context for the next connection. `authorities` returns the certificates of clients' authorities, PEM,
+    and is called for each connection; empty if no client certificate is requested.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TlsContexts:
         clock: Callable[[], float],
         authorities_name: str = "client-ca",
     ) -> None:
-        """`authorities_name` is where the authorities come from, for the log.
+        """`authorities_name` is the source of the authorities, for the log.
 
         Raises: OSError (ssl.SSLError is one) or ValueError: a file cannot be used.
         """
@@ -156,7 +156,7 @@ def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
     if pair.certificate_file:
         context.load_cert_chain(pair.certificate_file, pair.key_file, password=_no_password)
         return
-    # The standard library reads keys from files only; this one is nobody else's to read.
+    # The standard library reads keys from files only; this file is readable by nobody else.
     with tempfile.TemporaryDirectory(prefix="trireme-") as folder:
         certificate, key = Path(folder, "certificate"), Path(folder, "key")
         certificate.write_bytes(pair.certificate)
@@ -180,6 +180,6 @@ def _names_in(pair: KeyPair) -> list[str]:
 
 
 def _by_name(others: dict[str, ssl.SSLContext], name: str) -> ssl.SSLContext | None:
-    """The context of a name, or of the wildcard that covers it."""
+    """The context for a name, or for the wildcard that covers it."""
     _, dot, parent = name.partition(".")
     return others.get(name) or (others.get(f"*.{parent}") if dot else None)

@@ -1,6 +1,7 @@
-"""TLS options as Kubernetes' flags name them, for OpenSSL.
+"""TLS options by the names of Kubernetes' flags, for OpenSSL.
 
-Which cipher suites TLS 1.3 uses cannot be chosen, neither there nor here; what OpenSSL no longer has is left out.
+The cipher suites of TLS 1.3 cannot be chosen, neither in Kubernetes nor here; suites that OpenSSL no longer has are
+left out.
 """
 
 import ssl
@@ -13,7 +14,7 @@ _VERSIONS = {
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
-# By their numbers in TLS; the hybrids with ML-KEM are not OpenSSL's to choose alone.
+# By their numbers in TLS; the hybrids with ML-KEM cannot be chosen alone in OpenSSL.
 _CURVES = {23: "prime256v1", 24: "secp384r1", 25: "secp521r1", 29: "X25519"}
 _CIPHERS = {
     "AES_128_GCM_SHA256": "AES128-GCM-SHA256",
@@ -29,7 +30,7 @@ _CIPHERS = {
 
 
 def minimum_version(name: str) -> ssl.TLSVersion:
-    """The oldest version that is spoken."""
+    """The oldest version that is accepted."""
     return _VERSIONS[name]
 
 
@@ -45,5 +46,5 @@ def openssl_ciphers(names: Sequence[str]) -> str:
 
 
 def openssl_curve(numbers: Sequence[int]) -> str:
-    """The one curve that is asked for; empty where OpenSSL chooses, as it does among several."""
+    """The one curve to use; empty if OpenSSL chooses, as it does among several."""
     return _CURVES.get(numbers[0], "") if len(numbers) == 1 else ""

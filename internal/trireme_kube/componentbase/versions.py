@@ -1,4 +1,4 @@
-"""Versions as the compatibility flags spell them.
+"""Versions in the format of the compatibility flags.
 
 `--emulated-version` and `--min-compatibility-version` let a newer scheduler behave as an older one during an upgrade;
 `Effective` holds the three versions that result and checks that they can be emulated.
@@ -109,14 +109,14 @@ def _text(minor: tuple[int, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """The version behaved as, and the oldest that the rest of the control plane may have."""
+    """The emulated version, and the oldest version that the rest of the control plane may have."""
 
     emulated: tuple[int, int] = BINARY.minor
     oldest_peer: tuple[int, int] = _below(BINARY.minor)
 
     @staticmethod
     def emulating(emulated: Version) -> "Effective":
-        """Behaving as an older version; its peers may be one minor older still."""
+        """Emulating an older version; its peers may be one minor version older still."""
         return Effective(emulated.minor, max(_below(emulated.minor), _FLOOR))
 
     def with_oldest_peer(self, oldest: Version) -> "Effective":
@@ -124,7 +124,7 @@ class Effective:
         return Effective(self.emulated, oldest.minor)
 
     def problems(self) -> list[str]:
-        """Why these versions cannot be had; empty where they can."""
+        """Why these versions are invalid; empty if they are valid."""
         found: list[str] = []
         emulated, oldest, floor = _text(self.emulated), _text(self.oldest_peer), _text(_FLOOR)
         if not _FLOOR <= self.emulated <= BINARY.minor:
@@ -139,20 +139,19 @@ DEFAULT = Effective()
 
 
 def emulation_range() -> str:
-    """The versions that `--emulated-version` takes, as its help says it."""
+    """The versions that `--emulated-version` accepts, for its help."""
     return f"{_text(_FLOOR)}..{_text(BINARY.minor)}(default:{_text(BINARY.minor)})"
 
 
 def oldest_peer_range() -> str:
-    """The versions that `--min-compatibility-version` takes, as its help says it."""
+    """The versions that `--min-compatibility-version` accepts, for its help."""
     return f"{_text(_FLOOR)}..{_text(BINARY.minor)}(default:{_text(_below(BINARY.minor))})"
 
 
 def parse_flag(values: tuple[str, ...]) -> dict[str, Version]:
-    """The versions of a flag by component; `kube` where none is named.
+    """The versions of a flag by component; `kube` if none is named.
 
-    Raises:
-        ValueError: a version is malformed, has a patch, or is given twice.
+    Raises: ValueError: a version is malformed, has a patch, or is given twice.
     """
     found: dict[str, Version] = {}
     for value in values:
@@ -173,11 +172,7 @@ def parse_flag(values: tuple[str, ...]) -> dict[str, Version]:
 
 
 def effective(emulated: tuple[str, ...], oldest_peer: tuple[str, ...]) -> Effective:
-    """The versions that two flags ask for.
-
-    Raises:
-        ValueError: a flag is malformed.
-    """
+    """The versions that two flags specify. Raises: ValueError: a flag is malformed."""
     result = DEFAULT
     version = parse_flag(emulated).get("kube")
     if version:
