@@ -1,7 +1,6 @@
 """DefaultPreemption: victims, budgets, reprieve, the best candidate, and how long it takes."""
 
 import asyncio
-import itertools
 import random
 import time
 from typing import Any
@@ -9,69 +8,11 @@ from typing import Any
 import phase_calls
 import pytest
 from phase_calls import context
-from snapshot_views import SnapshotBuilder, pod_of, requesting
+from preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
 
 from trireme.evaluation.preemption import preemption_victims
-from trireme.filter import service
 from trireme.snapshot import arrays, pods
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, policy_pb2, snapshot_pb2, status_pb2
-
-FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodePorts", "NodeResourcesFit")
-PREEMPTOR = 1000
-
-
-def _pod(priority: int, cpu: str, labels: dict[str, str] | None = None, **spec: Any) -> core_pb2.Pod:
-    return pod_of({**requesting(cpu=cpu), "priority": priority, **spec}, labels=labels)
-
-
-class Preemption:
-    """A cluster, and a pod of class PREEMPTOR that fits nowhere."""
-
-    def __init__(self, nodes: int, cpu: str = "4", wanted: str = "2", filters: tuple[str, ...] = FILTERS) -> None:
-        self.builder = SnapshotBuilder()
-        self.names = [f"n{number}" for number in range(nodes)]
-        for name in self.names:
-            self.builder.set_node(name, allocatable={"cpu": cpu, "pods": "110"}, labels={"host": name})
-        self.builder.add_class(PREEMPTOR, _pod(100, wanted))
-        self.filters = filters
-        self.uid = "me"
-        self._classes = itertools.count(1)
-        self.service: service.FilterService
-
-    def add(self, priority: int, cpu: str, *nodes: str, start: int = 0, flags: int = 0, **fields: Any) -> list[int]:
-        """Pods of a class of their own, one on each node; their rows."""
-        number = next(self._classes)
-        self.builder.add_class(number, _pod(priority, cpu, **fields))
-        rows = self.builder.place(number, *nodes, flags=flags)
-        self.builder.snap.pods.start[rows] = start
-        return rows
-
-    async def ask(
-        self, nominated: str = "", args: str = "{}", gates: dict[str, bool] | None = None
-    ) -> filter_pb2.PostFilterResponse:
-        """Filter, and PostFilter of what it answered."""
-        self.service = service.FilterService(snap := self.builder.snap, lambda remote: None)  # type: ignore[arg-type,return-value]
-        configuration = phase_calls.configuration(self.filters, [])
-        configuration.feature_gates.update(gates or {})
-        profile = configuration.profiles[0]
-        profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_POST_FILTER).plugins.add(
-            name="DefaultPreemption"
-        )
-        profile.plugin_args.add(name="DefaultPreemption", args_json=args.encode())
-        profile.plugin_args.add(name="PodTopologySpread", args_json=b'{"defaultingType":"List"}')
-        profile.plugin_args.add(name="InterPodAffinity", args_json=b'{"hardPodAffinityWeight":1}')
-        await phase_calls.greet(self.service, configuration)
-        assert snap.synced
-        return await self.again(nominated)
-
-    async def again(self, nominated: str = "", number: int = PREEMPTOR) -> filter_pb2.PostFilterResponse:
-        """As ask, of the same service."""
-        cycle = phase_calls.cycle(self.builder, number)
-        cycle.pod.metadata.uid = cycle.pod.metadata.name = self.uid
-        cycle.pod.status.nominated_node_name = nominated
-        filtered = await self.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), context())
-        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
-        return await self.service.PostFilter(request, context())
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, policy_pb2, snapshot_pb2, status_pb2
 
 
 def _victims(answer: filter_pb2.PostFilterResponse) -> list[str]:
@@ -198,7 +139,7 @@ async def test_who_may_not_preempt_is_told_so() -> None:
     case.builder.snap.pods.flags[:1] = pods.PREEMPTED
     answer = await case.again(nominated="n0")
     assert _text(answer) == "preemption: not eligible due to a terminating pod on the nominated node."
-    case.builder.add_class(PREEMPTOR + 1, _pod(100, "2", preemptionPolicy="Never"))
+    case.builder.add_class(PREEMPTOR + 1, pod_of_priority(100, "2", preemptionPolicy="Never"))
     assert _text(await case.again(number=PREEMPTOR + 1)) == "preemption: not eligible due to preemptionPolicy=Never."
 
 
@@ -222,7 +163,7 @@ async def test_nominated_pods_count_for_preemption_and_filter() -> None:
     """Room that is promised to another pod is not taken: not by Filter, and not as what preemption would free."""
     case = Preemption(2, cpu="2")
     case.add(1, "2", "n0", "n1")
-    case.builder.add_class(500, _pod(100, "2"))
+    case.builder.add_class(500, pod_of_priority(100, "2"))
     nomination = snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid="other"), pod_class=500, slot=0)
     case.builder.apply(nominations=[nomination])
     assert (await case.ask()).nominated_node == "n1"
@@ -310,7 +251,7 @@ async def test_where_nodes_depend_on_each_other_nominated_pods_are_answered_for_
     case = Preemption(2, cpu="2", filters=(*FILTERS, "PodTopologySpread"))
     spread = core_pb2.TopologySpreadConstraint(max_skew=1, topology_key="host", when_unsatisfiable="DoNotSchedule")
     spread.label_selector.match_labels["app"] = "x"
-    pod = _pod(100, "2", labels={"app": "x"})
+    pod = pod_of_priority(100, "2", labels={"app": "x"})
     pod.spec.topology_spread_constraints.append(spread)
     case.builder.add_class(PREEMPTOR, pod)
     case.builder.apply(
@@ -341,7 +282,7 @@ async def test_what_is_remembered_of_dry_runs_is_what_would_be_found_anew(monkey
         for name in case.names * 4:
             cpu = draw.choice(("500m", "1", "1500m"))
             rows += case.add(draw.choice((0, 0, 1)), cpu, name, start=draw.randint(1, 9))
-        case.builder.add_class(900, _pod(100, "1"))
+        case.builder.add_class(900, pod_of_priority(100, "1"))
         await case.ask()
         for _ in range(12):
             _change(case, draw, rows)
@@ -360,7 +301,7 @@ async def test_what_is_remembered_of_dry_runs_is_what_would_be_found_anew(monkey
 async def test_who_is_more_important_may_change_by_a_start_alone() -> None:
     """A kubelet tells when a pod started, which changes nothing that filters look at."""
     case = Preemption(1)
-    case.builder.add_class(900, _pod(1, "2"))
+    case.builder.add_class(900, pod_of_priority(1, "2"))
     for _ in range(2):
         case.builder.place(900, "n0")
 
@@ -526,7 +467,7 @@ async def test_what_a_group_does_elsewhere_counts_for_who_looks_at_the_whole_clu
         case = Preemption(2, filters=(*FILTERS, "InterPodAffinity"))
         for name in case.names:
             case.builder.set_node(name, allocatable={"cpu": "4", "pods": "110"}, labels={"zone": "a"})
-        case.builder.add_class(PREEMPTOR, _pod(100, "2", affinity=affinity))
+        case.builder.add_class(PREEMPTOR, pod_of_priority(100, "2", affinity=affinity))
         case.add(1, "1", "n0", "n1", labels={"app": "foe"}, **_of("g"))
         case.builder.apply(objects=[_group("g", 1, together=together)])
         assert len(_victims(await case.ask(gates={"GenericWorkload": True}))) == victims

@@ -8,8 +8,8 @@ from typing import Any
 import at_once
 import numpy as np
 import pytest
+from preemption_cluster import FILTERS, PREEMPTOR, Preemption
 from snapshot_views import SnapshotBuilder, pod_of, requesting
-from test_filter_preemption import FILTERS, PREEMPTOR, Preemption
 
 from trireme.evaluation.filtering import as_if, evaluation
 from trireme.plugin_api import interfaces

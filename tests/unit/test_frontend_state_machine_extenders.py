@@ -5,9 +5,9 @@ They answer late, fail, or bind a pod and then fail to say so, as everybody's pr
 
 import os
 
+from frontend_group_machine import GroupMachine
+from frontend_machine import FrontendMachine
 from hypothesis import HealthCheck, settings
-from test_frontend_state_machine import FrontendMachine
-from test_frontend_state_machine_groups import GroupMachine
 
 
 class ExtenderMachine(FrontendMachine):
