@@ -125,9 +125,9 @@ protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go what 
 .PHONY: docs
 docs: $(STAMP) ## Write the documents that are made from the code: metrics, TriremeConfiguration, feature gates, queue
 	@$(BIN)/python tests/contract/metrics_document.py
-	@$(BIN)/python tests/unit/configuration_document.py
-	@$(BIN)/python tests/unit/gates_document.py
-	@$(BIN)/python tests/unit/queue_document.py
+	@$(BIN)/python tests/helpers/configuration_document.py
+	@$(BIN)/python tests/helpers/gates_document.py
+	@$(BIN)/python tests/helpers/queue_document.py
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)

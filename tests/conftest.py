@@ -1,14 +1,8 @@
-"""What all tests share: test folders are on the path, so that their helpers can be imported by name; and tests that
-need the real control plane are skipped, or fail, where it is not built.
+"""What all tests share: tests that start processes are marked, and those that need the real control plane are skipped,
+or fail, where it is not built.
 """
 
-import pathlib
-import sys
-
 import pytest
-
-for folder in ("unit", "contract", "conformance", "e2e", "controlplane"):
-    sys.path.append(str(pathlib.Path(__file__).parent / folder))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,9 +1,4 @@
-"""Lets the benchmark's tests find the control plane's launcher, as run.py does."""
-
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).resolve().parent.parent / "controlplane"))
+"""Makes the control plane's fixtures available to the benchmark's tests."""
 
 from controlplane_fixture import controlplane, start_controlplane
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 # The services as tests drive them, in one process.
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "helpers"))
 
 import domain_cluster
 from domain_cluster import affinity, pod, spread, term

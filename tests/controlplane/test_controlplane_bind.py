@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import bind_cluster
 import controlplane_fixture
 import launcher
 import pytest
@@ -15,9 +15,6 @@ from trireme.bind import flags
 from trireme.v1 import bind_pb2, bind_pb2_grpc, core_pb2, status_pb2
 from trireme_kube.client import client
 from trireme_kube.client.credentials import Source
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
-import bind_cluster
 
 pytestmark = pytest.mark.controlplane
 

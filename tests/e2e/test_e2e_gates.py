@@ -1,6 +1,6 @@
 """The scheduler as processes, with feature gates flipped by the dozen: ready, and a pod bound.
 
-`tests/unit/test_gates_start.py` puts it together with each gate alone.
+`tests/unit/frontend/test_start_with_each_gate.py` puts it together with each gate alone.
 """
 
 import pathlib

@@ -69,13 +69,13 @@ RELEVANT = {folder: (f"rows.py.*{_name(folder)}", unit, "hints_table") for folde
     "pre_enqueue": ("rows.py.*DynamicResources", "hints_devices", "hints_table")
 }
 TESTS = (
-    "tests/unit/test_hints_table.py",
-    "tests/unit/test_hints_devices_and_groups.py",
-    "tests/unit/test_hints_nodes.py",
-    "tests/unit/test_hints_pods.py",
-    "tests/unit/test_hints_resources.py",
-    "tests/unit/test_hints_volumes.py",
-    "tests/unit/test_queue_hints.py",
+    "tests/unit/plugins/test_hints_table.py",
+    "tests/unit/plugins/test_hints_devices_and_groups.py",
+    "tests/unit/plugins/test_hints_nodes.py",
+    "tests/unit/plugins/test_hints_pods.py",
+    "tests/unit/plugins/test_hints_resources.py",
+    "tests/unit/plugins/test_hints_volumes.py",
+    "tests/unit/queueing/test_queue_hints.py",
     "tests/conformance/test_hint_rows.py",
 )
 

@@ -11,7 +11,7 @@ from trireme.framework import cluster_event
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery.decode import decode
 
-DATA = Path(__file__).parents[1] / "conformance" / "data" / "hints.jsonl.gz"
+DATA = Path(__file__).parents[2] / "conformance" / "data" / "hints.jsonl.gz"
 
 
 def _rows() -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import yaml
 
 from trireme_kube.apimachinery import quantity
 
-DEPLOY = pathlib.Path(__file__).parents[2] / "deploy/base"
+DEPLOY = pathlib.Path(__file__).parents[3] / "deploy/base"
 REPLICAS = 2  # of the frontend by its Deployment, of the phases by their autoscalers
 
 

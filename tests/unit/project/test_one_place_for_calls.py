@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-SOURCE = pathlib.Path(__file__).parents[2] / "internal"
+SOURCE = pathlib.Path(__file__).parents[3] / "internal"
 MAKES_A_CHANNEL = re.compile(r"\b(?:insecure|secure)_channel\(")
 # `sdk` is the plugins' side: what a plugin calls is the frontend.
 ALLOWED = {"trireme/rpc/dialing.py", "trireme/sdk/handle.py"}

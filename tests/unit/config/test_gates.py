@@ -11,7 +11,7 @@ from trireme.config import gate_effects, gates, unheeded_gates
 from trireme.config.gates import GateError, GateResult, Stage
 from trireme_kube.componentbase import versions
 
-REPOSITORY = pathlib.Path(__file__).parents[2]
+REPOSITORY = pathlib.Path(__file__).parents[3]
 
 
 def _from_flags(*texts: str, emulated: str = "", oldest: str = "") -> GateResult:

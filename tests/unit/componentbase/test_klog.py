@@ -12,7 +12,7 @@ import pytest
 from trireme_kube.componentbase import klog
 
 LOG = logging.getLogger("trireme.frontend.some_module")
-_HEADER = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_telemetry_klog\.py:\d+\] (.*)\Z", re.DOTALL)
+_HEADER = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_klog\.py:\d+\] (.*)\Z", re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,7 @@ def test_json_lines() -> None:
     klog.error(LOG, "failed", err="why")
     said, failed = (json.loads(line) for line in stream.getvalue().splitlines())
     assert said.pop("ts") > 1e12
-    assert said.pop("caller").startswith("unit/test_telemetry_klog.py:")
+    assert said.pop("caller").startswith("componentbase/test_klog.py:")
     assert said == {
         "msg": "said",
         "v": 2,
