@@ -130,14 +130,15 @@ def _to_be_provisioned(
 
 
 class AttachmentIndex:
-    """See the module. `follow` before anything is read."""
+    """See the module."""
+
+    nbytes = None
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._snap = weakref.proxy(snap)
         self._begin()
 
     def _begin(self) -> None:
-        self._incarnation = self._snap.incarnation
         self._generation = -1
         self._classes: dict[int, _ClassVolumes] = {}
         self._with_volumes = np.zeros(0, dtype=np.bool_)  # by class: it is one of the above
@@ -156,10 +157,8 @@ class AttachmentIndex:
         self._rehearsed = self._snap.rehearsal_version
         self._rehearsed_slots = np.zeros(0, dtype=np.intp)
 
-    def follow(self) -> None:
-        """Come to the snapshot's generation, and to what is rehearsed."""
-        if self._incarnation != self._snap.incarnation:
-            self._begin()
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Update to the snapshot's current state, and to what is rehearsed."""
         if self._generation != self._snap.generation:
             self._follow_generation()
         if self._rehearsed != self._snap.rehearsal_version or (self._rehearsed_slots.size and not self._snap.rehearsal):
@@ -357,13 +356,6 @@ class AttachmentIndex:
             self._counted[slot] = counted
 
 
-_indexes: "weakref.WeakKeyDictionary[snapshot.Snapshot, AttachmentIndex]" = weakref.WeakKeyDictionary()
-
-
 def index_of(snap: snapshot.Snapshot) -> AttachmentIndex:
     """The snapshot's index, at the snapshot's generation."""
-    index = _indexes.get(snap)
-    if index is None:
-        index = _indexes[snap] = AttachmentIndex(snap)
-    index.follow()
-    return index
+    return snap.derived("attached_volumes", lambda: AttachmentIndex(snap))

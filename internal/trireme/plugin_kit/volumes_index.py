@@ -1,6 +1,6 @@
 """What the volume plugins derive from all volumes and classes of one snapshot, brought up to date by what changed.
 
-There is one `VolumeIndex` a snapshot, made when first asked for and gone with it. It answers without looking through
+There is one `VolumeIndex` a snapshot, in its store of derived values. It answers without looking through
 all objects: which volumes of a storage class are free, smallest first; which are meant for a claim; which classes use a
 claim, and which have disks of their own; what free storage drivers report for a storage class.
 """
@@ -53,14 +53,12 @@ class IndexedCapacity:
 
 
 class VolumeIndex:
-    """See the module. `follow` before anything is read."""
+    """See the module."""
+
+    nbytes = None
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._snap = weakref.proxy(snap)
-        self._begin()
-
-    def _begin(self) -> None:
-        self._incarnation = self._snap.incarnation
         self._generation = -1
         self._volumes: dict[str, IndexedVolume] = {}
         self._free: dict[str, list[Rank]] = {}
@@ -71,14 +69,11 @@ class VolumeIndex:
         self._users: dict[objects.Key, set[int]] = {}
         self._with_disks: set[int] = set()
         self._indexed_classes = 0
-        self.reach = volumes_nodes.Reach(self._snap.nodes)
+        self.reach = volumes_nodes.Reach(snap.nodes)
         self.csi = volumes_nodes.CsiColumns()
 
-    def follow(self) -> None:
-        """Come to the snapshot's generation."""
-        snap = self._snap
-        if self._incarnation != snap.incarnation:
-            self._begin()
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Update to the snapshot's current state."""
         if self._generation == snap.generation:
             return
         keys = snap.objects.changed_since(volumes_claims.VOLUME, self._generation)
@@ -237,13 +232,6 @@ def has_disk(source: core_pb2.VolumeSource) -> bool:
     return any(source.HasField(kind) for kind in ("gce_persistent_disk", "aws_elastic_block_store", "rbd", "iscsi"))
 
 
-_indexes: "weakref.WeakKeyDictionary[snapshot.Snapshot, VolumeIndex]" = weakref.WeakKeyDictionary()
-
-
 def index_of(snap: snapshot.Snapshot) -> VolumeIndex:
     """The snapshot's index, at the snapshot's generation."""
-    index = _indexes.get(snap)
-    if index is None:
-        index = _indexes[snap] = VolumeIndex(snap)
-    index.follow()
-    return index
+    return snap.derived("volumes", lambda: VolumeIndex(snap))

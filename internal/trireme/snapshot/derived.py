@@ -1,43 +1,50 @@
-"""A bounded cache of values derived from a snapshot, shared between callers and refreshed on access.
+"""The one store of what is derived from a snapshot: shared between callers, refreshed on access, bounded in memory.
 
-Plugins store values about a single class on the class. Values shared by many classes, or as large as the cluster, are
-cached here, within a memory limit.
+Values that follow from a class alone are stored on the class (`PodClass.memo`). Everything that follows from the
+cluster is an entry here, so that it is dropped with the snapshot's incarnation, and never outlives its snapshot.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
-
-if TYPE_CHECKING:
-    from trireme.snapshot import snapshot
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 # The memory limit in bytes; beyond it the least recently used entries are dropped, except a few.
 MAX_BYTES = 32 * 1024 * 1024
 MAX_BYTES_PER_NODE = 512
 MIN_ENTRIES = 32
 
+# Memory is measured again once one entry in this many is new: measuring visits all entries.
+_MEASURE_PART = 8
 
-class Derived(Protocol):
+# About what a small entry takes whose memory does not depend on the cluster, in bytes.
+SMALL = 1024
+
+SourceT = TypeVar("SourceT")
+SourceT_contra = TypeVar("SourceT_contra", contravariant=True)
+
+
+class Derived(Protocol[SourceT_contra]):
     """A value that follows a snapshot."""
 
     @property
-    def nbytes(self) -> int:
-        """Its memory, in bytes."""
+    def nbytes(self) -> int | None:
+        """Its memory, in bytes. None: one of a kind, which takes long to make: it is not counted and never dropped."""
         ...
 
-    def bring_up(self, snap: "snapshot.Snapshot") -> None:
+    def refresh(self, snap: SourceT_contra) -> None:
         """Update to the snapshot's current state."""
         ...
 
 
-Entry = TypeVar("Entry", bound=Derived)
+Entry = TypeVar("Entry", bound=Derived[Any])
 
 
-class DerivedTable:
-    """Cached entries by key."""
+class DerivedTable(Generic[SourceT]):
+    """Entries by key. A key belongs to one caller, and stands for one value of one snapshot."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[Hashable, Any] = OrderedDict()
+        self._entries: OrderedDict[Hashable, Derived[SourceT]] = OrderedDict()
+        self._unmeasured = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -45,20 +52,30 @@ class DerivedTable:
     @property
     def nbytes(self) -> int:
         """Memory of all entries, in bytes."""
-        return sum(entry.nbytes for entry in self._entries.values())
+        return sum(entry.nbytes or 0 for entry in self._entries.values())
 
-    def get(self, key: Hashable, make: Callable[[], Entry], snap: "snapshot.Snapshot") -> Entry:
-        """Return the entry, made if missing, and updated to the snapshot."""
+    def get(self, key: Hashable, make: Callable[[], Entry], snap: SourceT, nodes: int) -> Entry:
+        """Return the entry, made if missing, and updated to the snapshot, which has room for so many nodes."""
         entry = self._entries.get(key)
         if entry is None:
-            self._forget_oldest(snap.nodes.capacity)
+            self._drop_oldest(nodes)
             entry = self._entries[key] = make()
-        self._entries.move_to_end(key)
-        entry.bring_up(snap)
+            self._unmeasured += 1
+        else:
+            self._entries.move_to_end(key)
+        entry.refresh(snap)
         return cast(Entry, entry)
 
-    def _forget_oldest(self, nodes: int) -> None:
+    def _drop_oldest(self, nodes: int) -> None:
+        if len(self._entries) < MIN_ENTRIES or self._unmeasured * _MEASURE_PART < len(self._entries):
+            return
+        self._unmeasured = 0
         limit = max(MAX_BYTES, MAX_BYTES_PER_NODE * nodes)
         total = self.nbytes
-        while total > limit and len(self._entries) > MIN_ENTRIES:
-            total -= self._entries.popitem(last=False)[1].nbytes
+        for key in list(self._entries):
+            if total <= limit or len(self._entries) <= MIN_ENTRIES:
+                break
+            size = self._entries[key].nbytes
+            if size is not None:
+                total -= size
+                del self._entries[key]

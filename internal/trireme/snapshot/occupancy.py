@@ -10,87 +10,13 @@ may have changed, and otherwise updated with the tally.
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trireme.snapshot import arrays, changes, classes, pods
-
-if TYPE_CHECKING:
-    from trireme.snapshot import rehearsal, snapshot
+from trireme.snapshot import arrays, changes, classes, pods, rehearsal, snapshot
 
 # The weights of a class, per topology key; a tally that needs no key uses the empty one.
 Weigh = Callable[[classes.PodClass], Mapping[str, int]]
-
-# The size of the log of placements.
-LOG_ENTRIES = 8192
-
-
-class PlacementLog:
-    """The latest changes of the pod table, as columns: pods added to a slot (+1) or removed from it (−1).
-
-    The log is complete for changes after the generation `floor`.
-    """
-
-    def __init__(self, entries: int = LOG_ENTRIES) -> None:
-        self._keep = entries
-        self._size = 0
-        self._generation = np.zeros(2 * entries, dtype=np.int64)
-        self._class = np.zeros(2 * entries, dtype=np.int32)
-        self._slot = np.zeros(2 * entries, dtype=np.int32)
-        self._sign = np.zeros(2 * entries, dtype=np.int8)
-        self._terminating = np.zeros(2 * entries, dtype=np.bool_)
-        self.floor = 0
-
-    def append(
-        self,
-        generation: int,
-        class_ids: arrays.Int32Array,
-        slots: arrays.Int32Array,
-        flags: arrays.UInt8Array,
-        sign: int,
-    ) -> None:
-        """Record pods of these classes added to, or removed from, these slots. Shapes: all (n,)."""
-        count = class_ids.shape[0]
-        if count > self._keep:
-            self._size = 0
-            self.floor = generation
-            return
-        if self._size + count > self._generation.shape[0]:
-            self._drop(self._size + count - self._generation.shape[0] + self._keep // 2)
-        at = slice(self._size, self._size + count)
-        self._generation[at] = generation
-        self._class[at] = class_ids
-        self._slot[at] = slots
-        self._sign[at] = sign
-        self._terminating[at] = (flags & pods.TERMINATING) != 0
-        self._size += count
-
-    def since(
-        self, generation: int, live_only: bool
-    ) -> tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array] | None:
-        """Classes, slots and signs of the changes after the generation; None if the log does not reach back that far.
-
-        `live_only` leaves out pods that are being deleted. Shapes: (n,).
-        """
-        if generation < self.floor:
-            return None
-        first = int(np.searchsorted(self._generation[: self._size], generation, side="right"))
-        at = slice(first, self._size)
-        class_ids, slots, signs = self._class[at], self._slot[at], self._sign[at].astype(np.int64)
-        if live_only:
-            live = ~self._terminating[at]
-            return class_ids[live], slots[live], signs[live]
-        return class_ids, slots, signs
-
-    def _drop(self, count: int) -> None:
-        """Drop the oldest changes."""
-        self.floor = max(self.floor, int(self._generation[count - 1]))
-        remaining = self._size - count
-        for column in (self._generation, self._class, self._slot, self._sign, self._terminating):
-            column[:remaining] = column[count : self._size].copy()
-        self._size = remaining
-
 
 # The number of cached domain sums per tally.
 MAX_DOMAIN_SUMS = 8
@@ -184,7 +110,7 @@ class Tally:
         numbers: Callable[[], arrays.Int32Array],
         count: int,
         key: str,
-        snap: "snapshot.Snapshot",
+        snap: snapshot.Snapshot,
     ) -> DomainSums:
         """The sums under a key by domain, with the rehearsal's changes if one is active.
 
@@ -201,7 +127,7 @@ class Tally:
             sums = self._domains[key, domains] = DomainSums(numbers(), count, per_slot, nodes_at)
         return sums
 
-    def bring_up(self, snap: "snapshot.Snapshot") -> None:
+    def refresh(self, snap: snapshot.Snapshot) -> None:
         """Update to the snapshot's current state."""
         self._rehearsal = snap.rehearsal
         if self._generation == snap.generation:
@@ -216,7 +142,7 @@ class Tally:
                 self._recount(snap, new_keys)
         self._generation = snap.generation
 
-    def _weigh_new_classes(self, snap: "snapshot.Snapshot") -> tuple[str, ...]:
+    def _weigh_new_classes(self, snap: snapshot.Snapshot) -> tuple[str, ...]:
         """Weigh new classes; return the keys that get weights for the first time.
 
         Classes are in order of arrival, and a class arrives before its pods.
@@ -239,7 +165,7 @@ class Tally:
 
     def _add(
         self,
-        snap: "snapshot.Snapshot",
+        snap: snapshot.Snapshot,
         changes: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array],
         but: tuple[str, ...],
     ) -> None:
@@ -260,7 +186,7 @@ class Tally:
                     if under == key and each.nodes_at == snap.nodes.object_changes.latest:
                         each.add(slots, added, snap.generation)
 
-    def _recount(self, snap: "snapshot.Snapshot", keys: tuple[str, ...]) -> None:
+    def _recount(self, snap: snapshot.Snapshot, keys: tuple[str, ...]) -> None:
         table = snap.pods
         size = snap.nodes.capacity
         self._domains = {which: each for which, each in self._domains.items() if which[0] not in keys}

@@ -5,13 +5,17 @@ Nodes and pods are columns (nodes.py, pods.py), everything else objects (objects
 """
 
 from collections import Counter
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from trireme.framework import amounts
-from trireme.snapshot import arrays, classes, derived, nodes, nominations, objects, occupancy, pods, rehearsal
+from trireme.snapshot import arrays, classes, derived, nodes, nominations, objects, placement_log, pods, rehearsal
 from trireme.v1 import snapshot_pb2
+
+Entry = TypeVar("Entry", bound="derived.Derived[Snapshot]")
 
 
 class OutOfStepError(Exception):
@@ -69,8 +73,8 @@ class Snapshot:
         # The last change of the set of classes.
         self.classes_generation = 0
         self._class_arrivals = 0
-        self.placements = occupancy.PlacementLog()
-        self.derived = derived.DerivedTable()
+        self.placements = placement_log.PlacementLog()
+        self._derived: derived.DerivedTable[Snapshot] = derived.DerivedTable()
         self.nominations = nominations.Nominations()
 
     def statistics(self) -> SnapshotStatistics:
@@ -130,6 +134,10 @@ class Snapshot:
         if kind == "classes":
             return self.classes_generation
         return self.objects.generation(kind)
+
+    def derived(self, key: Hashable, make: Callable[[], Entry]) -> Entry:
+        """The value that is derived from the snapshot under this key, made if missing, and refreshed."""
+        return self._derived.get(key, make, self, self.nodes.capacity)
 
     def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
         """Make a mask over class numbers, for PodTable. Shape: (class,)."""

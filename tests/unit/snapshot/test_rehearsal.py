@@ -32,7 +32,7 @@ def _tally(builder: SnapshotBuilder, *, live_only: bool = False) -> list[int]:
         return {"": 1 if pod_class.id == 1 else 10}
 
     key = ("test", live_only)
-    tally = builder.snap.derived.get(key, lambda: occupancy.Tally(weigh, live_only=live_only), builder.snap)
+    tally = builder.snap.derived(key, lambda: occupancy.Tally(weigh, live_only=live_only))
     return tally.at_slots("", builder.snap.nodes.size).tolist()
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from trireme.evaluation import class_priorities
 from trireme.evaluation.filtering import columns
-from trireme.evaluation.preemption import class_priorities
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, rehearsal, snapshot
 

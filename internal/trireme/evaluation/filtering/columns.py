@@ -10,16 +10,12 @@ such a change is stamped as later than that answer's generation (`next_stamp`).
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, changes, nodes
-
-if TYPE_CHECKING:
-    from trireme.evaluation.preemption import dry_run_memory
 
 
 @dataclass(slots=True)
@@ -150,8 +146,6 @@ class ClassColumns:
     changed: changes.SlotChanges = field(default_factory=changes.SlotChanges)
     # The slots that pods are nominated to which count for the class.
     promised: arrays.SlotArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    # What preemption's dry runs of the class found.
-    dry_runs: "dry_run_memory.DryRunMemory | None" = None
     # Held while remote plugins are asked about the class.
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     # The statuses of nodes that a service has given no answer about as they are now.
@@ -174,7 +168,6 @@ class ClassColumns:
     def nbytes(self) -> int:
         """Memory of the columns, in bytes."""
         own = self.index.nbytes + self.capacity.nbytes + self.changed.nbytes
-        own += 0 if self.dry_runs is None else self.dry_runs.nbytes
         kept = self.plugins.values()
         return own + sum(c.index.nbytes + (0 if c.capacity is None else c.capacity.nbytes) for c in kept)
 

@@ -7,7 +7,6 @@ is asked, or disruption budgets count what goes, nothing is remembered.
 """
 
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from trireme.evaluation.filtering import columns
@@ -22,26 +21,28 @@ Found = preemption_victims.Candidate | int
 _OUTCOME_BYTES = 300
 
 
-@dataclass(slots=True)
 class DryRunMemory:
     """Outcomes by slot, as they were at the generation: a candidate, or the number of the status that refuses."""
 
-    generation: int = -1
-    outcomes: dict[int, Found] = field(default_factory=dict)
+    def __init__(self, reads: Sequence[tuple[str, ...]]) -> None:
+        """`reads` is what the class's plugins read beside nodes and pods."""
+        self.outcomes: dict[int, Found] = {}
+        self._reads = reads
+        self._generation = -1
 
     @property
     def nbytes(self) -> int:
         """Memory, in bytes, about."""
         return _OUTCOME_BYTES * len(self.outcomes)
 
-    def bring_up(self, snap: snapshot.Snapshot, plugins: Sequence[interfaces.FilterPlugin]) -> None:
+    def refresh(self, snap: snapshot.Snapshot) -> None:
         """Forget what may not hold any more."""
-        if any(snap.changed(plugin.reads) > self.generation for plugin in plugins):
+        if any(snap.changed(reads) > self._generation for reads in self._reads):
             self.outcomes.clear()
         elif self.outcomes:
-            for slot in snap.nodes.differing_since(self.generation).tolist():
+            for slot in snap.nodes.differing_since(self._generation).tolist():
                 self.outcomes.pop(slot, None)
-        self.generation = snap.generation
+        self._generation = snap.generation
 
 
 def remembering(
@@ -52,14 +53,13 @@ def remembering(
     cycle: cycle_pb2.Cycle,
     decided: MutableMapping[int, Found | None],
 ) -> "Runs":
-    """These runs of the cycle's pod, with what is remembered of its class beside the class's columns. `decided` is
-    what is remembered of slots about which something was decided in the same call.
+    """These runs of the cycle's pod, with what is remembered of its class. `decided` is what is remembered of slots
+    about which something was decided in the same call.
     """
-    if kept.dry_runs is None:
-        kept.dry_runs = DryRunMemory()
-    kept.dry_runs.bring_up(snap, plugins)
+    # Outcomes name statuses by their numbers in this table: columns that are made anew begin with no outcomes.
+    memory = snap.derived(("dry_runs", kept.table), lambda: DryRunMemory([plugin.reads for plugin in plugins]))
     own = snap.nominations.get(cycle.pod.metadata.uid)
-    return RememberedRuns(kept.dry_runs, runs, pods.NO_SLOT if own is None else own.slot, decided)
+    return RememberedRuns(memory, runs, pods.NO_SLOT if own is None else own.slot, decided)
 
 
 class Runs(Protocol):

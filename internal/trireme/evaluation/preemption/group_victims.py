@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.evaluation.preemption import class_priorities, preemption_victims
+from trireme.evaluation import class_priorities
+from trireme.evaluation.preemption import preemption_victims
 from trireme.framework import group_ancestry
 from trireme.snapshot import arrays, snapshot
 
@@ -66,7 +67,7 @@ class Membership:
         """Memory of the columns, in bytes."""
         return self.priority.nbytes + self.whole.nbytes + self.rank.nbytes
 
-    def bring_up(self, snap: snapshot.Snapshot) -> None:
+    def refresh(self, snap: snapshot.Snapshot) -> None:
         """Take in the classes and groups that came."""
         generations = snap.classes_generation, snap.objects.generation(_KIND), snap.objects.generation(_COMPOSITE)
         if self._generations == generations:
@@ -107,7 +108,7 @@ def _parent_of(key: tuple[str, str], group: group_ancestry.Group) -> tuple[str, 
 
 def membership(snap: snapshot.Snapshot) -> Membership:
     """What the groups make of the classes."""
-    return snap.derived.get("group_membership", Membership, snap)
+    return snap.derived("group_membership", Membership)
 
 
 def none(snap: snapshot.Snapshot) -> bool:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from trireme.evaluation import class_priorities
 from trireme.evaluation.filtering import as_if, columns, evaluation
 from trireme.evaluation.preemption import (
-    class_priorities,
     dry_run_memory,
     dry_run_services,
     group_dry_run,

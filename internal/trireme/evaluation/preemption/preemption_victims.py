@@ -14,8 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
+from trireme.evaluation import class_priorities
 from trireme.evaluation.filtering import as_if
-from trireme.evaluation.preemption import class_priorities, preemption_budgets
+from trireme.evaluation.preemption import preemption_budgets
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, rehearsal, snapshot
 

@@ -1,7 +1,7 @@
 """All that is known of devices at one snapshot: slices, classes, taint rules, and what claims hold; and what of it
 each node sees.
 
-There is one `Inventory` a snapshot, made when first asked for and gone with it. It is brought up to date by what
+There is one `Inventory` a snapshot, in its store of derived values. It is brought up to date by what
 changed: a slice is read again when it changes, a claim counted again, a node looked at again when its labels may be
 others. Nodes that see the same slices share one `View`, and so whatever is found out for one of them.
 """
@@ -53,16 +53,14 @@ _Key = tuple[tuple[str, ...], frozenset[devices.DeviceId], bool, str]
 
 
 class Inventory:
-    """See the module. `follow` before anything is read."""
+    """See the module."""
+
+    nbytes = None
 
     def __init__(self, snap: snapshot.Snapshot, on: features.Features) -> None:
         self._snap = weakref.proxy(snap)
         self._on = on
         self.selectors = expressions.Expressions()
-        self._begin()
-
-    def _begin(self) -> None:
-        self._incarnation = self._snap.incarnation
         self._generation = -1
         self._rules_at = self._classes_at = -1
         self._slices: dict[str, devices.Slice] = {}
@@ -81,11 +79,8 @@ class Inventory:
         self.made_for: dict[str, resource_pb2.ResourceClaim] = {}
         self._owner: dict[objects.Key, str] = {}
 
-    def follow(self) -> None:
-        """Come to the snapshot's generation."""
-        snap = self._snap
-        if self._incarnation != snap.incarnation:
-            self._begin()
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Update to the snapshot's current state."""
         if self._generation == snap.generation:
             return
         seen = self._generation
@@ -330,16 +325,6 @@ def _key(claim: resource_pb2.ResourceClaim) -> objects.Key:
     return claim.metadata.namespace, claim.metadata.name
 
 
-_inventories: "weakref.WeakKeyDictionary[snapshot.Snapshot, dict[features.Features, Inventory]]" = (
-    weakref.WeakKeyDictionary()
-)
-
-
 def of(snap: snapshot.Snapshot, on: features.Features) -> Inventory:
     """The snapshot's inventory, at the snapshot's generation."""
-    known = _inventories.setdefault(snap, {})
-    found = known.get(on)
-    if found is None:
-        found = known[on] = Inventory(snap, on)
-    found.follow()
-    return found
+    return snap.derived(("device_inventory", on), lambda: Inventory(snap, on))

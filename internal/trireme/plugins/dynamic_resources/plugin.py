@@ -10,6 +10,7 @@ but go one at a time where devices are to be found for them: the next must see w
 
 import collections
 import functools
+import itertools
 import math
 import time
 import uuid
@@ -70,6 +71,21 @@ class _Outcome:
 _Kind = tuple[inventory.View, tuple[str, ...]]
 
 
+_instances = itertools.count()
+
+
+class _Searches:
+    """What was searched for ahead of a question: by class and kind, with the version that it is of."""
+
+    nbytes = None
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, _Kind], tuple[int, _Outcome]] = {}
+
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Nothing to update: whoever reads an outcome compares its version."""
+
+
 class DynamicResources:
     """Source: pkg/scheduler/framework/plugins/dynamicresources."""
 
@@ -91,8 +107,7 @@ class DynamicResources:
         self._rules = amounts.Rules(pod_level=args.on.pod_level_resources, claims=True)
         self._clock = clock
         self._wall = wall
-        # What was searched for ahead of a question: by class and kind the version that it is of.
-        self._ahead: dict[tuple[int, _Kind], tuple[int, _Outcome]] = {}
+        self._key = ("device_searches", next(_instances))
 
     @property
     def group_claims(self) -> bool:
@@ -107,9 +122,9 @@ class DynamicResources:
         The question itself then finds the answers. Where the devices of a node have changed during its search, they are
         searched anew. `remembering`: as for the question.
         """
-        asked = [key for key in self._ahead if key[0] == pod_class.id]
-        for key in asked:
-            del self._ahead[key]
+        searches = self._searches(snap)
+        for key in [key for key in searches if key[0] == pod_class.id]:
+            del searches[key]
         for _ in range(_ROUNDS):
             generation = snap.generation
             if not await self._ahead_of(pod_class, snap, slots, remembering) or snap.generation == generation:
@@ -132,10 +147,13 @@ class DynamicResources:
             outcome = await pausing.run(functools.partial(self._search, pod_class, state, snap, kind, slot))
             known = inventory.of(snap, self._on)
             if known is state.known and known.classes is state.known.classes and known.version(kind[0]) == version:
-                self._ahead[pod_class.id, kind] = version, outcome
+                self._searches(snap)[pod_class.id, kind] = version, outcome
                 if outcome.late:
                     return False
         return True
+
+    def _searches(self, snap: snapshot.Snapshot) -> "dict[tuple[int, _Kind], tuple[int, _Outcome]]":
+        return snap.derived(self._key, _Searches).found
 
     async def ahead_of_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
@@ -155,13 +173,14 @@ class DynamicResources:
         """The kind of the first of the slots where it has to be searched; those before it are taken off the list."""
         known = state.known
         memory = known.remember(state.wish) if remembering and not state.resources else {}
+        searches = self._searches(snap)
         while left:
             slot = left[0]
             if snap.nodes.alive[slot] and not (state.resources and self._unfit(state, snap, slot)):
                 lacking = self._lacking(state, snap, slot) if state.resources else ()
                 kind = (known.view(slot), lacking)
                 version = known.version(kind[0])
-                there = self._ahead.get((pod_class.id, kind)) or memory.get(kind[0])
+                there = searches.get((pod_class.id, kind)) or memory.get(kind[0])
                 if (state.claims or lacking) and (there is None or there[0] != version):
                     return kind
             left.popleft()
@@ -478,7 +497,7 @@ class DynamicResources:
             if known is not None and known[0] == version:
                 yield positions, known[1]
                 continue
-            there = self._ahead.pop((pod_class.id, kind), None)
+            there = self._searches(snap).pop((pod_class.id, kind), None)
             if there is not None and there[0] == version:
                 outcome = there[1]
             else:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import label_selectors
-from trireme.snapshot import classes, snapshot
+from trireme.snapshot import classes, derived, snapshot
 from trireme.v1 import core_pb2
 
 
@@ -68,31 +68,32 @@ def required_terms(pod_class: classes.PodClass) -> tuple[tuple[Term, ...], tuple
 class ResolvedTerms:
     """A class's terms with namespace selectors resolved; resolved again when a namespace changes."""
 
-    __slots__ = ("_generation", "_terms")
+    __slots__ = ("_class", "_generation", "terms")
 
-    def __init__(self) -> None:
+    nbytes = derived.SMALL
+
+    def __init__(self, pod_class: classes.PodClass) -> None:
+        self._class = pod_class
         self._generation = -1
-        self._terms = _NONE
+        self.terms = _NONE
 
-    def of(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Terms:
-        """The terms."""
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Update to the snapshot's current state."""
         generation = snap.changed(("namespace",))
         if self._generation != generation:
-            stated = terms_of(pod_class)
-            self._terms = Terms(
+            stated = terms_of(self._class)
+            self.terms = Terms(
                 _resolved(stated.affinity, snap),
                 _resolved(stated.anti_affinity, snap),
                 _resolved(stated.preferred, snap),
                 _resolved(stated.preferred_anti, snap),
             )
             self._generation = generation
-        return self._terms
 
 
 def resolved(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Terms:
     """The class's terms as they are asked when it is to be placed."""
-    known = pod_class.memo("resolved_affinity_terms", lambda _: ResolvedTerms())
-    return known.of(pod_class, snap)
+    return snap.derived(("resolved_affinity_terms", pod_class.id), lambda: ResolvedTerms(pod_class)).terms
 
 
 def matches_all(terms: Sequence[Term], other: classes.PodClass) -> bool:

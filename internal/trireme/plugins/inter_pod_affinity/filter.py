@@ -195,7 +195,7 @@ class InterPodAffinityFilter:
             return Counter(term.key for term in terms if term.is_about(pod_class, labels))
 
         key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.label_key(pod_class.labels, labels))
-        return snap.derived.get(key, lambda: occupancy.Tally(weigh), snap)
+        return snap.derived(key, lambda: occupancy.Tally(weigh))
 
 
 class _OneNodeEach:
@@ -214,7 +214,7 @@ class _OneNodeEach:
         """Memory of the column, in bytes."""
         return self.slots.nbytes
 
-    def bring_up(self, snap: snapshot.Snapshot) -> None:
+    def refresh(self, snap: snapshot.Snapshot) -> None:
         """Follow the snapshot's nodes."""
         if self._generation != snap.nodes.object_changes.latest:
             self._generation = snap.nodes.object_changes.latest
@@ -266,7 +266,7 @@ def _affinity_tally(terms: tuple[affinity_terms.Term, ...], snap: snapshot.Snaps
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
         return {"": 1} if affinity_terms.matches_all(terms, existing) else {}
 
-    return snap.derived.get(("affinity", terms), lambda: occupancy.Tally(weigh), snap)
+    return snap.derived(("affinity", terms), lambda: occupancy.Tally(weigh))
 
 
 def _anti_affinity_tally(terms: tuple[affinity_terms.Term, ...], snap: snapshot.Snapshot) -> occupancy.Tally:
@@ -275,7 +275,7 @@ def _anti_affinity_tally(terms: tuple[affinity_terms.Term, ...], snap: snapshot.
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
         return Counter(key for key, _ in affinity_terms.about(terms, existing))
 
-    return snap.derived.get(("anti_affinity", terms), lambda: occupancy.Tally(weigh), snap)
+    return snap.derived(("anti_affinity", terms), lambda: occupancy.Tally(weigh))
 
 
 def _apart(pod_class: classes.PodClass, snap: snapshot.Snapshot, terms: Terms) -> tuple[str, ...]:
@@ -291,7 +291,7 @@ def _slots_of(snap: snapshot.Snapshot, key: str, values: arrays.SlotArray) -> ar
     """The slots whose nodes have one of these values of a label. Shape: values (n,)."""
     if not values.shape[0]:
         return values
-    alone = snap.derived.get(("one_node_each", key), lambda: _OneNodeEach(key), snap)
+    alone = snap.derived(("one_node_each", key), lambda: _OneNodeEach(key))
     if alone.so:
         slots = alone.slots[values]
         return slots[slots >= 0]
@@ -308,7 +308,7 @@ def _domain_numbers(snap: snapshot.Snapshot, key: str) -> arrays.Int32Array:
 
 def _one_node_each(snap: snapshot.Snapshot, key: str) -> bool:
     """Whether no two nodes have the same value of the label."""
-    return snap.derived.get(("one_node_each", key), lambda: _OneNodeEach(key), snap).so
+    return snap.derived(("one_node_each", key), lambda: _OneNodeEach(key)).so
 
 
 def make(context: plugin_context.PluginContext) -> InterPodAffinityFilter:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from trireme.framework import label_selectors
-from trireme.snapshot import classes, snapshot
+from trireme.snapshot import classes, derived, snapshot
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 
@@ -80,21 +80,24 @@ class Constraint:
 class SpreadConstraints:
     """The constraints of one class for one action, read again when what the default selector is found by changes."""
 
-    __slots__ = ("_action", "_generation", "_known")
+    __slots__ = ("_action", "_args", "_class", "_generation", "constraints")
 
-    def __init__(self, action: str) -> None:
+    nbytes = derived.SMALL
+
+    def __init__(self, action: str, pod_class: classes.PodClass, args: Args) -> None:
         self._action = action
+        self._class = pod_class
+        self._args = args
         self._generation = -1
-        self._known: tuple[Constraint, ...] = ()
+        self.constraints: tuple[Constraint, ...] = ()
 
-    def of(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, args: Args) -> tuple[Constraint, ...]:
-        """The constraints. Raises: InvalidSelectorError."""
-        own = pod_class.pod.spec.topology_spread_constraints
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Update to the snapshot's current state. Raises: InvalidSelectorError."""
+        own = self._class.pod.spec.topology_spread_constraints
         generation = 0 if own else snap.changed(OWNER_KINDS)
         if self._generation != generation:
-            self._known = read(self._action, pod_class, args, snap.objects)
+            self.constraints = read(self._action, self._class, self._args, snap.objects)
             self._generation = generation
-        return self._known
 
 
 def read(action: str, pod_class: classes.PodClass, args: Args, objects: Objects) -> tuple[Constraint, ...]:

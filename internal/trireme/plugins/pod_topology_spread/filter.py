@@ -196,8 +196,8 @@ class PodTopologySpreadFilter:
         ]
 
     def _constraints(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
-        known = pod_class.memo(self._key, lambda _: SpreadConstraints(HARD))
-        return known.of(pod_class, snap, self._args)
+        key = (self._key, pod_class.id)
+        return snap.derived(key, lambda: SpreadConstraints(HARD, pod_class, self._args)).constraints
 
     def _hard(
         self,

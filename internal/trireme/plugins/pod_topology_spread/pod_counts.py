@@ -45,7 +45,7 @@ def _tally(namespace: str, selector: label_selectors.LabelSelector, snap: snapsh
     def weigh(other: classes.PodClass) -> dict[str, int]:
         return {"": 1} if other.namespace == namespace and selector.matches(other.labels) else {}
 
-    return snap.derived.get(("spread", namespace, selector), lambda: occupancy.Tally(weigh, live_only=True), snap)
+    return snap.derived(("spread", namespace, selector), lambda: occupancy.Tally(weigh, live_only=True))
 
 
 def _rehearsed_alone(namespace: str, snap: snapshot.Snapshot) -> arrays.Int64Array:

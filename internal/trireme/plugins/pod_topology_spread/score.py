@@ -78,8 +78,8 @@ class PodTopologySpreadScore:
         return joint_scores.SpreadScores(terms, ignored)
 
     def _constraints(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
-        known = pod_class.memo(self._key, lambda _: SpreadConstraints(SOFT))
-        return known.of(pod_class, snap, self._args)
+        key = (self._key, pod_class.id)
+        return snap.derived(key, lambda: SpreadConstraints(SOFT, pod_class, self._args)).constraints
 
     def _term(
         self,

@@ -69,7 +69,7 @@ class SpreadDomains:
             each.has_key.nbytes + each.eligible.nbytes + each.domain.nbytes for each in self.domains
         )
 
-    def bring_up(self, snap: snapshot.Snapshot) -> None:
+    def refresh(self, snap: snapshot.Snapshot) -> None:
         """Make the columns anew if a node has changed."""
         nodes = snap.nodes
         if self._generation == nodes.object_changes.latest:
@@ -120,7 +120,7 @@ def of(
     demands = pod_class.memo("spread_demands", _demands)
     which = tuple((each.key, each.honor_affinity, each.honor_taints) for each in constraints)
     key = ("spread_domains", which, require_all, comparing, demands)
-    return snap.derived.get(key, lambda: SpreadDomains(pod_class, constraints, require_all, comparing), snap)
+    return snap.derived(key, lambda: SpreadDomains(pod_class, constraints, require_all, comparing))
 
 
 def _demands(pod_class: classes.PodClass) -> tuple[object, ...]:

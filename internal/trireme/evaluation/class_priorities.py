@@ -20,7 +20,7 @@ class ClassPriorities:
         """Memory of the column, in bytes."""
         return self.column.nbytes
 
-    def bring_up(self, snap: snapshot.Snapshot) -> None:
+    def refresh(self, snap: snapshot.Snapshot) -> None:
         """Take in the classes that came."""
         if self._generation == snap.classes_generation:
             return
@@ -32,4 +32,4 @@ class ClassPriorities:
 
 def of(snap: snapshot.Snapshot) -> arrays.Int64Array:
     """The priority of each class. Shape: (class,)."""
-    return snap.derived.get("class_priorities", ClassPriorities, snap).column
+    return snap.derived("class_priorities", ClassPriorities).column

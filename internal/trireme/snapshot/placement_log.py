@@ -1,0 +1,74 @@
+"""The latest changes of the pod table, from which sums over pods are updated without counting all of them again."""
+
+import numpy as np
+
+from trireme.snapshot import arrays, pods
+
+# The size of the log.
+LOG_ENTRIES = 8192
+
+
+class PlacementLog:
+    """The latest changes of the pod table, as columns: pods added to a slot (+1) or removed from it (−1).
+
+    The log is complete for changes after the generation `floor`.
+    """
+
+    def __init__(self, entries: int = LOG_ENTRIES) -> None:
+        self._keep = entries
+        self._size = 0
+        self._generation = np.zeros(2 * entries, dtype=np.int64)
+        self._class = np.zeros(2 * entries, dtype=np.int32)
+        self._slot = np.zeros(2 * entries, dtype=np.int32)
+        self._sign = np.zeros(2 * entries, dtype=np.int8)
+        self._terminating = np.zeros(2 * entries, dtype=np.bool_)
+        self.floor = 0
+
+    def append(
+        self,
+        generation: int,
+        class_ids: arrays.Int32Array,
+        slots: arrays.Int32Array,
+        flags: arrays.UInt8Array,
+        sign: int,
+    ) -> None:
+        """Record pods of these classes added to, or removed from, these slots. Shapes: all (n,)."""
+        count = class_ids.shape[0]
+        if count > self._keep:
+            self._size = 0
+            self.floor = generation
+            return
+        if self._size + count > self._generation.shape[0]:
+            self._drop(self._size + count - self._generation.shape[0] + self._keep // 2)
+        at = slice(self._size, self._size + count)
+        self._generation[at] = generation
+        self._class[at] = class_ids
+        self._slot[at] = slots
+        self._sign[at] = sign
+        self._terminating[at] = (flags & pods.TERMINATING) != 0
+        self._size += count
+
+    def since(
+        self, generation: int, live_only: bool
+    ) -> tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array] | None:
+        """Classes, slots and signs of the changes after the generation; None if the log does not reach back that far.
+
+        `live_only` leaves out pods that are being deleted. Shapes: (n,).
+        """
+        if generation < self.floor:
+            return None
+        first = int(np.searchsorted(self._generation[: self._size], generation, side="right"))
+        at = slice(first, self._size)
+        class_ids, slots, signs = self._class[at], self._slot[at], self._sign[at].astype(np.int64)
+        if live_only:
+            live = ~self._terminating[at]
+            return class_ids[live], slots[live], signs[live]
+        return class_ids, slots, signs
+
+    def _drop(self, count: int) -> None:
+        """Drop the oldest changes."""
+        self.floor = max(self.floor, int(self._generation[count - 1]))
+        remaining = self._size - count
+        for column in (self._generation, self._class, self._slot, self._sign, self._terminating):
+            column[:remaining] = column[count : self._size].copy()
+        self._size = remaining
