@@ -4,6 +4,7 @@ A replica accepts messages up to 16 MiB, and calls and acknowledgements wait whi
 However much has changed, and however large the objects are, chunks of 1 MiB keep clear of both limits.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from trireme.cache.placed_pod import PlacedPod
@@ -65,19 +66,21 @@ def pods(listed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]) -> 
     """Placed pods; replicas know the names and UIDs of those at `known_rows`."""
     for start in range(0, len(listed), PODS_PER_PART):
         some = listed[start : start + PODS_PER_PART]
-        yield BYTES_PER_POD * len(some), lambda delta, some=some: _add_pods(delta.pods, some, known_rows)  # type: ignore[misc]
+        yield BYTES_PER_POD * len(some), functools.partial(_add_pods, some, known_rows)
 
 
 def numbers(listed: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Iterator[Part]:
     """Removed rows, slots or classes."""
     for start in range(0, len(listed), NAMES_PER_PART):
-        some = listed[start : start + NAMES_PER_PART]
-        yield 5 * len(some), lambda delta, some=some: add(delta, some)  # type: ignore[misc]
+        yield _numbers(listed[start : start + NAMES_PER_PART], add)
 
 
-def _add_pods(
-    columns: snapshot_pb2.PodColumns, listed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]
-) -> None:
+def _numbers(some: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Part:
+    return 5 * len(some), lambda delta: add(delta, some)
+
+
+def _add_pods(listed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int], delta: snapshot_pb2.Delta) -> None:
+    columns = delta.pods
     columns.row.extend(pod.row for pod in listed)
     columns.pod_class.extend(pod.class_id for pod in listed)
     columns.slot.extend(pod.slot for pod in listed)

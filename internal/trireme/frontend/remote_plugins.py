@@ -45,8 +45,7 @@ class PodsSeen:
 
     def with_more(self, other: "PodsSeen") -> "PodsSeen":
         """The union of both."""
-        known = self.label_keys is not None and other.label_keys is not None
-        keys = self.label_keys | other.label_keys if known else None  # type: ignore[operator]  # neither is None
+        keys = None if self.label_keys is None or other.label_keys is None else self.label_keys | other.label_keys
         return PodsSeen(keys, self.paths | other.paths)
 
 

@@ -123,8 +123,9 @@ def _run_phase(forker: int, name: str, module: str, arguments: list[str]) -> NoR
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         # The phase must not read the forker's requests or signals.
-        with open(os.devnull) as nothing:  # noqa: PTH123  # a descriptor is wanted, not a file
-            os.dup2(nothing.fileno(), 0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
         os.closerange(3, _NO_DESCRIPTOR)
         parent_death.exit_with_parent(forker)
         parent_death.name_process(name)

@@ -14,7 +14,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import yaml
@@ -347,8 +347,9 @@ def _is_timestamp(text: str) -> bool:
         match = pattern.fullmatch(text)
         if match:
             numbers = [int(part) for part in match.groups()[:6] if part is not None and part.isdigit()]
+            year, month, day, hour, minute, second = (*numbers, 0, 0, 0)[:6]
             try:
-                datetime(*numbers)  # type: ignore[arg-type]  # noqa: DTZ001 - only whether there is such a time
+                datetime(year, month, day, hour, minute, second, tzinfo=UTC)
             except ValueError:
                 return False
             return True

@@ -6,6 +6,7 @@ clients ask for in a single request. Each is made when it is asked for, and agai
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 
 import orjson
@@ -188,13 +189,10 @@ class Discovery:
         for one, resources in served.items():
             plain["/" + _path(one)] = resource_list(one, resources)
         makers: dict[str, Callable[[], bytes]] = {
-            path: lambda document=document: orjson.dumps(document)  # type: ignore[misc]
-            for path, document in plain.items()
+            path: functools.partial(orjson.dumps, document) for path, document in plain.items()
         }
         for one, resources in served.items():
-            makers[f"/openapi/v3/{_path(one)}"] = lambda resources=resources: openapi.version_3(  # type: ignore[misc]
-                resources, VERSION["gitVersion"]
-            )
+            makers[f"/openapi/v3/{_path(one)}"] = functools.partial(openapi.version_3, resources, VERSION["gitVersion"])
         makers["/openapi/v2"] = lambda: orjson.dumps(self._openapi_v2())
         makers[_OPENAPI_PROTOBUF] = lambda: openapi_protobuf.encode(self._openapi_v2())
         makers["/"] = lambda: orjson.dumps({"paths": sorted(path for path in makers if path != _OPENAPI_PROTOBUF)})

@@ -45,6 +45,10 @@ def _membership(key: str, operator: str, values: frozenset[str]) -> LabelPredica
     return lambda labels: labels.get(key) not in values
 
 
+def _presence(key: str, present: bool) -> LabelPredicate:
+    return lambda labels: (key in labels) is present
+
+
 def _comparison(key: str, operator: str, bound: int) -> LabelPredicate:
     def compare(labels: Mapping[str, str]) -> bool:
         try:
@@ -65,8 +69,7 @@ def _label_requirement(text: str) -> LabelPredicate:
     if match := _COMPARE.match(text):
         return _comparison(match["key"], match["operator"], int(match["value"]))
     if match := _EXISTS.match(text):
-        key, present = match["key"], not match["absent"]
-        return lambda labels: (key in labels) is present
+        return _presence(match["key"], not match["absent"])
     raise api_errors.bad_request(f"unable to parse requirement: found '{text.strip()}', expected: identifier")
 
 
@@ -95,8 +98,7 @@ def compile_selector(selector: Mapping[str, Any]) -> LabelPredicate:
         if operator in ("In", "NotIn"):
             parts.append(_membership(key, operator, frozenset(expression.get("values") or ())))
         else:
-            present = operator == "Exists"
-            parts.append(lambda labels, key=key, present=present: (key in labels) is present)  # type: ignore[misc]
+            parts.append(_presence(key, operator == "Exists"))
     if not parts:
         return lambda labels: True
     predicate: LabelPredicate = _all(parts)

@@ -5,7 +5,8 @@ One method per verb, for every resource alike; subresources with rules of their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +90,7 @@ class Writer:
         dry_run = dry_run_of("Update", query)
         stored = stored_as(target.resource)
         if target.subresource == "scale":
-            edit: Callable[[Object], Object] = lambda obj: subresources.rescale(obj, body, stored.scale_paths)  # noqa: E731
+            edit = functools.partial(subresources.rescale, scale=body, paths=stored.scale_paths)
             record = self._registry.change(stored, target.namespace, target.name, edit, dry_run=dry_run)
             return Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
         record, created = self._registry.update(

@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes, pkg/controlplane/controller/systemnamespaces and .../
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from trireme_kube.embedded.registry import Registry
@@ -37,7 +38,7 @@ class SystemObjects:
         self._queue: WorkQueue[Key] = WorkQueue("system objects", self._sync, monotonic)
         self.queues = (self._queue,)
         for resource in (NAMESPACES, _SERVICES, _SLICES, _ENDPOINTS):
-            registry.store.listen(resource, lambda event, resource=resource: self._on_event(resource, event))  # type: ignore[misc]
+            registry.store.listen(resource, functools.partial(self._on_event, resource))
 
     def create(self, host: str, port: int) -> None:
         """Create all system objects; `host` and `port` are the API server's address."""
