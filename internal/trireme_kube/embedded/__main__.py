@@ -84,7 +84,7 @@ async def _serve(options: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Serves until told to stop; answers the exit code."""
+    """Serve until a signal to stop; return the exit code."""
     options = _arguments(sys.argv[1:] if argv is None else argv)
     # Stored objects live long and hold no cycles: collecting them again and again would cost more than all requests.
     gc.set_threshold(50_000, 50, 50)

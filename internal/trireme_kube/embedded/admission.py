@@ -1,8 +1,8 @@
-"""What the API server adds to or refuses of an object because of *other* objects.
+"""Admission: what the API server adds to an object, or refuses, because of *other* objects.
 
-Priority from priority classes, the service account, the token volume, the tolerations of failing nodes, the taint of
-a new node, the default storage class: the admission plugins that are on by default and that a scheduler's or a
-client's behaviour depends on. Defaults that need nothing but the object itself are in `defaults`.
+Priority from priority classes, the service account, the token volume, the tolerations of failing nodes, the taint of a
+new node, the default storage class: the admission plugins that are on by default and that a scheduler's or a client's
+behaviour depends on. Defaults that need nothing but the object itself are in `defaults`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trireme_kube.embedded.store import Object, Store
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
 _STORAGE_CLASSES = BY_KEY["storageclasses.storage.k8s.io"]
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-# Namespaces that no cluster can do without; the one of the nodes' Leases is created again instead.
+# Namespaces that every cluster needs. The namespace of the nodes' Leases is created again instead.
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
@@ -44,7 +44,7 @@ class Admission:
         self._addresses = 0
 
     def check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
-        """Refuses new content for a namespace that is missing or going away."""
+        """Refuse new content for a namespace that is missing or terminating."""
         record = self._store.get(NAMESPACES, "", namespace)
         if record is None:
             raise api_errors.not_found(NAMESPACES, namespace)
@@ -58,12 +58,12 @@ class Admission:
 
     @staticmethod
     def check_deletion(resource: Resource, name: str) -> None:
-        """Refuses to delete what a cluster cannot do without."""
+        """Refuse to delete what every cluster needs."""
         if resource is NAMESPACES and name in _IMMORTAL:
             raise api_errors.forbidden(resource, name, "this namespace may not be deleted")
 
     def admit(self, resource: Resource, obj: Object) -> None:
-        """Completes an object that is about to be created, in place, or raises ApiError 403."""
+        """Complete an object that is about to be created, in place, or raise ApiError 403."""
         step = self._steps.get(resource.key)
         if step is not None:
             step(resource, obj)
@@ -113,7 +113,7 @@ class Admission:
         spec["preemptionPolicy"] = policy
 
     def _class_of(self, resource: Resource, class_name: str, name: str) -> tuple[str, int, str]:
-        """Name, value and preemption policy of the priority class that counts."""
+        """Name, value and preemption policy of the pod's priority class."""
         if class_name:
             record = self._store.get(PRIORITY_CLASSES, "", class_name)
             if record is None:
@@ -157,14 +157,14 @@ class Admission:
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
 
     def _signing_request(self, resource: Resource, request: Object) -> None:
-        """Who asks is who the server says it is: here always the same."""
+        """The requesting user is set by the server: here always the same one."""
         request["spec"] |= {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
 
     def _definition(self, resource: Resource, definition: Object) -> None:
         _add_finalizer(definition, CLEANUP)
 
     def _job(self, resource: Resource, job: Object) -> None:
-        """A Job's pods are found by its uid, unless it brings a selector of its own."""
+        """A Job selects its pods by its uid, unless it has a selector of its own."""
         if job["spec"].get("manualSelector"):
             return
         uid, name = job["metadata"]["uid"], job["metadata"]["name"]
@@ -183,7 +183,7 @@ def _add_finalizer(obj: Object, finalizer: str) -> None:
 
 
 def copy_topology(store: Store, metadata: Object, node_name: str) -> None:
-    """Gives a pod that got a node the node's zone and region labels, in place."""
+    """Add the node's zone and region labels to a pod that was assigned to it, in place."""
     node = store.get(NODES, "", node_name)
     if node is None:
         return

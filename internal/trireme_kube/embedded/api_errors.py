@@ -1,8 +1,8 @@
-"""Refusals of the API, as the `Status` objects that clients of Kubernetes take apart.
+"""Refusals of the API, as the `Status` objects that clients of Kubernetes parse.
 
-Clients decide by `reason` and `code` and print `message`, so all three follow the API server's own
-(Source: k8s.io/apimachinery, pkg/api/errors). A refusal is raised as `ApiError` and becomes a reply in one place,
-the HTTP handler; the controllers inside the process catch the same exception.
+Clients decide by `reason` and `code` and print `message`, so all three follow the API server's own (Source:
+k8s.io/apimachinery, pkg/api/errors). A refusal is raised as `ApiError` and becomes a response in one place, the HTTP
+handler; the controllers inside the process catch the same exception.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ApiError(Exception):
         self.metadata = metadata or {}
 
     def status(self) -> dict[str, Any]:
-        """The reply's body."""
+        """The response body."""
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -55,7 +55,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing wrong with one field."""
+    """The problem of one field."""
 
     kind: str
     """The machine-readable type: FieldValueRequired, FieldValueInvalid, FieldValueForbidden …"""
@@ -68,12 +68,12 @@ class Cause:
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """A field that must be there."""
+    """A required field is missing."""
     return Cause("FieldValueRequired", field, f"Required value: {detail}" if detail else "Required value")
 
 
 def invalid(field: str, value: object, detail: str) -> Cause:
-    """A field whose value cannot be."""
+    """A field's value is invalid."""
     if isinstance(value, bool):
         text = str(value).lower()
     elif isinstance(value, str):
@@ -86,18 +86,18 @@ def invalid(field: str, value: object, detail: str) -> Cause:
 
 
 def unsupported(field: str, value: str, allowed: Sequence[str]) -> Cause:
-    """A field whose value is none of the known ones."""
+    """A field's value is not one of the supported ones."""
     quoted = ", ".join(f'"{one}"' for one in allowed)
     return Cause("FieldValueNotSupported", field, f'Unsupported value: "{value}": supported values: {quoted}')
 
 
 def duplicate(field: str, value: str) -> Cause:
-    """A field whose value another one has already."""
+    """A field's value is a duplicate."""
     return Cause("FieldValueDuplicate", field, f'Duplicate value: "{value}"')
 
 
 def missing(field: str, value: str) -> Cause:
-    """A field that refers to something that is not there."""
+    """A field refers to something that does not exist."""
     return Cause("FieldValueNotFound", field, f'Not found: "{value}"')
 
 
@@ -115,22 +115,22 @@ def _about(resource: Resource, name: str) -> dict[str, Any]:
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    """404: there is no such object."""
+    """404: the object does not exist."""
     return ApiError(404, "NotFound", f'{resource.key} "{name}" not found', _about(resource, name))
 
 
 def no_such_path() -> ApiError:
-    """404: the path names no resource that is served."""
+    """404: no resource is served at the path."""
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
-    """409: a create met an object of that name."""
+    """409: an object of that name exists."""
     return ApiError(409, "AlreadyExists", f'{resource.key} "{name}" already exists', _about(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str, subresource: str = "") -> ApiError:
-    """409: the write lost a race or contradicts the object as it is."""
+    """409: the write lost a race or contradicts the current object."""
     group = f".{resource.group}" if resource.group else ""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     details = _about(resource, name)
@@ -139,7 +139,7 @@ def conflict(resource: Resource, name: str, why: str, subresource: str = "") -> 
 
 
 def rejected(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
-    """422: the object itself, of that group and kind, is wrong."""
+    """422: the object, of that group and kind, is invalid."""
     texts = list(dict.fromkeys(str(cause) for cause in causes))
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details: dict[str, Any] = {"name": name} if name else {}
@@ -165,7 +165,7 @@ def bad_request(message: str) -> ApiError:
 
 
 def expired(message: str, continuation: str = "") -> ApiError:
-    """410: the version asked for is no longer kept; list again."""
+    """410: the requested version has expired; list again."""
     return ApiError(410, "Expired", message, metadata={"continue": continuation} if continuation else None)
 
 
@@ -175,18 +175,18 @@ def method_not_allowed() -> ApiError:
 
 
 def not_implemented(message: str) -> ApiError:
-    """501: a real cluster does this, and the embedded one does not."""
+    """501: a real cluster supports this, and the embedded one does not."""
     return ApiError(501, "NotImplemented", message, {})
 
 
 def subresource_not_found(resource: Resource, subresource: str) -> ApiError:
-    """501: a subresource of a real cluster that this one does not have."""
+    """501: a subresource that the embedded cluster does not have."""
     what = f"{resource.plural}/{subresource}"
     return not_implemented(f"the embedded cluster has no {what}; docs/embedded-cluster.md says what it leaves out")
 
 
 def bad_options(kind: str, cause: Cause) -> ApiError:
-    """422: a query parameter, or the options object in the body, is wrong."""
+    """422: a query parameter, or the options object in the body, is invalid."""
     causes = [{"reason": cause.kind, "message": cause.body, "field": cause.field}]
     details = {"group": "meta.k8s.io", "kind": kind, "causes": causes}
     return ApiError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {cause}', details)
@@ -195,7 +195,7 @@ def bad_options(kind: str, cause: Cause) -> ApiError:
 def precondition_failed(
     resource: Resource, record_key: tuple[str, str], label: str, expected: str, actual: str
 ) -> ApiError:
-    """409: a write means another object, or another version of it, than the one stored."""
+    """409: the write's precondition names another object, or another version of it."""
     namespace, name = record_key
     path = "/".join(part for part in ("/registry", resource.plural, namespace, name) if part)
     return conflict(
@@ -207,7 +207,7 @@ def precondition_failed(
 
 
 def unsupported_media_type(supported: Sequence[str]) -> ApiError:
-    """415: the body is in a form that this server does not read."""
+    """415: the body has an encoding that this server does not support."""
     return ApiError(
         415,
         "UnsupportedMediaType",
@@ -225,5 +225,5 @@ def too_large_version(requested: int, current: int) -> ApiError:
 
 
 def too_many_requests(message: str, details: dict[str, Any] | None = None) -> ApiError:
-    """429: not now."""
+    """429: try again later."""
     return ApiError(429, "TooManyRequests", message, details)

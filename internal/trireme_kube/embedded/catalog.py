@@ -1,6 +1,6 @@
-"""Which resources one cluster serves at present: the table's, and those that CustomResourceDefinitions add.
+"""The resources that one cluster serves: the table's, and those that CustomResourceDefinitions add.
 
-Routing and discovery look here; `revision` tells them that something changed.
+Routing and discovery read it; `revision` tells them that it has changed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class Catalog:
         """Grows with each change."""
 
     def resources(self) -> list[Resource]:
-        """All that are served, in the order of the table, custom ones last."""
+        """All served resources, in the order of the table, custom ones last."""
         return [*self._fixed, *(one for rows in self._custom.values() for one in rows)]
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource that these parts of a path name."""
+        """The resource with these parts of a path."""
         return self._by_path.get((group, version, plural))
 
     def custom(self, definition: str) -> tuple[Resource, ...]:
-        """The resources of the definition of that name, one per version that is served."""
+        """The resources of the definition of that name, one for each served version."""
         return self._custom.get(definition, ())
 
     def fixed_group(self, group: str) -> bool:
@@ -39,15 +39,15 @@ class Catalog:
         return any(one.group == group for one in self._fixed)
 
     def stored_in_namespaces(self) -> list[Resource]:
-        """What the objects of a namespace are stored as."""
+        """The resources in which a namespace's objects are stored."""
         return list(dict.fromkeys(stored_as(one) for one in self.resources() if one.namespaced))
 
     def listen(self, listener: Callable[[Resource], None]) -> None:
-        """Calls `listener` with each resource that is no longer served."""
+        """Call `listener` with each resource that is no longer served."""
         self._listeners.append(listener)
 
     def replace(self, definition: str, rows: tuple[Resource, ...]) -> None:
-        """Serves these resources for a definition instead of those before; none of them ends it."""
+        """Serve these resources for a definition instead of the previous ones; an empty sequence removes them."""
         before = self._custom.pop(definition, ())
         for one in before:
             del self._by_path[(one.group, one.version, one.plural)]

@@ -29,7 +29,7 @@ from trireme_kube.embedded.sources import Sources
 from trireme_kube.embedded.store import Object, Store
 
 _LOG = logging.getLogger(__name__)
-# As in other clusters on one machine: claims without a class get volumes, where their first pod is placed.
+# The default class, as in other local clusters: a claim without a class gets a volume where its first pod is placed.
 _STORAGE_CLASS: Object = {
     "metadata": {"name": "standard", "annotations": {DEFAULT_CLASS: "true"}},
     "provisioner": "trireme.dev/simulated",
@@ -41,7 +41,7 @@ _NODES_AT_ONCE = 200
 
 
 def _tell_of_failure(task: asyncio.Task[None]) -> None:
-    """A cluster whose kubelets or controllers died goes on answering; somebody has to say so."""
+    """Log failed kubelets and controllers: without them the cluster still answers requests."""
     if not task.cancelled() and (error := task.exception()) is not None:
         _LOG.error("a part of the embedded cluster ended", exc_info=error)
 
@@ -64,7 +64,7 @@ class EmbeddedCluster:
         remote_faults: bool = False,
         pod_groups: bool = False,
     ) -> None:
-        """`history` and `watch_buffer` are numbers of events: kept per resource, and waiting for one slow client.
+        """`history` and `watch_buffer` are numbers of events: stored per resource, and buffered per slow client.
 
         `pod_groups` serves PodGroups, CompositePodGroups and Workloads, which the real server does not by default.
         """
@@ -85,7 +85,7 @@ class EmbeddedCluster:
 
     @property
     def url(self) -> str:
-        """Where the API is served."""
+        """The URL of the API."""
         return f"http://{self._host}:{self._port}"
 
     @property
@@ -118,14 +118,14 @@ class EmbeddedCluster:
         await self.server.stop()
 
     def _bootstrap(self) -> None:
-        """What a cluster has before anybody uses it."""
+        """Create the objects that every cluster has."""
         for name, value in _PRIORITY_CLASSES.items():
             body: Object = {"metadata": {"name": name}, "value": value}
             self.registry.create(BY_KEY["priorityclasses.scheduling.k8s.io"], "", body)
         self.registry.create(BY_KEY["storageclasses.storage.k8s.io"], "", copy.deepcopy(_STORAGE_CLASS))
 
     async def add_nodes(self, count: int, shape: Shape | None = None) -> None:
-        """Adds simulated nodes, numbered after those that exist."""
+        """Add simulated nodes, numbered after the existing ones."""
         shape = shape or self._shape
         first = self.store.count(NODES)
         for index in range(first, first + count):
@@ -136,7 +136,7 @@ class EmbeddedCluster:
     def kubeconfig(self) -> Object:
         """A kubeconfig for this cluster."""
         name = "trireme"
-        # @kubernetes/client-node refuses plain HTTP unless this says that it is meant; all others ignore it then.
+        # @kubernetes/client-node refuses plain HTTP without this; all others ignore it for HTTP.
         cluster = {"server": self.url, "insecure-skip-tls-verify": True}
         return {
             "apiVersion": "v1",

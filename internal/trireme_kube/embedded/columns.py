@@ -75,7 +75,7 @@ _SELECTOR = Column("Selector", lambda obj, now: selector_text(at(obj, "spec.sele
 
 
 def _group_status(obj: Object, now: float) -> str:
-    """Of a PodGroup, as its conditions have it."""
+    """The status of a PodGroup, from its conditions."""
     conditions = {one["type"]: one for one in at(obj, "status.conditions", ())}
     if "DisruptionTarget" in conditions:
         return str(conditions["DisruptionTarget"]["reason"])
@@ -244,7 +244,7 @@ def _class_parameters(obj: Object, now: float) -> str:
 
 
 def _request_condition(obj: Object, now: float) -> str:
-    """Of a CertificateSigningRequest."""
+    """The condition of a CertificateSigningRequest."""
     kinds = {one["type"] for one in at(obj, "status.conditions", ())}
     parts = ["Denied" if "Denied" in kinds else "Approved" if "Approved" in kinds else "Pending"]
     parts += ["Failed"] if "Failed" in kinds else []
@@ -469,7 +469,7 @@ _INDEX = re.compile(r"\[(\d+)\]")
 
 
 def _printed(column: PrintedColumn) -> Column:
-    """A column that a definition describes. Of JSONPath it knows fields and numbers in brackets."""
+    """A column that a definition declares. Supports fields and numbers in brackets of JSONPath."""
     parts = _INDEX.sub(r".\1", column.path).strip(".").split(".")
 
     def cell(obj: Object, now: float) -> Any:

@@ -1,6 +1,6 @@
-"""Schedules of CronJobs, in the dialect that Kubernetes reads: five fields, or @hourly, @every 1h30m and the like.
+"""Schedules of CronJobs, in Kubernetes' dialect: five fields, or @hourly, @every 1h30m and the like.
 
-Source: github.com/robfig/cron, parser.go and spec.go; no Python library reads this dialect with its words for mistakes.
+Source: github.com/robfig/cron, parser.go and spec.go; no Python library parses this dialect with its error messages.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _DESCRIPTORS = {
 }
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m|s|ms)")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-# A schedule that does not come due in so many years (February 30th) never does.
+# A schedule that is not due within so many years (February 30th) never is.
 _YEARS = 5
 
 
 class ScheduleError(ValueError):
-    """The text is no schedule."""
+    """The text is not a schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _field(text: str, least: int, most: int, names: dict[str, int]) -> _Field:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When something is due."""
+    """Times at which something is due."""
 
     zone: datetime.tzinfo
     fields: tuple[_Field, ...] = ()
@@ -96,7 +96,7 @@ class Schedule:
     """Seconds between two times, for @every."""
 
     def next(self, after: float) -> float | None:
-        """The first time after a moment, both in seconds since the epoch; None where there is none."""
+        """The first time after a moment, both in seconds since the epoch; None if there is none."""
         if self.every:
             return int(after) + self.every
         minute, hour, _, month, _ = self.fields
@@ -119,11 +119,11 @@ class Schedule:
 
     @staticmethod
     def _moment(at: int, local: datetime.datetime) -> int:
-        """A local time as seconds since the epoch; later than `at` in any case."""
+        """A local time as seconds since the epoch; always later than `at`."""
         return max(int(local.timestamp()), at + 60)
 
     def _day(self, local: datetime.datetime) -> bool:
-        """Where both kinds of day are given, one of them is enough."""
+        """Whether the day matches. If both kinds of day are given, one of them suffices."""
         month_day, week_day = self.fields[2], self.fields[4]
         by_month = local.day in month_day.values
         by_week = local.isoweekday() % 7 in week_day.values
@@ -141,10 +141,7 @@ def zone_of(name: str | None) -> datetime.tzinfo:
 
 
 def parse(text: str, zone: datetime.tzinfo = datetime.UTC) -> Schedule:
-    """A schedule in a time zone.
-
-    Raises: ScheduleError in the words of Kubernetes.
-    """
+    """A schedule in a time zone. Raises: ScheduleError with Kubernetes' message."""
     if text.startswith("@every "):
         return Schedule(zone, every=max(_seconds(text.removeprefix("@every ")), 1.0))
     if text.startswith("@"):

@@ -1,7 +1,8 @@
-"""CustomResourceDefinitions: what is wrong with one, and the resources that it defines.
+"""CustomResourceDefinitions: their validation, and the resources that they define.
 
-Custom resources are stored without a schema: nothing of them is validated, defaulted or pruned, but their metadata.
-They have discovery, selectors, columns, the status and scale subresources, and versions that differ in name alone.
+Custom resources are stored without a schema: only their metadata is validated, defaulted and pruned. They have
+discovery, selectors, columns, the status and scale subresources, and versions that differ in name alone.
+
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions.
 """
 
@@ -22,7 +23,7 @@ _VERSION = re.compile(r"^v(\d+)(?:(alpha|beta)(\d+))?$")
 
 
 def default(obj: Object) -> None:
-    """Fills what a definition leaves out, in place."""
+    """Fill in a definition's defaults, in place."""
     spec = obj.setdefault("spec", {})
     names = spec.setdefault("names", {})
     if kind := names.get("kind"):
@@ -32,10 +33,7 @@ def default(obj: Object) -> None:
 
 
 def check(obj: Object) -> list[Cause]:
-    """What is wrong with a definition.
-
-    Raises: ApiError 501 for conversion by webhook, which is not done here.
-    """
+    """The problems of a definition. Raises: ApiError 501 for conversion by webhook, which is not supported."""
     spec = obj["spec"]
     names, causes = spec["names"], []
     for part, value in (("group", spec.get("group")), ("scope", spec.get("scope"))):
@@ -70,7 +68,7 @@ def _check_versions(versions: list[Any]) -> list[Cause]:
 
 
 def check_change(obj: Object, before: Object) -> list[Cause]:
-    """What may not change in a definition."""
+    """The problems of a change of a definition."""
     causes: list[Cause] = [
         api_errors.invalid(f"spec.{path}", obj["spec"].get(path, ""), "field is immutable")
         for path in ("scope", "group")
@@ -84,7 +82,7 @@ def check_change(obj: Object, before: Object) -> list[Cause]:
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """Sorts versions as clients prefer them: v2, v1, v1beta2, v1alpha1, then other names."""
+    """Sort versions by clients' preference: v2, v1, v1beta2, v1alpha1, then other names."""
     match = _VERSION.match(version)
     if match is None:
         return (3, 0, 0, version)
@@ -93,13 +91,13 @@ def version_order(version: str) -> tuple[int, int, int, str]:
 
 
 def storage_of(definition: Object) -> Resource:
-    """The resource that holds the objects of all versions."""
+    """The resource that stores the objects of all versions."""
     version = next(one for one in definition["spec"]["versions"] if one["storage"])
     return _resource(definition, version, None)
 
 
 def served_by(definition: Object, storage: Resource) -> tuple[Resource, ...]:
-    """The resources that are served, the preferred version first; all show what `storage` holds."""
+    """The served resources, the preferred version first; all are views of `storage`."""
     versions = [one for one in definition["spec"]["versions"] if one["served"]]
     versions.sort(key=lambda one: version_order(one["name"]))
     return tuple(_resource(definition, one, storage) for one in versions)

@@ -1,7 +1,9 @@
 """Defaults of the kinds other than Pod, as functions over one object, by resource key.
 
-Only what a client or a scheduler can notice is filled in; each function changes the object it is given, which is not
-stored yet. Source: k8s.io/kubernetes, pkg/apis/*/v1/defaults.go.
+Only defaults that a client or a scheduler can observe are filled in; each function changes the object that it gets,
+which is not stored yet.
+
+Source: k8s.io/kubernetes, pkg/apis/*/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -231,14 +233,14 @@ _DEFAULTS: dict[str, Callable[[Object], None]] = {
 
 
 def apply(key: str, obj: Object) -> None:
-    """Fills the defaults of the resource of that key into `obj`."""
+    """Fill in the defaults of the resource with that key."""
     function = _DEFAULTS.get(key)
     if function is not None:
         function(obj)
 
 
 def preserve(key: str, obj: Object, old: Object) -> None:
-    """Fills what an update may leave out but not unset from the object as it was."""
+    """Copy from the old object what an update may omit but not unset."""
     if key == "pods":
         for part in ("priority", "preemptionPolicy"):
             if obj["spec"].get(part) is None and part in old["spec"]:
@@ -254,7 +256,7 @@ _PHASES = {"persistentvolumes": "Pending", "persistentvolumeclaims": "Pending", 
 
 
 def initial_status(resource: Resource, obj: Object, now: str) -> Object:
-    """The status that an object is created with."""
+    """The initial status of an object."""
     if resource.key == "pods":
         return pod_defaults.initial_status(obj, now)
     status = type_checking.initial_status(resource)
@@ -266,7 +268,7 @@ def initial_status(resource: Resource, obj: Object, now: str) -> Object:
 
 
 def apply_status(key: str, obj: Object, old: Object) -> None:
-    """Fills what a write to a pod's status leaves out: kubelets may not unset the class, and both IP fields agree."""
+    """Complete a write to a pod's status: kubelets may not unset the class, and both IP fields agree."""
     if key != "pods":
         return
     status, before = obj.setdefault("status", {}), old.get("status") or {}

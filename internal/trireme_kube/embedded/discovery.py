@@ -1,7 +1,7 @@
-"""What clients read to learn what the server serves: versions, groups, resources, and OpenAPI documents.
+"""Discovery: the versions, groups, resources and OpenAPI documents that the server serves.
 
-Made from the catalog, in both forms that clients know: the plain documents per group, and the aggregated one that newer
-clients ask for in a single request. Each is made when it is asked for, and again once the catalog has changed.
+Made from the catalog, in both forms that clients use: the plain documents per group, and the aggregated one that newer
+clients request at once. Each is made for its first request, and again after the catalog has changed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _subresource(resource: Resource, name: str) -> tuple[str, str, str, list[str
 
 
 def resource_list(group_version: GroupVersion, resources: list[Resource]) -> Object:
-    """The plain document of one group and version, which has these resources."""
+    """The plain document of one group and version with these resources."""
     entries: list[Object] = []
     for one in resources:
         entry: Object = {
@@ -213,7 +213,7 @@ class Discovery:
         return self._made.get(name)
 
     def document(self, path: str, accept: str) -> tuple[str, bytes] | None:
-        """Media type and body of the document at a path, as the client accepts it; None where there is none."""
+        """Media type and body of the document at a path, in a form that the client accepts; None if there is none."""
         if path in _AGGREGATED and "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" in accept:
             body, kind = self._document(_AGGREGATED[path]), AGGREGATED
         elif path == "/openapi/v2" and openapi_protobuf.accepted(accept):
@@ -223,6 +223,6 @@ class Discovery:
         return (kind, body) if body is not None else None
 
     def serves_version(self, path: str) -> bool:
-        """Whether a path begins with a group and version that are served."""
+        """Whether a path begins with a served group and version."""
         self._refresh()
         return path.startswith("/api/v1/") or "/".join(path.split("/")[:4]) in self._makers

@@ -1,6 +1,6 @@
-"""Faults on demand, so that a test can see what a client does when the API server misbehaves.
+"""Faults on demand, so that a test can observe clients of an API server that misbehaves.
 
-A fault matches requests by method and path and strikes a given number of times: it answers an error instead of acting,
+A fault matches requests by method and path and strikes a given number of times: it returns an error instead of acting,
 waits, drops the connection before acting, or acts and *then* drops the connection, so that the client cannot know
 whether its write happened. Without faults the list is empty and costs nothing.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Action(enum.StrEnum):
-    """What happens to a request that a fault strikes."""
+    """The effect of a fault on a request."""
 
     STATUS = "status"
     """Answer the status code, do nothing."""
@@ -59,7 +59,7 @@ class Fault:
             raise ValueError(f"{error.pattern!r} is no regular expression: {error}") from error
 
     def matches(self, methods: tuple[str, ...], path: str) -> bool:
-        """Whether it strikes a request of one of these methods (GET and LIST, say) and that path."""
+        """Whether it strikes a request with one of these methods (such as GET and LIST) and that path."""
         if self.times == 0:
             return False
         return any(re.fullmatch(self.method, method) for method in methods) and bool(re.search(self.path, path))
@@ -75,20 +75,20 @@ class Faults:
         return bool(self._faults)
 
     def add(self, fault: Fault) -> Fault:
-        """Arms a fault and answers it, so that its `struck` can be watched."""
+        """Arm a fault and return it, so that its `struck` can be watched."""
         self._faults.append(fault)
         return fault
 
     def add_from(self, description: dict[str, Any]) -> Fault:
-        """Arms the fault that a JSON object describes; raises TypeError or ValueError where it is none."""
+        """Arm the fault that a JSON object describes; raises TypeError or ValueError if it is invalid."""
         return self.add(Fault(**description))
 
     def clear(self) -> None:
-        """Disarms all."""
+        """Disarm all."""
         self._faults.clear()
 
     def strike(self, methods: tuple[str, ...], path: str) -> Fault | None:
-        """The fault that this request meets, if any."""
+        """The fault that strikes this request, if any."""
         for fault in self._faults:
             if fault.matches(methods, path):
                 fault.struck += 1
@@ -98,7 +98,7 @@ class Faults:
         return None
 
     def describe(self) -> list[dict[str, Any]]:
-        """What is armed, and how often each has struck."""
+        """The armed faults, and how often each has struck."""
         return [
             {
                 "action": one.action.value,

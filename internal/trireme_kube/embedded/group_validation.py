@@ -1,7 +1,8 @@
-"""What the API server refuses of PodGroups and CompositePodGroups: the two kinds state nearly the same things.
+"""Validates PodGroups and CompositePodGroups; the two kinds have nearly the same fields.
 
-A group is of pods or of groups, and how many of them have to go at once is all that may be changed later. What is
-wrong is found here in the words of the API server; who answers it is `validation`.
+A group is of pods or of groups, and only its minimum may be changed later. Messages are the API server's; `validation`
+turns them into a response.
+
 Source: k8s.io/kubernetes, pkg/apis/scheduling/v1alpha3 and v1beta1, zz_generated.validations.go.
 """
 
@@ -15,7 +16,7 @@ from trireme_kube.embedded.api_errors import Cause
 from trireme_kube.embedded.store import Object
 
 _MOST_TOPOLOGIES = 1
-# All that a group states but its policy, of which the minimum may change.
+# All fields of a group but its policy, of which the minimum may change.
 _IMMUTABLE = (
     "parentCompositePodGroupName",
     "workloadRef",
@@ -55,7 +56,7 @@ def _topology(spec: Object) -> list[Cause]:
 
 
 def _made_from(spec: Object, detail: str) -> list[Cause]:
-    """The workload that it says it was made from; `detail`: why it has to."""
+    """The workload reference; `detail`: why it is required."""
     reference: Any = spec.get("workloadRef")
     if reference is None:
         return [api_errors.required("spec.workloadRef", detail)]
@@ -67,7 +68,7 @@ def _made_from(spec: Object, detail: str) -> list[Cause]:
 
 
 def pod_group(obj: Object) -> list[Cause]:
-    """What is wrong with a PodGroup."""
+    """The problems of a PodGroup."""
     spec = obj.get("spec") or {}
     causes = _policy(spec, "minCount") + _topology(spec)
     if spec.get("parentCompositePodGroupName") is not None or spec.get("workloadRef") is not None:
@@ -76,13 +77,13 @@ def pod_group(obj: Object) -> list[Cause]:
 
 
 def composite_pod_group(obj: Object) -> list[Cause]:
-    """What is wrong with a CompositePodGroup."""
+    """The problems of a CompositePodGroup."""
     spec = obj.get("spec") or {}
     return _policy(spec, "minGroupCount") + _topology(spec) + _made_from(spec, "")
 
 
 def changed(obj: Object, before: Object) -> list[Cause]:
-    """What of a group was changed that may not."""
+    """Changes of immutable fields."""
     new, old = obj["spec"], before["spec"]
     causes = [
         api_errors.invalid(f"spec.{part}", None, "field is immutable")

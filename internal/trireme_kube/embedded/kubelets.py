@@ -1,9 +1,8 @@
 """Simulates the kubelets of all nodes with one object.
 
-A pod bound to a node becomes Running after a moment, one that is not restarted succeeds after a while, a pod being
-deleted goes, and every node's Lease is renewed. That holds for the nodes that the cluster starts with and for any Node
-object that a client creates, while its annotation `trireme.dev/kubelet: none` does not say otherwise: so a node can be
-made to die.
+A pod bound to a node becomes Running after a moment; a pod without restarts succeeds after a while; a terminating pod
+is removed; and every node's Lease is renewed. This applies to the nodes that the cluster starts with and to any Node
+object that a client creates, unless its annotation is `trireme.dev/kubelet: none`: so a test can make a node fail.
 """
 
 from __future__ import annotations

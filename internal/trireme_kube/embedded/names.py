@@ -1,4 +1,4 @@
-"""Names and labels, refused in the API server's words.
+"""Validates names and labels, with the API server's messages.
 
 Source: k8s.io/apimachinery, pkg/util/validation and pkg/api/validation.
 """
@@ -47,21 +47,21 @@ _LABEL_NAMES = frozenset({"namespaces", "services"})
 
 
 def subdomain(path: str, name: str) -> list[Cause]:
-    """What is wrong with a name that has to be a DNS subdomain."""
+    """The problems of a name that must be a DNS subdomain."""
     if len(name) > 253:
         return [api_errors.invalid(path, name, "must be no more than 253 bytes")]
     return [] if _SUBDOMAIN.match(name) else [api_errors.invalid(path, name, _SUBDOMAIN_TEXT)]
 
 
 def label(path: str, name: str) -> list[Cause]:
-    """What is wrong with a name that has to be a DNS label."""
+    """The problems of a name that must be a DNS label."""
     if len(name) > 63:
         return [api_errors.invalid(path, name, "must be no more than 63 bytes")]
     return [] if _LABEL.match(name) else [api_errors.invalid(path, name, _LABEL_TEXT)]
 
 
 def qualified(path: str, key: str) -> list[Cause]:
-    """What is wrong with the key of a label, annotation or taint."""
+    """The problems of the key of a label, annotation or taint."""
     prefix, slash, name = key.rpartition("/")
     if prefix.count("/"):
         return [api_errors.invalid(path, key, _QUALIFIED_TEXT)]
@@ -78,7 +78,7 @@ def qualified(path: str, key: str) -> list[Cause]:
 
 
 def of_object(resource: Resource, name: str) -> list[Cause]:
-    """What is wrong with an object's name."""
+    """The problems of an object's name."""
     path = "metadata.name"
     if not name:
         return [api_errors.required(path, "name or generateName is required")]
@@ -88,7 +88,7 @@ def of_object(resource: Resource, name: str) -> list[Cause]:
 
 
 def labels(path: str, values: Any) -> list[Cause]:
-    """What is wrong with labels or a selector made of them."""
+    """The problems of labels or a selector made of them."""
     causes: list[Cause] = []
     for key, value in (values or {}).items():
         causes += qualified(path, key)
@@ -100,5 +100,5 @@ def labels(path: str, values: Any) -> list[Cause]:
 
 
 def annotation_keys(path: str, annotations: Any) -> list[Cause]:
-    """What is wrong with annotations; their keys may have capitals in the prefix."""
+    """The problems of annotations; their keys may have capitals in the prefix."""
     return [cause for key in annotations or {} for cause in qualified(path, key.lower() if "/" in key else key)]

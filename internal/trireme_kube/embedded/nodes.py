@@ -10,7 +10,7 @@ from trireme_kube.embedded.store import Object
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What every simulated node is like."""
+    """The properties of every simulated node."""
 
     cpu: str = "8"
     memory: str = "32Gi"
@@ -27,7 +27,7 @@ class Shape:
 
 
 def node(shape: Shape, index: int) -> Object:
-    """The Node of that number, ready but for what the kubelet adds when it registers."""
+    """The Node with that number, ready except for what the kubelet adds when it registers."""
     name = f"{shape.prefix}{index}"
     capacity = {
         "cpu": shape.cpu,

@@ -1,7 +1,7 @@
 """The OpenAPI documents, from which `kubectl explain` and `kubectl apply` learn the fields of each kind.
 
 The schemas of built-in kinds are those of the real API server (`openapi_from_server` fetches them); they are unpacked
-when the first client asks. Custom resources have the schema of their definition. Paths say just enough to find the kind
+for the first request. Custom resources have the schema of their definition. Paths contain just enough to find the kind
 of a resource, and that the server validates fields, so that `kubectl` leaves that to it.
 """
 
@@ -56,7 +56,7 @@ def references(schema: Any) -> Iterator[str]:
 
 
 def _closure(names: Iterable[str]) -> dict[str, Object]:
-    """These schemas with all that they refer to."""
+    """These schemas with all that they refer to, directly or not."""
     closure: dict[str, Object] = {}
     waiting = list(names)
     while waiting:
@@ -132,7 +132,7 @@ def version_3(resources: Iterable[Resource], version: str) -> bytes:
 
 
 def _as_version_2(schema: Any) -> Any:
-    """A schema in the older notation."""
+    """A schema in version 2's notation."""
     if isinstance(schema, list):
         return [_as_version_2(one) for one in schema]
     if not isinstance(schema, dict):

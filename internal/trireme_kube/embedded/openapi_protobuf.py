@@ -13,13 +13,13 @@ import orjson
 from trireme_kube.embedded.store import Object
 
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-# The second is how older clients write it.
+# The second is the spelling of older clients.
 _ACCEPTED = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 _TEXTS = {"$ref": 1, "format": 2, "title": 3, "description": 4}
 
 
 def accepted(accept: str) -> bool:
-    """Whether a client accepts this encoding, and no JSON before it."""
+    """Whether a client accepts this encoding, and not JSON before it."""
     kinds = [one.partition(";")[0].strip() for one in accept.split(",")]
     supported = [one for one in kinds if one in _ACCEPTED or one in ("application/json", "*/*")]
     return bool(supported) and supported[0] in _ACCEPTED
@@ -44,7 +44,7 @@ def _flag(number: int, value: bool) -> bytes:
 
 
 def _any(value: Any) -> bytes:
-    """Of JSON, which is YAML."""
+    """A JSON value, as YAML."""
     return _field(2, orjson.dumps(value))
 
 

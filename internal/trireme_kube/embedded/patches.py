@@ -1,9 +1,10 @@
 """The three kinds of patch that carry a change rather than a whole object.
 
 JSON patch (RFC 6902), JSON merge patch (RFC 7386) and Kubernetes' strategic merge patch, which merges the lists of the
-built-in types by a key (containers by name, conditions by type) and understands the directives `$patch`, `$retainKeys`,
-`$setElementOrder/…` and `$deleteFromPrimitiveList/…`. All are pure: the document given is left alone, and the result
-shares what did not change.
+built-in types by a key (containers by name, conditions by type) and supports the directives `$patch`, `$retainKeys`,
+`$setElementOrder/…` and `$deleteFromPrimitiveList/…`. All are pure: the given document is not changed, and the result
+shares its unchanged parts.
+
 Source: k8s.io/apimachinery, pkg/util/strategicpatch; patchMergeKey tags in k8s.io/api.
 """
 
@@ -14,7 +15,8 @@ from typing import Any
 
 from trireme_kube.embedded import api_errors
 
-# The merge key of each list that is merged; every other list is replaced whole. `ports` depends on where it is.
+# The merge key of each list that is merged; every other list is replaced whole. The key of `ports` depends on its
+# place.
 MERGE_KEYS = {
     "addresses": "type",
     "allocatedResourcesStatus": "name",
@@ -46,7 +48,7 @@ _ORDER = "$setElementOrder/"
 
 
 def merge_key(field: str, items: Sequence[Any]) -> str | None:
-    """The key by which the list of that field name is merged, or None where it is replaced."""
+    """The key by which the list of that field is merged, or None if it is replaced."""
     if field == "ports":
         return "containerPort" if any(isinstance(one, dict) and "containerPort" in one for one in items) else "port"
     return MERGE_KEYS.get(field)
@@ -135,7 +137,7 @@ def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list
 
 
 def _go_text(value: Any) -> str:
-    """A JSON value as Go prints it, which is how clients know this message."""
+    """A JSON value as Go prints it, as in the real message."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{_go_text(below)}' for key, below in sorted(value.items()))}]"
     if isinstance(value, list):
@@ -150,10 +152,10 @@ def _clean(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ordered(items: list[Any], before: list[Any], order: list[Any], key: str | None) -> list[Any]:
-    """Merged items in the order that the patch wants and the list `before` allows.
+    """Merged items in the order that the patch states and the list `before` allows.
 
-    Items that the patch names come in its order; the others keep theirs, each before the first named item that it was
-    in front of, so that new items stand in front of those that the patch says nothing about.
+    Items that the patch names come in its order; the others keep theirs, each before the first named item that it
+    preceded, so that new items precede those that the patch does not name.
     """
 
     def name(item: Any) -> Any:
@@ -174,10 +176,7 @@ def _ordered(items: list[Any], before: list[Any], order: list[Any], key: str | N
 
 
 def json_patch(document: Any, operations: Any) -> Any:
-    """RFC 6902.
-
-    Raises: ApiError 400 where it is malformed; 422 where a path does not exist or a test fails.
-    """
+    """RFC 6902. Raises: ApiError 400 if it is malformed; 422 if a path does not exist or a test fails."""
     if not isinstance(operations, list):
         raise api_errors.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     for operation in operations:
@@ -204,7 +203,7 @@ def _lookup(document: Any, tokens: Sequence[str]) -> Any:
 
 
 def _edit(document: Any, tokens: Sequence[str], operation: str, value: Any) -> Any:
-    """A copy of the document with the place at the end of the path added, replaced or removed."""
+    """A copy of the document with the value at the path added, replaced or removed."""
     if not tokens:
         return value
     token, rest = tokens[0], tokens[1:]

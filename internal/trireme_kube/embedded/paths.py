@@ -1,7 +1,7 @@
-"""What a URL path of the API addresses.
+"""Parses URL paths of the API.
 
-`/api/v1/namespaces/default/pods/web/status` and its relatives, for every resource in the table; anything else (the
-discovery documents, health, reviews) is matched by whole path elsewhere.
+`/api/v1/namespaces/default/pods/web/status` and its relatives, for every resource in the table; other paths (the
+discovery documents, health, reviews) are matched as a whole elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trireme_kube.embedded.resources import NAMESPACES, Resource
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A resource, and as much of namespace, name and subresource as the path has."""
+    """A resource, and namespace, name and subresource if the path has them."""
 
     resource: Resource
     namespace: str = ""
@@ -23,7 +23,7 @@ class Target:
 
 
 def parse(path: str, catalog: Catalog) -> Target | None:
-    """The target of a decoded path, or None where it is not the path of a resource that is served."""
+    """The target of a decoded path, or None if it is not the path of a served resource."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]

@@ -38,7 +38,7 @@ def _ended(terminated: Object) -> str:
 
 
 def _initialising(pod: Object) -> str:
-    """What an init container that has not succeeded yet says, or empty."""
+    """The status of an init container that has not succeeded yet, or empty."""
     for index, status in enumerate(_statuses(pod, "initContainerStatuses")):
         state = status.get("state") or {}
         terminated, waiting = state.get("terminated"), state.get("waiting") or {}
@@ -72,7 +72,7 @@ def _of_containers(pod: Object, reason: str) -> str:
 
 
 def pod_status(pod: Object) -> str:
-    """The word that stands for everything that the pod's status says."""
+    """One word that summarises the pod's status."""
     status = pod.get("status") or {}
     phase = str(status.get("phase", ""))
     reason = str(status.get("reason") or phase)

@@ -1,8 +1,9 @@
-"""What the API server fills into a pod that is created: defaults of the spec, and the status it starts with.
+"""The defaults of a new pod: those of the spec, and its initial status.
 
 The scheduler relies on these (schedulerName, priority, tolerations of failing nodes, requests from limits, the gated
-condition), and a controller's pod template gets the same spec defaults, so that a template read back equals the one
-in the ReplicaSet made from it.
+condition), and a controller's pod template gets the same spec defaults, so that a template read back equals the one in
+the ReplicaSet made from it.
+
 Source: k8s.io/kubernetes, pkg/apis/core/v1/defaults.go, pkg/registry/core/pod/strategy.go, and the admission plugins
 DefaultTolerationSeconds and ServiceAccount.
 """
@@ -100,7 +101,7 @@ def _default_pod_only(spec: Object) -> None:
 
 
 def default_tolerations(spec: Object) -> None:
-    """Tolerates failing nodes for five minutes, unless the pod says otherwise."""
+    """Tolerate failing nodes for five minutes, unless the pod has its own tolerations."""
     tolerations = spec.get("tolerations") or []
     covered = {one.get("key", "") for one in tolerations if one.get("effect", "") in ("", "NoExecute")}
     missing = [key for key in (NOT_READY, UNREACHABLE) if key not in covered and "" not in covered]
@@ -115,7 +116,7 @@ def default_tolerations(spec: Object) -> None:
 
 
 def mount_token(spec: Object, suffix: str) -> None:
-    """Gives every container the service account's token, in a volume named with `suffix`."""
+    """Mount the service account's token in every container, from a volume named with `suffix`."""
     volumes = spec.get("volumes") or []
     present = next((one["name"] for one in volumes if str(one.get("name", "")).startswith(TOKEN_VOLUME)), "")
     name = present or TOKEN_VOLUME + suffix
@@ -142,7 +143,7 @@ def _token_sources() -> Object:
 
 
 def _merge_label_keys(term: Any, labels: dict[str, str]) -> None:
-    """Adds matchLabelKeys and mismatchLabelKeys to the label selector beside them."""
+    """Add matchLabelKeys and mismatchLabelKeys to the label selector beside them."""
     if not isinstance(term, dict) or not isinstance(term.get("labelSelector"), dict):
         return
     for part, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
@@ -188,14 +189,14 @@ def qos_class(spec: Object) -> str:
 
 
 def default_pod(pod: Object) -> None:
-    """Everything that depends on the pod alone, the initial status excepted."""
+    """All defaults that depend on the pod alone, except the initial status."""
     spec = pod["spec"]
     default_spec(spec)
     _default_pod_only(spec)
 
 
 def initial_status(pod: Object, now: str) -> Object:
-    """The status of a pod that was just created, once its spec passed validation."""
+    """The status of a new pod, once its spec is valid."""
     spec = pod["spec"]
     _merge_all_label_keys(spec, pod["metadata"].get("labels") or {})
     status: Object = {"phase": "Pending"}

@@ -1,7 +1,7 @@
-"""The logs of simulated containers: one line that says that there is nothing to log, as text.
+"""The logs of simulated containers: one line of text, which says that there is nothing to log.
 
-Which requests are refused, and how, follows the API server and the kubelet, so that clients wait and choose containers
-as they would elsewhere.
+Requests are refused as by the API server and the kubelet, so that clients wait and choose containers as elsewhere.
+
 Source: k8s.io/kubernetes, pkg/registry/core/pod/strategy.go (LogLocation) and pkg/kubelet/kubelet_pods.go.
 """
 
@@ -16,7 +16,7 @@ from trireme_kube.embedded.store import DELETED, Event, Object, Record, Store
 
 
 def _container(pod: Object, requested: str) -> str:
-    """The container meant; raises ApiError 400 where that is not clear."""
+    """The requested container; raises ApiError 400 if that is ambiguous."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     everything = [one["name"] for part in ("initContainers", "containers") for one in spec.get(part) or ()]
     if not requested and len(spec["containers"]) > 1:
@@ -36,10 +36,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
 
 
 def text_of(pod: Object, query: Mapping[str, str]) -> bytes:
-    """What a container has logged.
-
-    Raises: ApiError 400 where it has not started, or the request is not clear.
-    """
+    """The log of a container. Raises: ApiError 400 if it has not started, or the request is ambiguous."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     container = _container(pod, query.get("container", ""))
     if not pod["spec"].get("nodeName"):
@@ -64,7 +61,7 @@ def has_ended(pod: Object) -> bool:
 
 
 async def end_of(store: Store, record: Record) -> None:
-    """Waits until the pod has ended or is gone."""
+    """Wait until the pod has ended or is gone."""
     ended = asyncio.Event()
 
     def look(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with a pod, or with the template of one: all of it at once, in the API server's words and order.
+"""Validates pods and pod templates; all problems are reported at once, in the API server's words and order.
 
 Source: k8s.io/kubernetes, pkg/apis/core/validation (ValidatePodSpec and what it calls).
 """
@@ -20,7 +20,7 @@ _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
 
 def amounts(path: str, quantities_by_name: Any) -> list[Cause]:
-    """Which of some amounts are negative."""
+    """The negative ones of some amounts."""
     causes: list[Cause] = []
     for name, amount in (quantities_by_name or {}).items():
         if quantities.value(amount) < 0:
@@ -74,7 +74,7 @@ def _container(path: str, container: Object, volumes: set[str]) -> list[Cause]:
 
 
 def _volumes(path: str, volumes: Any) -> tuple[set[str], list[Cause]]:
-    """Names of the volumes, and what is wrong with them."""
+    """The names of the volumes, and their problems."""
     names_seen: set[str] = set()
     causes: list[Cause] = []
     for index, volume in enumerate(volumes or ()):
@@ -104,7 +104,7 @@ def _containers(path: str, spec: Object, volumes: set[str]) -> list[Cause]:
 
 
 def pod_spec(path: str, spec: Any) -> list[Cause]:
-    """What is wrong with the spec of a pod."""
+    """The problems of a pod's spec."""
     spec = spec if isinstance(spec, dict) else {}
     volumes, causes = _volumes(f"{path}.volumes", spec.get("volumes"))
     causes += _containers(path, spec, volumes)

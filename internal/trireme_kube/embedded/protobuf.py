@@ -1,8 +1,9 @@
-"""Reads request bodies in Kubernetes' protobuf encoding, which Go clients prefer for the built-in types.
+"""Decodes request bodies in Kubernetes' protobuf encoding, which Go clients prefer for the built-in types.
 
 A body is an envelope (four magic bytes, then API version, kind and the encoded object). The object is decoded by a
-table of field numbers into the same dictionaries that JSON gives, so that nothing behind this module knows the
-difference. Replies are always JSON, which every client accepts.
+table of field numbers into the same dictionaries as JSON, so that no other code depends on the encoding. Responses are
+always JSON, which every client accepts.
+
 Source: k8s.io/apimachinery, pkg/runtime/serializer/protobuf, and the generated.proto files of k8s.io/api.
 """
 
@@ -34,7 +35,7 @@ not), `inline`, `repeated` or `map`; the last two with ` always` where JSON has 
 
 
 class Malformed(ValueError):
-    """The bytes are no such message."""
+    """The bytes are not such a message."""
 
 
 @functools.cache
@@ -88,7 +89,7 @@ def _signed(value: int) -> int:
 
 
 def _plain(data: memoryview) -> dict[int, Any]:
-    """The fields of a message as they are; the last one of a number counts."""
+    """The raw fields of a message; of a repeated number the last one."""
     return dict(_fields(data))
 
 
@@ -127,7 +128,7 @@ def _duration(data: memoryview) -> str:
 
 
 def _raw_json(data: memoryview) -> Any:
-    """Of apiextensions: a JSON value, encoded."""
+    """A JSON value, encoded, as in apiextensions."""
     raw = _plain(data).get(1)
     return orjson.loads(raw) if raw else None
 
@@ -225,10 +226,7 @@ def message_name(api_version: str, kind: str) -> str:
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """The object of a request body.
-
-    Raises: ApiError 400 where it cannot be read.
-    """
+    """The object of a request body. Raises: ApiError 400 if it is invalid."""
     try:
         if not body.startswith(_MAGIC):
             raise Malformed("it does not start with the magic bytes")

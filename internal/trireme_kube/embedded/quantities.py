@@ -22,7 +22,7 @@ REFUSAL = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinum
 
 
 class QuantityError(ValueError):
-    """The text is no quantity."""
+    """The text is not a quantity."""
 
 
 def _parse(text: str) -> tuple[Fraction, str]:
@@ -38,7 +38,7 @@ def _parse(text: str) -> tuple[Fraction, str]:
 
 
 def _round_up(value: Fraction, unit: Fraction) -> Fraction:
-    """Away from zero to a whole multiple of `unit`."""
+    """Round away from zero to a whole multiple of `unit`."""
     units = abs(value) / unit
     whole = -(-units.numerator // units.denominator)
     return unit * (whole if value >= 0 else -whole)
@@ -83,8 +83,5 @@ def canonical(quantity: object) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def value(text: str) -> Fraction:
-    """The number that a quantity stands for.
-
-    Raises: QuantityError
-    """
+    """The number that a quantity stands for. Raises: QuantityError."""
     return _parse(text)[0]

@@ -1,8 +1,8 @@
 """GET: one object, a list (whole or in pages), and a watch.
 
-A list in pages is consistent: later pages show the objects as they were at the first page's version. Since records
-never change, that costs a list of references, kept for the most recent such lists only; an older continuation is
-answered 410 with a token for going on from the present state, as the API server does after a compaction.
+A list in pages is consistent: later pages show the objects as of the first page's version. Since records never change,
+that costs a list of references, stored for the most recent such lists only; an older continuation gets a 410 with a
+token for continuing from the present state, as in the API server after a compaction.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PageKey = tuple[Resource, str, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form in which a client wants objects."""
+    """The form of objects in a response."""
 
     table: bool = False
     metadata_only: bool = False
@@ -46,7 +46,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """A watch that was found to be in order."""
+    """A valid request for a watch."""
 
     watcher: Watcher
     timeout: float
@@ -81,7 +81,7 @@ def metadata_only(record: Record) -> Object:
 
 
 def bookmark(resource: Resource, revision: int, *, initial_end: bool = False) -> bytes:
-    """The line that tells a watch's client how far it has got."""
+    """A line that tells a watch's client the current version."""
     metadata: Object = {"resourceVersion": str(revision)}
     if initial_end:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -92,7 +92,7 @@ def bookmark(resource: Resource, revision: int, *, initial_end: bool = False) ->
 
 
 class Reader:
-    """Answers reads from one store."""
+    """Reads from one store."""
 
     def __init__(self, store: Store, clock: Callable[[], float], *, watch_buffer: int) -> None:
         self._store = store
@@ -111,7 +111,7 @@ class Reader:
         return self.one(target.resource, record, form)
 
     def one(self, resource: Resource, record: Record, form: Form) -> bytes:
-        """A record in the form asked for."""
+        """A record in the requested form."""
         record = views.shown(resource, record)
         if form.table:
             return orjson.dumps(
@@ -157,7 +157,7 @@ class Reader:
         if target.name:
             fields = f"{fields},metadata.name={target.name}" if fields else f"metadata.name={target.name}"
         labels = query.get("labelSelector", "")
-        predicate = selection.predicate(target.resource, labels, fields)  # refuses unknown fields under their own name
+        predicate = selection.predicate(target.resource, labels, fields)  # rejects unknown fields by their own name
         if predicate is None or not target.resource.is_view:
             return predicate
         stored = stored_as(target.resource)
@@ -198,9 +198,9 @@ class Reader:
     # Watches
 
     def watch(self, target: Target, query: Mapping[str, str], form: Form, default_timeout: float) -> WatchRequest:
-        """Starts a watch.
+        """Start a watch.
 
-        Raises: ApiError 400, 504; 410 where it asks for events that are no longer kept.
+        Raises: ApiError 400, 504; 410 if it requests events that have been dropped.
         """
         resource = target.resource
         requested = _number(query, "resourceVersion")

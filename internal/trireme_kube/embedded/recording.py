@@ -1,6 +1,7 @@
-"""Events by which the controllers say what they did to which object, as those of Kubernetes do.
+"""Events in which the controllers report their actions on objects, as Kubernetes' controllers do.
 
-An event that was recorded before, of the same object with the same words, counts up instead of being stored again.
+An event that was recorded before, about the same object with the same text, is counted instead of stored again.
+
 Source: k8s.io/client-go, tools/record.
 """
 
@@ -13,7 +14,7 @@ from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import EVENTS, NAMESPACES
 from trireme_kube.embedded.store import Object
 
-# As many events as client-go remembers to count them up.
+# As many events as client-go remembers for counting.
 _REMEMBERED = 4096
 _Key = tuple[str, str, str, str]
 
@@ -27,11 +28,11 @@ class Recorder:
         self._names: collections.OrderedDict[_Key, str] = collections.OrderedDict()
 
     def normal(self, about: Object, reason: str, message: str) -> None:
-        """Something went as it should."""
+        """Record a normal event."""
         self._record(about, "Normal", reason, message)
 
     def warning(self, about: Object, reason: str, message: str) -> None:
-        """Something did not."""
+        """Record a warning."""
         self._record(about, "Warning", reason, message)
 
     def _record(self, about: Object, kind: str, reason: str, message: str) -> None:

@@ -1,8 +1,9 @@
-"""Creating, changing and deleting objects as the API server does it: the rules between HTTP and the store.
+"""Creates, changes and deletes objects with the API server's rules, between HTTP and the store.
 
-Every write of a client, of a controller and of a simulated kubelet goes through here, so that all of them meet the
-same optimistic concurrency, defaults, finalizers and grace periods. The rules are general; what is particular to a
+Every write of a client, of a controller and of a simulated kubelet goes through here, so that the same optimistic
+concurrency, defaults, finalizers and grace periods apply to all. The rules are general; what is particular to a
 resource comes from its row in the table and from `defaults`, `admission` and `validation`.
+
 Source: k8s.io/apiserver, pkg/registry/generic/registry/store.go and pkg/registry/rest.
 """
 
@@ -29,14 +30,14 @@ _SYSTEM_FIELDS = (
     "generation",
 )
 _IMMUTABLE_FIELDS = ("name", "namespace", *_SYSTEM_FIELDS)
-# The API server keeps the dependents of these where a delete names no policy, as their first versions did.
+# For these, a delete without a policy orphans the dependents, as in their first versions.
 _ORPHAN_BY_DEFAULT = frozenset({"jobs.batch", "replicationcontrollers"})
 _GENERATED_NAME_LIMIT = 58
 _NAME_ATTEMPTS = 8
 
 
 def metadata_of(body: Object) -> Object:
-    """A copy of the metadata of a body, which may lack it."""
+    """A copy of a body's metadata, which may be missing."""
     metadata = body.get("metadata")
     if metadata is None:
         return {}
@@ -46,7 +47,7 @@ def metadata_of(body: Object) -> Object:
 
 
 def check_address(metadata: Object, namespace: str, name: str) -> None:
-    """Refuses a body that names another object than the URL does."""
+    """Reject a body that names another object than the URL."""
     if metadata.get("name", name) != name:
         body_name = metadata["name"]
         raise api_errors.bad_request(
@@ -84,7 +85,7 @@ class Registry:
     # Creating
 
     def create(self, resource: Resource, namespace: str, body: Object, *, dry_run: bool = False) -> Record:
-        """Stores a new object made of `body`, which becomes the registry's.
+        """Store a new object made from `body`, which becomes the registry's.
 
         Raises: ApiError 400, 403, 404 (no such namespace), 409, 422.
         """
@@ -119,7 +120,7 @@ class Registry:
         return record
 
     def _default_account(self, namespace: str) -> Object:
-        """The account that every pod of a namespace uses unless it names another."""
+        """Create a namespace's default service account."""
         metadata = {"name": "default", "namespace": namespace, "uid": self.sources.uid()}
         metadata["creationTimestamp"] = self.sources.now()
         return {"kind": SERVICE_ACCOUNTS.kind, "apiVersion": SERVICE_ACCOUNTS.api_version, "metadata": metadata}
@@ -154,7 +155,7 @@ class Registry:
         dry_run: bool = False,
         create: bool = False,
     ) -> tuple[Record, bool]:
-        """Replaces an object by `body` as PUT does; answers the record and whether it was created.
+        """Replace an object by `body` as PUT does; return the record and whether it was created.
 
         Raises: ApiError 400, 404, 409, 422.
         """
@@ -181,7 +182,7 @@ class Registry:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Record:
-        """Replaces an object by what `edit` makes of it as PATCH does; `edit` leaves its argument alone.
+        """Replace an object by the result of `edit` as PATCH does; `edit` does not change its argument.
 
         Raises: ApiError 400, 404, 409, 422.
         """
@@ -249,9 +250,9 @@ class Registry:
         return obj
 
     def store_changed(self, resource: Resource, before: Record, obj: Object, *, dry_run: bool = False) -> Record:
-        """Stores `obj` in place of `before`: counts generations, skips what changes nothing, ends what was waited for.
+        """Store `obj` in place of `before`; `obj` has a metadata dictionary of its own.
 
-        `obj` has a metadata dictionary of its own.
+        Increments the generation, skips writes without a change, and finishes a deletion that waited.
         """
         old, metadata = before.object, obj["metadata"]
         if resource.counts_generations and spec_changed(obj, old):
@@ -280,9 +281,9 @@ class Registry:
     def delete(
         self, resource: Resource, namespace: str, name: str, options: Object | None = None
     ) -> tuple[Record, bool]:
-        """Deletes an object or starts to; answers the record and whether it is gone.
+        """Delete an object or start to; return the record and whether it is gone. `options` is a metav1.DeleteOptions.
 
-        `options` is a metav1.DeleteOptions. Raises: ApiError 403, 404, 409.
+        Raises: ApiError 403, 404, 409.
         """
         self.admission.check_deletion(resource, name)
         options = options or {}
@@ -300,7 +301,7 @@ class Registry:
         waiting = period > 0 or bool(finalizers) or (resource is NAMESPACES and before.object["spec"].get("finalizers"))
         if not waiting:
             if resource is PODS and metadata.get("deletionGracePeriodSeconds") != 0:
-                # Watchers see a pod marked before they see it gone, however little time it was given.
+                # Watchers see a pod marked before they see it gone, however short its grace period.
                 self.store.put(resource, {**before.object, "metadata": self._marked(metadata, 0)})
             return self.store.remove(resource, namespace, name), True
         already = "deletionTimestamp" in metadata
@@ -315,7 +316,7 @@ class Registry:
         return self.store.put(resource, obj), False
 
     def _marked(self, metadata: Object, period: int) -> Object:
-        """Metadata of an object that has so many seconds left."""
+        """The metadata of an object with so many seconds of grace."""
         marked = {**metadata, "deletionTimestamp": timestamp(self.sources.clock() + period)}
         marked["deletionGracePeriodSeconds"] = period
         if marked.get("generation") and "deletionTimestamp" not in metadata:
@@ -336,7 +337,7 @@ class Registry:
 
     @staticmethod
     def _finalizers(resource: Resource, metadata: Object, options: Object) -> list[str]:
-        """The object's finalizers with those that the propagation policy asks for."""
+        """The object's finalizers, with those of the propagation policy."""
         finalizers = [one for one in metadata.get("finalizers") or () if one not in (FOREGROUND, ORPHAN)]
         policy = options.get("propagationPolicy")
         if policy is None and options.get("orphanDependents") is not None:
@@ -353,7 +354,7 @@ class Registry:
 
     @staticmethod
     def _grace_period(resource: Resource, obj: Object, options: Object) -> int:
-        """Seconds that the object has before it goes; only pods on a node get any."""
+        """The grace period in seconds; only pods on a node have one."""
         if resource is not PODS or not obj["spec"].get("nodeName"):
             return 0
         if (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):

@@ -29,7 +29,7 @@ class PrintedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a resource has the numbers of its scale; JSONPath without wildcards."""
+    """Where a resource stores the numbers of its scale; JSONPath without wildcards."""
 
     replicas: str = ".spec.replicas"
     reported: str = ".status.replicas"
@@ -91,12 +91,12 @@ class Resource:
 
     @property
     def singular(self) -> str:
-        """The name that `kubectl` accepts for one of them."""
+        """The singular name that `kubectl` accepts."""
         return self.singular_name or self.kind.lower()
 
     @property
     def list_kind(self) -> str:
-        """The kind of a list of them."""
+        """The kind of the list."""
         return self.list_name or f"{self.kind}List"
 
     @property
@@ -113,7 +113,7 @@ class Resource:
         return STATUS in self.subresources
 
 
-# Kubernetes keeps events for an hour; here the oldest go beyond this number.
+# Kubernetes drops events after an hour; here the oldest are dropped beyond this number.
 MAX_EVENTS = 20_000
 
 _ALL = ("all",)
@@ -294,7 +294,7 @@ BY_KIND: dict[tuple[str, str], Resource] = {(one.api_version, one.kind): one for
 
 
 def stored_as(resource: Resource) -> Resource:
-    """The resource that holds the objects of this one: itself, but for views of another group or version."""
+    """The resource that stores the objects of this one: itself, except for views in another group or version."""
     if resource.storage is not None:
         return resource.storage
     return BY_KEY[resource.view_of] if resource.view_of else resource

@@ -1,7 +1,7 @@
-"""Questions about identity and permission, which the embedded cluster answers with yes.
+"""Reviews of identity and permission, all of which the embedded cluster grants.
 
-It authenticates nobody: a bearer token is tolerated and every caller may do everything. Reviews are not stored; each
-is answered by filling the status of the object sent.
+It authenticates nobody: a bearer token is tolerated and every caller may do everything. Reviews are not stored; the
+response is the object sent with its status filled in.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _rules(spec: Object) -> Object:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A kind of question."""
+    """A kind of review."""
 
     group: str
     version: str

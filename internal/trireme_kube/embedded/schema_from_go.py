@@ -63,7 +63,7 @@ def _field(package: str, groups: tuple[str, ...], tags: tuple[str, str] | None) 
     code = _SCALARS.get(proto_type) or _short(proto_type, package)
     go_type, tag = tags or ("", name + ",omitempty")
     json_name, _, options = tag.partition(",")
-    # A struct is no empty value to Go's JSON encoder, so omitempty does not leave it out; omitzero does.
+    # To Go's JSON encoder a struct is never empty, so omitempty does not omit it; omitzero does.
     is_struct = proto_type not in _SCALARS and label != "repeated" and not map_type
     always = tags is not None and "omitzero" not in options and (is_struct or "omitempty" not in options)
     if label == "repeated" or map_type:

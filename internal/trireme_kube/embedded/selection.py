@@ -1,8 +1,7 @@
 """Label and field selectors, compiled once per request into a predicate over objects.
 
-Source: k8s.io/apimachinery, pkg/labels and pkg/fields. Field selectors know only the fields that a resource's row
-names, as the API server does: an unknown one is refused, so that a client never mistakes "not supported" for
-"nothing found".
+Source: k8s.io/apimachinery, pkg/labels and pkg/fields. Field selectors support only the fields of a resource's row, as
+in the API server: an unknown one is refused, so that a client never mistakes "not supported" for "nothing found".
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def _all(parts: list[Any]) -> Any:
 def parse_labels(text: str) -> LabelPredicate:
     """A label selector as in a query parameter: `a=b,c!=d,e in (f,g),!h`.
 
-    Raises: ApiError 400 where it cannot be read.
+    Raises: ApiError 400 if it cannot be parsed.
     """
     predicate: LabelPredicate = _all([_label_requirement(part) for part in _split(text)])
     return predicate
@@ -142,14 +141,14 @@ def _field_requirement(resource: Resource, text: str) -> Predicate:
 def parse_fields(resource: Resource, text: str) -> Predicate:
     """A field selector as in a query parameter: `spec.nodeName=a,status.phase!=Running`.
 
-    Raises: ApiError 400 where it cannot be read or names a field that the resource does not select by.
+    Raises: ApiError 400 if it cannot be parsed or names a field that the resource does not select by.
     """
     predicate: Predicate = _all([_field_requirement(resource, part) for part in text.split(",") if part])
     return predicate
 
 
 def predicate(resource: Resource, labels: str, fields: str) -> Predicate | None:
-    """Both selectors of a request in one; None where there is none, so that the common case costs nothing."""
+    """Both selectors of a request in one; None if there is none, so that the common case costs nothing."""
     parts: list[Predicate] = []
     if fields:
         parts.append(parse_fields(resource, fields))

@@ -1,8 +1,8 @@
-"""The HTTP shell: one handler that decodes a request, asks the right part for the answer, and sends it.
+"""The HTTP shell: one handler that decodes a request, calls the module for it, and sends the response.
 
-Plain aiohttp without its router and middlewares, because a scheduler's load is thousands of small requests a second
-and the table-driven dispatch below needs neither. All work between reading the body and sending the reply is
-synchronous, so a client that goes away in between leaves no half-done write.
+Plain aiohttp without its router and middlewares, because a scheduler's load is thousands of small requests a second and
+the table-driven dispatch below needs neither. All work between reading the body and sending the response is
+synchronous, so a client that disconnects in between leaves no half-done write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trireme_kube.embedded.watching import Watcher, frame
 _LOG = logging.getLogger(__name__)
 # The API server's own limit for a request body.
 _BODY_LIMIT = 3 * 1024 * 1024
-# Longer than any client keeps an idle connection: closing first would race with a request that is under way.
+# Longer than any client keeps an idle connection: closing first would race with a request under way.
 _KEEP_ALIVE_SECONDS = 3600.0
 _JSON = "application/json"
 _JSON_HEADERS = {"Content-Type": _JSON, "Cache-Control": "no-cache, private"}
@@ -45,7 +45,7 @@ def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: 
 
 
 def _form(accept: str, query: Mapping[str, str]) -> Form:
-    """What the Accept header asks for; anything unknown gets plain JSON."""
+    """The form that the Accept header requests; unknown ones get plain JSON."""
     if "as=" not in accept:
         return _PLAIN_FORM
     for choice in accept.split(","):
@@ -76,7 +76,7 @@ class ApiServer:
         watch_timeout: tuple[float, float] = (1800.0, 3600.0),
         remote_faults: bool = False,
     ) -> None:
-        """`watch_timeout` bounds the length of a watch that names none; `remote_faults` lets clients arm faults."""
+        """`watch_timeout` bounds the length of a watch without a timeout; `remote_faults` lets clients arm faults."""
         self.faults = Faults()
         self.registry = registry
         self._reader = Reader(registry.store, registry.sources.clock, watch_buffer=watch_buffer)
@@ -93,7 +93,7 @@ class ApiServer:
     # Life
 
     async def start(self, host: str, port: int) -> int:
-        """Listens; answers the port."""
+        """Listen; return the port."""
         server = web.Server(
             self._handle,
             request_factory=_make_request,
@@ -109,20 +109,20 @@ class ApiServer:
         return bound
 
     async def stop(self) -> None:
-        """Ends all watches and closes."""
+        """End all watches and close."""
         self.drop_watches()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
     def _end_watches(self, resource: Resource) -> None:
-        """Ends the watches of a resource that is no longer served."""
+        """End the watches of a resource that is no longer served."""
         for watcher in self._watchers:
             if watcher.resource is stored_as(resource):
                 watcher.end()
 
     def drop_watches(self, path_part: str = "") -> int:
-        """Ends the watches of resources whose key contains `path_part`; answers how many."""
+        """End the watches of resources whose key contains `path_part`; return how many."""
         dropped = [one for one in self._watchers if path_part in one.resource.key]
         for watcher in dropped:
             watcher.end()
@@ -130,12 +130,12 @@ class ApiServer:
 
     @property
     def watches(self) -> int:
-        """How many watches are open."""
+        """The number of open watches."""
         return len(self._watchers)
 
     @property
     def requests(self) -> int:
-        """How many requests have been received."""
+        """The number of requests received."""
         return self._requests
 
     # One request
@@ -151,7 +151,7 @@ class ApiServer:
                 request.transport.abort()
             return web.Response(status=500)
         except (KeyError, TypeError, AttributeError, ValueError, IndexError):
-            # A body odd enough to get past all checks must cost its sender an error, not everybody the server.
+            # A body that passes all checks and still fails must cost its sender an error, not everybody the server.
             _LOG.exception("%s %s failed", request.method, request.path)
             return self._refuse(api_errors.ApiError(500, "InternalError", _OUR_MISTAKE))
 
@@ -223,7 +223,7 @@ class ApiServer:
         return writes.Reply(200, self._reader.get(target, form))
 
     async def _log(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> web.StreamResponse:
-        """A pod's log as text; where it is followed, until the pod ends."""
+        """A pod's log as text; if it is followed, until the pod ends."""
         record = self.registry.get(stored_as(target.resource), target.namespace, target.name)
         text = pod_logs.text_of(record.object, query)
         if not reads.truthy(query.get("follow", "false")):
@@ -248,7 +248,7 @@ class ApiServer:
         except api_errors.ApiError as error:
             if error.code != 410:
                 raise
-            # As the API server: once the request is found to be in order, what fails is told within the watch.
+            # As in the API server: once the request is valid, errors are reported within the watch.
             refusal = frame("ERROR", orjson.dumps(error.status()))
         if watch is not None:
             self._watchers.add(watch.watcher)
@@ -283,7 +283,7 @@ class ApiServer:
                 bookmark_at = loop.time() + self._bookmark_interval
                 await channel.send(reads.bookmark(target.resource, self.registry.store.revision))
 
-    # Everything that is no resource
+    # Paths that are no resources
 
     async def _other(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if path in _HEALTH or path.rpartition("/")[0] in _HEALTH:
@@ -306,7 +306,7 @@ class ApiServer:
         raise api_errors.no_such_path()
 
     async def _control(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        """Faults armed from another process; only where the server was started for tests."""
+        """Control of faults from another process; only if the server was started for tests."""
         if path == "/trireme/faults" and request.method == "POST":
             body = await _body(request)
             try:

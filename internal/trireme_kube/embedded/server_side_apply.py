@@ -1,9 +1,10 @@
 """Server-side apply, in a simple form.
 
 Each manager owns the fields of what it last applied, recorded in metadata.managedFields as the real server records
-them. Applying again removes what the manager no longer names and nobody else owns, and is refused where it would change
-a field that another *applying* manager owns, unless forced. Simpler than the real thing in one respect: fields
+them. Applying again removes fields that the manager no longer sets and nobody else owns. It fails if it would change a
+field that another *applying* manager owns, unless forced. Simpler than the real implementation in one respect: fields
 written by update and patch have no recorded owner, so they are taken over without a conflict.
+
 Source: sigs.k8s.io/structured-merge-diff; FieldsV1 in k8s.io/apimachinery.
 """
 
@@ -30,7 +31,7 @@ def _item_name(key: str, item: Object) -> str:
 
 
 def fields_of(value: Object, *, top: bool = False) -> Fields:
-    """The set of fields that an object names."""
+    """The set of fields in an object."""
     fields: Fields = {}
     for name, below in value.items():
         if name in _IDENTITY and top:
@@ -72,7 +73,7 @@ def _union(fields: Fields, others: Fields) -> Fields:
 
 
 def _remove(value: Any, name: str, fields: Fields) -> Any:
-    """A copy of the value without the fields; items of lists go whole when they themselves are named."""
+    """A copy of the value without the fields; items of lists are removed when they themselves are listed."""
     if isinstance(value, dict):
         result = dict(value)
         for field, below in fields.items():
@@ -177,15 +178,15 @@ class Applied:
         )
 
     def to_new(self, name: str) -> Object:
-        """The object that applying creates where there is none."""
+        """The object that applying creates if none exists."""
         metadata = {**(self.body.get("metadata") or {}), "name": name}
         metadata["managedFields"] = [self._entry(fields_of(self.body, top=True))]
         return {**self.body, "metadata": metadata}
 
     def to(self, obj: Object) -> Object:
-        """The object with the applied fields in it and those given up removed.
+        """The object with the applied fields set and released ones removed.
 
-        Raises: ApiError 409 where another applying manager owns what would change.
+        Raises: ApiError 409 if another applying manager owns a changed field.
         """
         entries = obj["metadata"].get("managedFields") or []
         fields = fields_of(self.body, top=True)
@@ -206,7 +207,7 @@ class Applied:
         return dict(result)
 
     def _next_entry(self, mine: Object | None, fields: Fields) -> Object:
-        """The manager's entry; unchanged where nothing changed, so that applying twice writes once."""
+        """The manager's entry; unchanged if nothing changed, so that applying twice writes once."""
         return mine if mine is not None and mine.get("fieldsV1") == fields else self._entry(fields)
 
     def _refuse_conflicts(self, obj: Object, fields: Fields, others: list[Object]) -> None:

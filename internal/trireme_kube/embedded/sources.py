@@ -1,4 +1,4 @@
-"""Where time, identity and chance come from: injected, so that a test can fix all three."""
+"""The sources of time, identity and randomness: injected, so that a test can fix all three."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# No vowels and no digits that look like letters, so that no word can come of it (as Kubernetes' generated names).
+# Without vowels and digits that look like letters, so that no words result (as in Kubernetes' generated names).
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 

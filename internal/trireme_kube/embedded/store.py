@@ -1,12 +1,12 @@
-"""The object store: current objects, one revision counter, a bounded history, and who listens.
+"""The object store: current objects, one revision counter, a bounded history, and listeners.
 
-Everything else in the embedded cluster is built on three promises made here. Objects are never changed in place: a
-write stores a new dictionary, so a record, once read, stays true for its revision and its serialised bytes can be
-shared by every reader. Every write takes the next revision of one counter, as in etcd. And every write is told to all
-listeners of its resource before the call returns, in the order of revisions.
+Everything else in the embedded cluster relies on three guarantees of this module. Objects are never changed in place: a
+write stores a new dictionary, so a record stays valid for its revision and its serialised bytes can be shared by every
+reader. Every write takes the next revision of one counter, as in etcd. And every write is reported to all listeners of
+its resource before the call returns, in the order of revisions.
 
 All calls are synchronous and belong to one event loop: between a read and a write without an `await` nothing else can
-happen, which is all the locking there is.
+happen, so no locks are needed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Record:
 
 
 class Event:
-    """A write: what it made of which record. `before` is None for a create."""
+    """A write: its record, and the previous one. `before` is None for a create."""
 
     __slots__ = ("before", "record", "type")
 
@@ -92,7 +92,7 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What the store holds now."""
+    """The store's contents in numbers."""
 
     revision: int
     objects: dict[str, int]
@@ -104,7 +104,7 @@ class Store:
     """All objects of a cluster."""
 
     def __init__(self, *, history: int = 10_000) -> None:
-        """`history` bounds the events kept per resource; a watch from before them is answered 410."""
+        """`history` bounds the events stored for each resource; a watch from before them gets a 410."""
         self._revision = 1
         self._history = history
         self._buckets: dict[Resource, _Bucket] = {}
@@ -145,7 +145,7 @@ class Store:
         return [records[key] for key in bucket.ordered]
 
     def count(self, resource: Resource) -> int:
-        """How many objects there are."""
+        """The number of objects."""
         return len(self._bucket(resource).records)
 
     def last_change(self, resource: Resource) -> int:
@@ -153,7 +153,7 @@ class Store:
         return self._bucket(resource).changed
 
     def put(self, resource: Resource, obj: Object) -> Record:
-        """Stores `obj`, new or in place of the one of its name, under the next revision; tells the listeners.
+        """Store `obj`, new or in place of the one with its name, under the next revision; report it to the listeners.
 
         The top level and the metadata of `obj` become the store's; the rest may be shared with earlier revisions.
         """
@@ -172,7 +172,7 @@ class Store:
         return record
 
     def remove(self, resource: Resource, namespace: str, name: str) -> Record:
-        """Removes an object that exists; answers its last content under the deletion's revision."""
+        """Remove an existing object; return its last content under the deletion's revision."""
         bucket = self._bucket(resource)
         before = bucket.records.pop((namespace, name))
         bucket.ordered = None
@@ -194,10 +194,7 @@ class Store:
             everything(resource, event)
 
     def since(self, resource: Resource, revision: int) -> list[Event]:
-        """The events after `revision`.
-
-        Raises: ApiError 410 where some of them are no longer kept.
-        """
+        """The events after `revision`. Raises: ApiError 410 if some of them have been dropped."""
         bucket = self._bucket(resource)
         if revision < bucket.forgotten:
             raise api_errors.expired(f"too old resource version: {revision} ({bucket.forgotten})")
@@ -212,24 +209,24 @@ class Store:
         return newer
 
     def compact(self, resources: Iterable[Resource] | None = None) -> None:
-        """Forgets the history: a watch from any earlier revision is then answered 410."""
+        """Drop the history: a watch from any earlier revision then gets a 410."""
         for resource in list(self._buckets) if resources is None else resources:
             bucket = self._bucket(resource)
             bucket.history.clear()
             bucket.forgotten = self._revision
 
     def listen(self, resource: Resource, listener: Listener) -> Callable[[], None]:
-        """Calls `listener` with every further event of the resource; answers what ends that."""
+        """Call `listener` with every further event of the resource; return a function that ends that."""
         listeners = self._bucket(resource).listeners
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
     def listen_to_all(self, listener: Callable[[Resource, Event], None]) -> None:
-        """Calls `listener` with every further event of any resource, after the resource's own listeners."""
+        """Call `listener` with every further event of any resource, after the resource's own listeners."""
         self._everything.append(listener)
 
     def statistics(self) -> Statistics:
-        """What the store holds now."""
+        """The store's contents in numbers."""
         return Statistics(
             revision=self._revision,
             objects={one.key: len(bucket.records) for one, bucket in self._buckets.items() if bucket.records},

@@ -19,7 +19,7 @@ _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
 def with_condition(conditions: list[Object] | None, condition: Object, now: str) -> list[Object]:
-    """The conditions with one of that type set; the transition time moves only when the status changes."""
+    """The conditions with one of that type set; its transition time changes only with the status."""
     condition = {"type": condition["type"], "status": condition["status"], "lastTransitionTime": now, **condition}
     result: list[Object] = []
     replaced = False
@@ -35,9 +35,9 @@ def with_condition(conditions: list[Object] | None, condition: Object, now: str)
 
 
 def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
-    """Assigns a pod to the node that the Binding names, unless it has one.
+    """Assign a pod to the node of the Binding, unless it has one.
 
-    Raises: ApiError 404; 409 where the pod is bound, going, gated, or not the one that the binding means.
+    Raises: ApiError 404; 409 if the pod is bound, terminating or gated, or not the one of the Binding.
     """
     metadata = metadata_of(binding)
     if metadata.get("name", name) != name:
@@ -53,7 +53,7 @@ def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_
     _check_binding(before, metadata, name)
     pod = _bound(registry, before.object, node_name, metadata)
     if not dry_run:
-        registry.store.put(PODS, pod)  # as it is: being assigned does not count as a new generation of the pod
+        registry.store.put(PODS, pod)  # unchanged: assigning a pod is not a new generation of it
     return SUCCESS
 
 
@@ -87,9 +87,9 @@ def _bound(registry: Registry, pod: Object, node_name: str, metadata: Object) ->
 
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool = False) -> Object:
-    """Deletes a pod unless a disruption budget forbids it.
+    """Delete a pod unless a disruption budget forbids it.
 
-    Raises: ApiError 404; 429 where the budget is spent or not yet computed.
+    Raises: ApiError 404; 429 if the budget is used up or not yet computed.
     """
     if metadata_of(eviction).get("name", name) != name:
         raise api_errors.bad_request("name in URL does not match name in Eviction object")
@@ -195,7 +195,7 @@ def selector_text(selector: Object | None) -> str:
 
 
 def _at(obj: Any, path: str) -> Any:
-    """The value at a JSONPath without wildcards; None where there is none."""
+    """The value at a JSONPath without wildcards; None if there is none."""
     for part in path.strip(".").split("."):
         obj = obj.get(part) if isinstance(obj, dict) else None
     return obj

@@ -1,7 +1,7 @@
-"""Objects as tables, the form in which `kubectl get` asks for them.
+"""Objects as tables, the form in which `kubectl get` requests them.
 
-The server decides what the columns are and fills the cells; this module builds the meta.k8s.io/v1 Table around the
-columns that `columns` defines for each resource.
+The server chooses the columns and fills the cells; this module builds the meta.k8s.io/v1 Table around the columns that
+`columns` defines for each resource.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Holds a JSON body against the type that it claims to be, as decoding it into Go's types does for the real server.
+"""Checks a JSON body against its declared type, as decoding into Go's types does in the real server.
 
-A value of the wrong type is refused before any code sees it, so the code behind may rely on shapes. A field that the
-type does not have is refused where the client asks for strict validation (`kubectl` does) and dropped otherwise; a null
-is the same as nothing. The types come from the same table as the protobuf decoder's.
+A value of the wrong type is rejected before any other code runs, so that code may rely on shapes. An unknown field is
+rejected if the client requests strict validation (`kubectl` does) and dropped otherwise; null equals absent. The types
+come from the same table as the protobuf decoder's.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _zero_value(code: str) -> Any:
 
 
 def initial_status(resource: Resource) -> Object:
-    """The status of an object of which nothing is known yet."""
+    """The status of an object about which nothing is known yet."""
     fields = _fields(protobuf.message_name(resource.api_version, resource.kind))
     return zero(fields["status"][1]) if "status" in fields else {}
 
@@ -84,7 +84,7 @@ def _json_type(value: object) -> str:
 
 
 class _Check:
-    """One walk through one body."""
+    """The check of one body."""
 
     __slots__ = ("unknown",)
 
@@ -175,9 +175,9 @@ class _Check:
 
 
 def conform(resource: Resource, body: Object, *, strict: bool) -> Object:
-    """The body with nothing in it but what its type has.
+    """The body with only the fields of its type.
 
-    Raises: ApiError 400 for a value of the wrong type, and where `strict` for a field that the type does not have.
+    Raises: ApiError 400 for a value of the wrong type, and if `strict` for an unknown field.
     """
     check = _Check()
     try:
@@ -193,7 +193,7 @@ def conform(resource: Resource, body: Object, *, strict: bool) -> Object:
 
 
 def _conform_custom(check: _Check, body: Object) -> Object:
-    """A custom resource as it is, but for its metadata."""
+    """A custom resource unchanged, except for its metadata."""
     metadata = check.message(
         "meta.v1.ObjectMeta", body.get("metadata") or {}, "metadata", "meta.v1.PartialObjectMetadata"
     )

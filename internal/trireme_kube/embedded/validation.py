@@ -1,7 +1,8 @@
-"""The mistakes that clients really make, refused in the API server's words.
+"""Rejects mistakes that clients really make, in the API server's words.
 
-Not a second copy of Kubernetes' validation: names, required parts of a pod, quantities, and the fields that a
-scheduler or a test could wrongly rely on being able to change. Each function answers the causes it found.
+Not a second copy of Kubernetes' validation: names, required parts of a pod, quantities, and the fields that a scheduler
+or a test could wrongly rely on being able to change. Each function returns the causes that it found.
+
 Source: k8s.io/kubernetes, pkg/apis/core/validation, and k8s.io/apimachinery, pkg/util/validation.
 """
 
@@ -29,7 +30,7 @@ _RECLAIM = ("Delete", "Recycle", "Retain")
 _BINDING = ("Immediate", "WaitForFirstConsumer")
 _EVICTION = ("AlwaysAllow", "IfHealthyBudget")
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
-# What of a volume's spec is an object and says nothing about where the data is.
+# Fields of a volume's spec that are objects but no volume sources.
 _NO_VOLUME_TYPES = frozenset({"capacity", "claimRef", "nodeAffinity"})
 _ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _UPDATABLE = (
@@ -244,7 +245,7 @@ def _raise(resource: Resource, name: str, causes: list[Cause]) -> None:
 
 
 def check_create(resource: Resource, obj: Object) -> None:
-    """Raises ApiError 422 where an object that is to be created is wrong."""
+    """Raises ApiError 422 if a new object is invalid."""
     metadata = obj["metadata"]
     causes = names.of_object(resource, metadata.get("name", ""))
     causes += names.labels("metadata.labels", metadata.get("labels"))
@@ -305,7 +306,7 @@ _UPDATE: dict[str, Callable[[Object, Object], list[Cause]]] = {
 
 
 def check_update(resource: Resource, obj: Object, before: Object) -> None:
-    """Raises ApiError 422 where a write to the object itself (not to a subresource) is wrong."""
+    """Raises ApiError 422 if a write to the object itself (not to a subresource) is invalid."""
     metadata = obj["metadata"]
     causes = names.labels("metadata.labels", metadata.get("labels"))
     causes += names.annotation_keys("metadata.annotations", metadata.get("annotations"))
@@ -319,7 +320,7 @@ def check_update(resource: Resource, obj: Object, before: Object) -> None:
 
 
 def check_identity(resource: Resource, metadata: Object, before: Object) -> None:
-    """Raises ApiError 422 where a write contradicts the identity of the object that it changes."""
+    """Raises ApiError 422 if a write contradicts the identity of the object that it changes."""
     causes: list[Cause] = []
     if metadata.get("uid") and metadata["uid"] != before["uid"]:
         causes.append(api_errors.invalid("metadata.uid", metadata["uid"], "field is immutable"))

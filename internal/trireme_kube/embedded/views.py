@@ -1,7 +1,8 @@
-"""Objects in another form than the one they are stored in.
+"""Objects in another form than the one that is stored.
 
-Events of the events.k8s.io group are stored in the core form; of custom resources all versions are stored as one, and
-differ in nothing but its name. Requests are translated on the way in and out.
+Events of the events.k8s.io group are stored in the core form; all versions of custom resources are stored as one, and
+differ in nothing but its name. Requests and responses are converted.
+
 Source: k8s.io/kubernetes, pkg/apis/events/v1/conversion.go.
 """
 
@@ -25,24 +26,24 @@ _INWARD = {shown: stored for stored, shown in _RENAMED}
 
 
 def shown(resource: Resource, record: Record) -> Record:
-    """The record as a client of `resource` sees it."""
+    """The record in the form of `resource`."""
     return Record(shown_object(resource, record.object), record.revision) if resource.is_view else record
 
 
 def shown_object(resource: Resource, stored: Object) -> Object:
-    """The object as a client of `resource` sees it."""
+    """The object in the form of `resource`."""
     if not resource.is_view:
         return stored
     if resource.storage is not None:
         return {**stored, "apiVersion": resource.api_version}
     obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
-    # What the core form always has, this form has only where it is set.
+    # The core form always has these fields, this form only if they are set.
     obj.update((_OUTWARD.get(key, key), value) for key, value in stored.items() if key not in obj and value != "")
     return obj
 
 
 def stored(resource: Resource, body: Object) -> Object:
-    """The body of a write in the form that is stored."""
+    """The body of a write in the stored form."""
     if not resource.is_view:
         return body
     if resource.storage is not None:

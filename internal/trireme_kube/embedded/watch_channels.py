@@ -1,7 +1,8 @@
-"""How the lines of a watch travel: as the chunks of an HTTP reply, or as the messages of a WebSocket.
+"""The transport of a watch: the chunks of an HTTP response, or the messages of a WebSocket.
 
-A client that asks to upgrade to WebSocket (fabric8's informers do) gets one text message per event. The handshake has
-the rules of the API server's: an Origin must be sent, and of subprotocols at most one is offered, which is accepted.
+A client that upgrades to WebSocket (fabric8's informers do) gets one text message per event. The handshake follows the
+API server's rules: an Origin is required, and at most one subprotocol may be offered, which is accepted.
+
 Source: k8s.io/apiserver, pkg/endpoints/handlers/watch.go (HandleWS), and golang.org/x/net/websocket.
 """
 
@@ -17,17 +18,17 @@ from trireme_kube.embedded import api_errors
 
 
 class Channel(Protocol):
-    """One client's side of a watch, opened."""
+    """An open connection for one client's watch."""
 
     @property
     def response(self) -> web.StreamResponse:
-        """What the request handler answers."""
+        """The request handler's response."""
 
     async def send(self, lines: bytes) -> None:
-        """Sends whole lines; raises ConnectionError where the client is gone."""
+        """Send whole lines; raises ConnectionError if the client is gone."""
 
     async def close(self) -> None:
-        """Ends the watch after what has been sent."""
+        """End the watch after what has been sent."""
 
 
 class _Chunks:
@@ -41,7 +42,7 @@ class _Chunks:
         await self.response.write(lines)
 
     async def close(self) -> None:
-        """The request handler's end ends the reply."""
+        """Nothing to do: the response ends with the request handler."""
 
 
 class _Messages:
@@ -57,7 +58,7 @@ class _Messages:
         self._reader = asyncio.get_running_loop().create_task(self._ignore_what_is_received())
 
     async def _ignore_what_is_received(self) -> None:
-        """A client has nothing to say in a watch but that it is over."""
+        """Discard received messages: a client of a watch only ends it."""
         while (await self.response.receive()).type not in (WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.ERROR):
             pass
         if self._on_close is not None:

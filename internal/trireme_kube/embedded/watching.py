@@ -1,7 +1,7 @@
-"""A watch as one client sees it: which events it gets, as what, and what happens when it reads too slowly.
+"""One client's watch: which events it gets, in which form, and what happens if it reads too slowly.
 
-A watcher listens on the store and keeps the lines that its client has not taken yet. That buffer is bounded: a client
-that falls behind is cut off and has to come back with the last version it saw, as the real API server does. An object
+A watcher listens to the store and buffers the lines that its client has not read yet. The buffer is bounded: a client
+that falls behind is disconnected and has to resume from the last version it saw, as with the real API server. An object
 that starts or stops matching the selectors appears as added or deleted to this client.
 """
 
@@ -26,7 +26,7 @@ def frame(kind: str, body: bytes) -> bytes:
 
 
 class Watcher:
-    """One watch. Use `start` once, then `take` until it answers None, and `stop` in any case."""
+    """One watch. Call `start` once, then `take` until it returns None, and `stop` in any case."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Watcher:
         render: Render | None = None,
         limit: int = 10_000,
     ) -> None:
-        """`resource` is the one that stores the objects; `render` is None for objects as they are."""
+        """`resource` is the one that stores the objects; `render` is None for unchanged objects."""
         self.resource = resource
         self._store = store
         self._namespace = namespace
@@ -63,9 +63,9 @@ class Watcher:
         return bool(self._pieces)
 
     def start(self, *, since: int | None) -> None:
-        """Listens, after the events since that revision; with None, after all present objects as added.
+        """Start listening, after the events since that revision; with None, after all present objects as added.
 
-        Raises: ApiError 410 where events since then are no longer kept.
+        Raises: ApiError 410 if events since then have been dropped.
         """
         if since is None:
             for record in self._store.scan(self.resource, self._namespace):
@@ -74,28 +74,28 @@ class Watcher:
         else:
             for event in self._store.since(self.resource, since):
                 self._see(event)
-        self._waiting = 0  # what the client asked for at the start is no backlog of its own making
+        self._waiting = 0  # the client requested these at the start, so they do not count as its backlog
         self._stop_listening = self._store.listen(self.resource, self._offer)
 
     def say(self, line: bytes) -> None:
-        """Adds a line of the server's own, such as a bookmark."""
+        """Add a line of the server's own, such as a bookmark."""
         self._pieces.append(line)
         self._wake.set()
 
     def end(self) -> None:
-        """Ends the watch after the lines that are waiting."""
+        """End the watch after the buffered lines."""
         self._ended = True
         self._wake.set()
 
     def stop(self) -> None:
-        """Stops listening; idempotent."""
+        """Stop listening; idempotent."""
         self._ended = True
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
 
     async def take(self, timeout: float) -> bytes | None:
-        """The lines that came since the last call, waiting for some; empty after `timeout`; None at the end."""
+        """The lines since the last call, waiting for some; empty after `timeout`; None at the end."""
         if not self._pieces and not self._ended:
             try:
                 async with asyncio.timeout(timeout):

@@ -1,8 +1,8 @@
-"""A work queue of keys for one controller or kubelet: each key at most once, some of them later.
+"""A work queue of keys for one controller or kubelet: each key at most once, some of them delayed.
 
-Controllers never look through all objects on a timer: an event puts the key of what it concerns here, and one task
-works the keys off, a few at a time, so that a burst of thousands does not stop the server from answering. A key whose
-work fails is tried again after a while, and the others go on.
+Controllers never scan all objects on a timer: an event adds the key of the affected object here, and one task processes
+the keys, a few at a time, so that a burst of thousands does not block the server. A key whose processing fails is
+retried later, while the others continue.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(slots=True)
 class _Failure:
-    """The failures of one key in a row."""
+    """The consecutive failures of one key."""
 
     count: int = 0
     quiet_until: float = float("-inf")
 
 
 def _in_short(error: Exception) -> str:
-    """What went wrong, in one line; of what is no refusal also where."""
+    """The error in one line; with its place unless it is a refusal."""
     if isinstance(error, api_errors.ApiError):
         return " ".join(error.message.split())
     frames = traceback.extract_tb(error.__traceback__)
@@ -46,10 +46,10 @@ def _in_short(error: Exception) -> str:
 
 
 class WorkQueue(Generic[K]):
-    """Keys to be worked off by `work`, which is called with one key at a time and must not block."""
+    """Keys that `work` processes; it is called with one key at a time and must not block."""
 
     def __init__(self, name: str, work: Callable[[K], None], clock: Callable[[], float]) -> None:
-        """`clock` tells the seconds that delays are measured in."""
+        """`clock` returns the seconds in which delays are measured."""
         self._name = name
         self._work = work
         self._clock = clock
@@ -64,12 +64,12 @@ class WorkQueue(Generic[K]):
 
     @property
     def due(self) -> bool:
-        """Whether a key waits that may be worked off now."""
+        """Whether a key is due."""
         wait = self._until_next()
         return wait is not None and wait <= 0
 
     def add(self, key: K, delay: float = 0.0) -> None:
-        """Has the key worked off after `delay` seconds, or when it is due already, whichever comes first."""
+        """Process the key after `delay` seconds, or when it is due already, whichever is first."""
         due = self._clock() + delay
         if self._due.get(key, float("inf")) <= due:
             return
@@ -78,7 +78,7 @@ class WorkQueue(Generic[K]):
         self._wake.set()
 
     def work_off(self) -> float | None:
-        """Works off some keys that are due; answers the seconds until the next one is, None where there is none."""
+        """Process some due keys; return the seconds until the next one is due, None if there is none."""
         for _ in range(_AT_ONCE):
             wait = self._until_next()
             if wait is None or wait > 0:
@@ -88,14 +88,14 @@ class WorkQueue(Generic[K]):
             try:
                 self._work(key)
             except Exception as error:
-                # One object that a controller cannot digest must not stop it for all others.
+                # One object that a controller cannot process must not stop it for all others.
                 self._retry(key, error)
             else:
                 self._failures.pop(key, None)
         return self._until_next()
 
     def _retry(self, key: K, error: Exception) -> None:
-        """Has the key tried again, later each time, and says so once for each of these times."""
+        """Retry the key, with a growing delay, and log each delay once."""
         now = self._clock()
         failure = self._failures.setdefault(key, _Failure())
         if now >= failure.quiet_until:
@@ -103,7 +103,7 @@ class WorkQueue(Generic[K]):
             failure.count, failure.quiet_until = failure.count + 1, now + wait
             named = "/".join(str(part) for part in key if part) if isinstance(key, tuple) else key
             _LOG.warning("%s: %s: %s; again in %.0f s", self._name, named, _in_short(error), wait)
-        # What it waits for may happen before that; then an event adds the key.
+        # An event may add the key before that.
         self.add(key, failure.quiet_until - now)
 
     def _until_next(self) -> float | None:

@@ -1,4 +1,4 @@
-"""What is wrong with a workload: all of it at once, in the API server's words and order.
+"""Validates workloads; all problems are reported at once, in the API server's words and order.
 
 Source: k8s.io/kubernetes, pkg/apis/apps/validation and pkg/apis/batch/validation.
 """
@@ -25,7 +25,7 @@ _PERCENT_TEXT = (
 
 
 def not_negative(path: str, obj: Object, *parts: str) -> list[Cause]:
-    """Which of some numbers are negative."""
+    """The negative ones of some numbers."""
     return [
         api_errors.invalid(f"{path}.{part}", obj[part], "must be greater than or equal to 0")
         for part in parts
@@ -34,7 +34,7 @@ def not_negative(path: str, obj: Object, *parts: str) -> list[Cause]:
 
 
 def number_or_percentage(path: str, value: Any) -> list[Cause]:
-    """What is wrong with a number of pods or a part of them; nothing where there is none."""
+    """The problems of a number of pods or a percentage of them; none if it is missing."""
     if isinstance(value, str):
         if not _PERCENT.match(value):
             return [api_errors.invalid(path, value, _PERCENT_TEXT)]
@@ -45,7 +45,7 @@ def number_or_percentage(path: str, value: Any) -> list[Cause]:
 
 
 def label_selector(path: str, selector: Any) -> list[Cause]:
-    """What is wrong with a label selector."""
+    """The problems of a label selector."""
     selector = selector or {}
     causes = names.labels(f"{path}.matchLabels", selector.get("matchLabels"))
     for index, one in enumerate(selector.get("matchExpressions") or ()):
@@ -63,7 +63,7 @@ def label_selector(path: str, selector: Any) -> list[Cause]:
 
 
 def _template(template: Any, matches: Callable[[Object], bool]) -> list[Cause]:
-    """Of a workload whose pods run on: labels that it selects, and a pod that is restarted."""
+    """The problems of a template of pods that keep running: labels that do not match, or pods that do not restart."""
     template = template or {}
     labels = (template.get("metadata") or {}).get("labels")
     causes: list[Cause] = []
@@ -79,7 +79,7 @@ def _template(template: Any, matches: Callable[[Object], bool]) -> list[Cause]:
 
 
 def workload(obj: Object) -> list[Cause]:
-    """Of Deployments, ReplicaSets, StatefulSets and DaemonSets: a selector, and a template that it matches."""
+    """The problems of a Deployment, ReplicaSet, StatefulSet or DaemonSet: of its selector and its template."""
     spec = obj.get("spec") or {}
     selector = spec.get("selector")
     causes = not_negative("spec", spec, "replicas")
@@ -102,7 +102,7 @@ def _strategy(path: str, strategy: Object, supported: tuple[str, ...]) -> list[C
 
 
 def deployment(obj: Object) -> list[Cause]:
-    """Of a Deployment."""
+    """The problems of a Deployment."""
     spec, causes = obj.get("spec") or {}, workload(obj)
     strategy = spec.get("strategy") or {}
     causes += _strategy("spec.strategy", strategy, _STRATEGIES)
@@ -117,7 +117,7 @@ def deployment(obj: Object) -> list[Cause]:
 
 
 def stateful_set(obj: Object) -> list[Cause]:
-    """Of a StatefulSet; its pods get volumes of the claim templates, too."""
+    """The problems of a StatefulSet; its pods get volumes of the claim templates, too."""
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     policy, strategy = spec.get("podManagementPolicy"), spec.get("updateStrategy") or {}
@@ -139,13 +139,13 @@ def stateful_set(obj: Object) -> list[Cause]:
 
 
 def daemon_set(obj: Object) -> list[Cause]:
-    """Of a DaemonSet."""
+    """The problems of a DaemonSet."""
     strategy = (obj.get("spec") or {}).get("updateStrategy") or {}
     return workload(obj) + _strategy("spec.updateStrategy", strategy, ("RollingUpdate", "OnDelete"))
 
 
 def replication_controller(obj: Object) -> list[Cause]:
-    """Of a ReplicationController, whose selector is a map of labels."""
+    """The problems of a ReplicationController, whose selector is a map of labels."""
     spec = obj.get("spec") or {}
     selector, template = spec.get("selector") or {}, spec.get("template")
     causes = [] if selector else [api_errors.required("spec.selector")]
@@ -157,7 +157,7 @@ def replication_controller(obj: Object) -> list[Cause]:
 
 
 def job(obj: Object) -> list[Cause]:
-    """Of a Job, or of a CronJob's template for one."""
+    """The problems of a Job, or of a CronJob's template for one."""
     spec = obj.get("spec") or {}
     pods = (spec.get("template") or {}).get("spec") or {}
     causes = not_negative("spec", spec, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
@@ -171,7 +171,7 @@ def job(obj: Object) -> list[Cause]:
 
 
 def cron_job(obj: Object) -> list[Cause]:
-    """Of a CronJob."""
+    """The problems of a CronJob."""
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     schedule, zone = spec.get("schedule"), spec.get("timeZone")

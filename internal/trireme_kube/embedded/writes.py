@@ -40,10 +40,7 @@ class Reply:
 
 
 def dry_run_of(verb: str, query: Mapping[str, str], options: Mapping[str, Any] | None = None) -> bool:
-    """Whether nothing is to be stored.
-
-    Raises: ApiError 422 for anything but All.
-    """
+    """Whether the write is a dry run. Raises: ApiError 422 for anything but All."""
     requested = query.get("dryRun") or next(iter((options or {}).get("dryRun") or ()), "")
     if requested not in ("", "All"):
         text = f'Unsupported value: ["{requested}"]: supported values: "All"'
@@ -52,7 +49,7 @@ def dry_run_of(verb: str, query: Mapping[str, str], options: Mapping[str, Any] |
 
 
 class Writer:
-    """Carries out writes."""
+    """Executes writes."""
 
     def __init__(self, registry: Registry, reader: Reader) -> None:
         self._registry = registry
@@ -178,7 +175,7 @@ class Writer:
         return Reply(200, orjson.dumps(status))
 
     def delete_collection(self, target: Target, query: Mapping[str, str], options: Object, form: Form) -> Reply:
-        """Deletes all objects that a list with the same parameters would answer; answers that list."""
+        """Delete all objects that a list with the same parameters would return; return that list."""
         options = _delete_options(query, options)
         body = self._reader.many(target, query, form)
         stored = stored_as(target.resource)
@@ -204,10 +201,7 @@ def _delete_options(query: Mapping[str, str], options: Object) -> Object:
 
 
 def check_kind(resource: Resource, body: Object) -> None:
-    """Refuses a body of another kind or version; a body may leave both out.
-
-    Raises: ApiError 400.
-    """
+    """Reject a body of another kind or version; a body may omit both. Raises: ApiError 400."""
     version, kind = body.get("apiVersion") or resource.api_version, body.get("kind") or resource.kind
     if (version, kind) == (resource.api_version, resource.kind):
         return

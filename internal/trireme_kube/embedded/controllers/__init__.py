@@ -1,7 +1,7 @@
 """The embedded cluster's controllers: the parts of kube-controller-manager that matter to a scheduler.
 
-Each controller listens to the store and works off keys in a queue of its own; none looks through all objects on a
-timer. They write through the same registry as clients do, so their writes are seen, refused and defaulted alike.
+Each controller listens to the store and processes keys from a queue of its own; none scans all objects on a timer. They
+write through the same registry as clients do, so their writes are observed, validated and defaulted alike.
 """
 
 from __future__ import annotations

@@ -65,11 +65,11 @@ class Children:
         return list(min((self._orphans.get(key, {}) for key in keys), key=len).values())
 
     def tell(self, kind: str, queue: WorkQueue[OwnerKey], least: float = 0.0) -> None:
-        """Queues the owner's key whenever a child of an owner of that kind changes, after `least` seconds or more."""
+        """Queue the owner's key whenever a child of an owner of that kind changes, after `least` seconds or more."""
         self._queues.setdefault(kind, []).append((queue, least))
 
     def listen_to_orphans(self, listener: Callable[[Record], None]) -> None:
-        """Calls `listener` with each object without a managing controller that appears or changes."""
+        """Call `listener` with each object without a managing controller that appears or changes."""
         self._orphan_listeners.append(listener)
 
     def _on_event(self, event: Event) -> None:
@@ -108,8 +108,8 @@ class Children:
                 del index[at]
 
     def _wake(self, reference: Object, namespace: str) -> None:
-        # A look at an owner takes as long as it has children, so the more there are, the more of their changes are
-        # gathered for one look.
+        # Syncing an owner takes time in proportion to its children, so the more it has, the more of their changes share
+        # one sync.
         count = len(self._by_owner.get(reference["uid"], ()))
         gathering = count * _GATHER_SECONDS_EACH if count > _FEW else 0.0
         for queue, least in self._queues.get(reference["kind"], ()):
@@ -144,7 +144,7 @@ def pod_from(template: Object, owner: Record, *, name: str = "", generate_name: 
 
 
 def template_hash(template: Object, collisions: int = 0) -> str:
-    """A short name for the content of a template, in the alphabet of generated names; another for each collision."""
+    """A short hash of a template, in the alphabet of generated names; a different one for each collision count."""
     alphabet = "bcdf456789vwxz2g"
     value = 0xCBF29CE484222325
     suffix = str(collisions).encode() if collisions else b""

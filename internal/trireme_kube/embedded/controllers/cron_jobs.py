@@ -65,7 +65,7 @@ class CronJobs:
         return [one for one in self._children(record) if not outcome_of(one.object)]
 
     def _run(self, record: Record, schedule: cron.Schedule) -> str | None:
-        """Starts what is due; answers the time that it was due at."""
+        """Start what is due; return the time that it was due at."""
         now = self._registry.sources.clock()
         due = self._due(record, schedule, now)
         following = schedule.next(now)
@@ -91,7 +91,7 @@ class CronJobs:
         return timestamp(due)
 
     def _due(self, record: Record, schedule: cron.Schedule, now: float) -> float | None:
-        """The latest time that has come and was not acted upon."""
+        """The latest due time without a run."""
         earliest = parse_timestamp(record.object["metadata"]["creationTimestamp"])
         if last := (record.object.get("status") or {}).get("lastScheduleTime"):
             earliest = parse_timestamp(last)
@@ -120,7 +120,7 @@ class CronJobs:
             job = self._registry.create(JOBS, record.namespace, body)
         except api_errors.ApiError as error:
             if error.reason == "AlreadyExists":
-                return  # started before its time was written down
+                return  # started before its time was recorded
             self._recorder.warning(record.object, "FailedCreate", f"Error creating job: {error}")
             raise
         self._recorder.normal(record.object, "SuccessfulCreate", f"Created job {job.name}")
@@ -130,7 +130,7 @@ class CronJobs:
         self._recorder.normal(record.object, "SuccessfulDelete", f"Deleted job {job.name}")
 
     def _clean_up(self, record: Record) -> None:
-        """Deletes the oldest of the finished Jobs beyond the limits."""
+        """Delete the oldest finished Jobs beyond the limits."""
         spec = record.object["spec"]
         finished = {
             "Complete": spec.get("successfulJobsHistoryLimit"),

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: served once their names are accepted, and emptied before they go.
+"""CustomResourceDefinitions: served once their names are accepted, and emptied before they are deleted.
 
 Source: k8s.io/apiextensions-apiserver, pkg/controller/establish, .../status and .../finalizer.
 """
@@ -17,7 +17,7 @@ from trireme_kube.embedded.work_queue import WorkQueue
 
 
 class CustomResources:
-    """Keeps the catalog as the definitions want it."""
+    """Updates the catalog from the definitions."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
@@ -76,7 +76,7 @@ class CustomResources:
         self._report(record, conflict)
 
     def _conflict(self, record: Record) -> str:
-        """Which name is taken by another definition of the group, or by what is always served; empty where none is."""
+        """The name that another definition of the group has, or a built-in resource; empty if there is none."""
         spec = record.object["spec"]
         for one in self._registry.catalog.resources():
             if one.group != spec["group"] or one.key == record.name:

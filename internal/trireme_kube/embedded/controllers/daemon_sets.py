@@ -39,7 +39,7 @@ _AT_ONCE = 50
 
 
 def _matches_terms(terms: Any, node: Object) -> bool:
-    """Whether the node satisfies one of the terms of a required node affinity; numeric operators are not looked at."""
+    """Whether the node satisfies one of the terms of a required node affinity; ignores numeric operators."""
     labels = node["metadata"].get("labels") or {}
     for term in terms:
         supported = [one for one in term.get("matchExpressions") or () if one["operator"] not in ("Gt", "Lt")]
@@ -53,7 +53,7 @@ def _matches_terms(terms: Any, node: Object) -> bool:
 
 
 def should_run(spec: Object, node: Object) -> bool:
-    """Whether a daemon's pod belongs on a node."""
+    """Whether the DaemonSet's pod should run on the node."""
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
@@ -143,7 +143,7 @@ class DaemonSets:
         self._control.create(record, pod)
 
     def _roll(self, record: Record) -> None:
-        """Replaces one pod of an older template, while all others are ready."""
+        """Replace one pod of an older template, while all others are ready."""
         if record.object["spec"]["updateStrategy"]["type"] != "RollingUpdate":
             return
         pods = [one for one in self._pods.of(record.uid) if is_active(one.object)]

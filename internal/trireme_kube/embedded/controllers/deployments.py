@@ -1,8 +1,9 @@
 """Deployments: one ReplicaSet per version of the template, and rolling updates between them.
 
-A rolling update keeps the two promises of its strategy at every step: never more than `replicas + maxSurge` pods asked
-for, never fewer than `replicas - maxUnavailable` available. Each step is taken when an event says that the one before
-has had its effect.
+A rolling update keeps both limits of its strategy at every step: never more than `replicas + maxSurge` pods requested,
+never fewer than `replicas - maxUnavailable` available. Each step is taken when an event shows that the previous one has
+had its effect.
+
 Source: k8s.io/kubernetes, pkg/controller/deployment.
 """
 
@@ -36,7 +37,7 @@ def resolve(value: Any, total: int, *, up: bool) -> int:
 
 
 def bounds(spec: Object) -> tuple[int, int]:
-    """The most pods above, and the most unavailable below, the number asked for during a rolling update."""
+    """The most surplus pods, and the most unavailable ones, during a rolling update."""
     if spec["strategy"]["type"] != "RollingUpdate":
         return 0, 0
     rolling, replicas = spec["strategy"]["rollingUpdate"], spec["replicas"]

@@ -1,10 +1,11 @@
 """Resource claims of pods and of their groups: made from templates, and released when their pods are done.
 
 The scheduler allocates and reserves; this controller does what comes before and after. A claim that lost its last
-consumer is deallocated at once, so that the next one may go elsewhere, and its protection against deletion ends.
+consumer is deallocated at once, so that the next one may be allocated elsewhere, and its finalizer is removed.
 
-What a PodGroup states by the same name and from the same template is the group's: one claim is made for all of its
+If a PodGroup has a claim with the same name and template, the claim is the group's: one claim is made for all of its
 pods, and the group is its consumer until it is deleted, whatever becomes of the pods. So a pod waits for its group.
+
 Source: k8s.io/kubernetes, pkg/controller/resourceclaim.
 """
 
@@ -37,7 +38,7 @@ def _is_done(pod: Object) -> bool:
 
 
 def _states(group: Object, name: str, template: str) -> bool:
-    """Whether what a pod states by that name and from that template is the group's."""
+    """Whether a pod's claim with that name and template is its group's."""
     pod_claims = group["spec"].get("resourceClaims") or ()
     return any((one["name"], one.get("resourceClaimTemplateName")) == (name, template) for one in pod_claims)
 
@@ -51,7 +52,7 @@ class DeviceClaims:
         self._generated = Children(self._store, CLAIMS)
         self._pods: WorkQueue[Key] = WorkQueue("pods with claims", self._sync_pod, monotonic)
         self._claims: WorkQueue[Key] = WorkQueue("resource claims", self._sync_claim, monotonic)
-        # Groups that are not there, though pods with claims name them.
+        # Missing groups that pods with claims name.
         self._awaited: set[Key] = set()
         self._groups: WorkQueue[Key] = WorkQueue("pod groups with claims", self._sync_group, monotonic)
         self.queues = (self._groups, self._pods, self._claims)
@@ -84,7 +85,7 @@ class DeviceClaims:
             self._claims.add(event.record.key)
 
     def _on_template(self, event: Event) -> None:
-        """Pods and groups may come before the template that they name."""
+        """Pods and groups may exist before the template that they name."""
         for record in self._store.scan(GROUPS, event.record.namespace):
             if record.object["spec"].get("resourceClaims"):
                 self._groups.add(record.key)
@@ -94,7 +95,7 @@ class DeviceClaims:
 
     @staticmethod
     def _names(user: Object) -> list[str]:
-        """The names of the claims that a pod or group uses, as far as they exist."""
+        """The names of the existing claims that a pod or group uses."""
         statuses = (user.get("status") or {}).get("resourceClaimStatuses") or ()
         made = [one["resourceClaimName"] for one in statuses if one.get("resourceClaimName")]
         pod_claims = user["spec"].get("resourceClaims") or ()
@@ -102,7 +103,7 @@ class DeviceClaims:
         return [*made, *named]
 
     def _sync_pod(self, key: Key) -> None:
-        """Makes the claims that a pod names templates for, and notes their names in its status."""
+        """Make the claims for a pod's templates, and record their names in its status."""
         record = self._store.get(PODS, *key)
         if record is None or _is_done(record.object) or "deletionTimestamp" in record.object["metadata"]:
             return
@@ -114,7 +115,7 @@ class DeviceClaims:
             self._note(PODS, record, there)
 
     def _sync_group(self, key: Key) -> None:
-        """Makes the claims that a group names templates for; its pods are told of them."""
+        """Make the claims for a group's templates, and queue its pods."""
         record = self._store.get(GROUPS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
@@ -125,7 +126,7 @@ class DeviceClaims:
                 self._pods.add(pod.key)
 
     def _note(self, resource: Resource, record: Record, group: Record | None) -> None:
-        """Has a claim for each template that the pod or group names, and the names in its status. `group`: of a pod."""
+        """Make a claim for each template of the pod or group, and record the names in its status. `group`: of a pod."""
         status = record.object.get("status") or {}
         statuses = {one["name"]: one for one in status.get("resourceClaimStatuses") or ()}
         changed = False
@@ -148,7 +149,7 @@ class DeviceClaims:
             self._registry.store_changed(resource, record, obj)
 
     def _made_for(self, user: Record, name: str) -> Record | None:
-        """A claim made for the pod or group, though its status may not say so yet."""
+        """A claim made for the pod or group, even if its status does not have it yet."""
         for claim in self._generated.of(user.uid):
             if (claim.object["metadata"].get("annotations") or {}).get(_POD_CLAIM) == name:
                 return claim
@@ -172,7 +173,7 @@ class DeviceClaims:
         return self._registry.create(CLAIMS, user.namespace, {"metadata": own, "spec": spec["spec"]})
 
     def _sync_claim(self, key: Key) -> None:
-        """Releases what nobody uses any more."""
+        """Release a claim without consumers."""
         record = self._store.get(CLAIMS, *key)
         if record is None:
             return
@@ -209,7 +210,7 @@ class DeviceClaims:
         return self._registry.store_changed(CLAIMS, record, {**record.object, "metadata": metadata, "status": status})
 
     def _delete_unneeded(self, record: Record) -> None:
-        """A claim made for a pod goes with the pod's work; the garbage collector would wait for the pod itself."""
+        """Delete a pod's claim once the pod is done; the garbage collector would wait for the pod's deletion."""
         for owner in record.object["metadata"].get("ownerReferences") or ():
             pod = self._store.get(PODS, record.namespace, owner["name"]) if owner["kind"] == "Pod" else None
             if pod is not None and (pod.uid != owner["uid"] or _is_done(pod.object)):

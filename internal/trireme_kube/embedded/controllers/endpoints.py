@@ -25,7 +25,7 @@ _HEADLESS = "service.kubernetes.io/headless"
 _ZONE = "topology.kubernetes.io/zone"
 # Limits of the real controllers.
 _SLICE_LIMIT, _ENDPOINTS_LIMIT = 100, 1000
-# Pods of a Service change together; one look at them is enough.
+# Pods of a Service change together; one sync is enough.
 _GATHER_SECONDS = 0.1
 Key = tuple[str, str]
 _Ports = tuple[tuple[str, str, int, str], ...]
@@ -42,7 +42,7 @@ def _address(pod: Object) -> str:
 
 
 def _endpoint_fields(pod: Object) -> tuple[Any, ...]:
-    """What of a pod its endpoint shows."""
+    """The parts of a pod that its endpoint shows."""
     metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
     return _address(pod), pod_ready(pod), phase, "deletionTimestamp" in metadata, metadata.get("labels")
 
@@ -56,7 +56,7 @@ def _container_port(pod: Object, name: str, protocol: str) -> int | None:
 
 
 def _ports(service: Object, pod: Object) -> _Ports:
-    """The Service's ports as the pod has them; ports that it does not name are left out."""
+    """The Service's ports by the pod's numbers; ports that the pod does not name are left out."""
     ports = []
     for port in service["spec"].get("ports") or ():
         target, protocol = port.get("targetPort") or port["port"], port.get("protocol", "TCP")
@@ -76,7 +76,7 @@ def _port_objects(ports: _Ports, *, name_always: bool) -> list[Object]:
 
 
 class Endpoints:
-    """Keeps both forms."""
+    """Updates both forms."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
@@ -92,7 +92,7 @@ class Endpoints:
         self._queue.add(event.record.key)
 
     def _on_slice(self, event: Event) -> None:
-        """One that somebody deleted comes back."""
+        """Restore a slice that was deleted."""
         labels = event.record.object["metadata"].get("labels") or {}
         if event.type == DELETED and labels.get(_MANAGED_BY) == _CONTROLLER and _SERVICE_NAME in labels:
             self._queue.add((event.record.namespace, labels[_SERVICE_NAME]))
@@ -116,10 +116,10 @@ class Endpoints:
         service = self._store.get(SERVICES, *key)
         selecting = self._services.get(key)
         if service is None or "deletionTimestamp" in service.object["metadata"]:
-            self._remove_endpoints(key)  # slices go with their owner
+            self._remove_endpoints(key)  # the slices are deleted with their owner
             return
         if selecting is None or not selecting.selector:
-            return  # who has no selector writes the addresses himself
+            return  # without a selector, the user writes the addresses
         pods = [
             one
             for one in self._store.scan(PODS, service.namespace)

@@ -1,8 +1,9 @@
-"""Garbage collection by owner references: dependents go with, before, or without their owner.
+"""Garbage collection by owner references: dependents are deleted with, before, or without their owner.
 
-Background: once the owner is gone, what only it owned is deleted. Foreground: the owner stays, marked by a finalizer,
-until its dependents are gone. Orphan: the references to it are removed first, then it goes. An object created under an
-owner that no longer exists is collected too, as the real collector does.
+Background: once the owner is gone, dependents without another owner are deleted. Foreground: the owner stays, marked by
+a finalizer, until its dependents are gone. Orphan: the references to it are removed first, then it is deleted. An
+object created under an owner that no longer exists is collected too, as in the real collector.
+
 Source: k8s.io/kubernetes, pkg/controller/garbagecollector.
 """
 

@@ -1,6 +1,7 @@
 """Jobs: creates pods until enough have succeeded or too many have failed.
 
-What a finished pod counted for is remembered by its uid, so that removing finished pods does not run them again.
+The count of a finished pod is recorded by its uid, so that deleting finished pods does not run them again.
+
 Source: k8s.io/kubernetes, pkg/controller/job.
 """
 
@@ -27,7 +28,7 @@ _BACKOFF_SECONDS, _BACKOFF_LIMIT_SECONDS = 1.0, 60.0
 
 @dataclass(slots=True)
 class _Tally:
-    """What the finished pods of a Job counted for, by uid."""
+    """The counts of a Job's finished pods, by uid."""
 
     succeeded: dict[str, str] = field(default_factory=dict)
     """Uid, and completion index or empty."""

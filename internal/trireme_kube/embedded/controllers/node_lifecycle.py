@@ -1,7 +1,8 @@
 """Taints that follow a node's state: not ready, unreachable, under pressure, cordoned.
 
-A scheduler looks at taints, not at conditions; this controller keeps the one in step with the other, and takes away
-the taint that every node is created with once the node is ready.
+A scheduler reads taints, not conditions; this controller derives the taints from the conditions, and removes the taint
+that every node is created with once the node is ready.
+
 Source: k8s.io/kubernetes, pkg/controller/nodelifecycle.
 """
 

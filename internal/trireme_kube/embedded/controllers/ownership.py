@@ -1,8 +1,9 @@
-"""Adoption and release: a workload owns what its selector matches, as far as nobody else owns it.
+"""Adoption and release: a workload owns the objects that its selector matches and nobody else owns.
 
-Each controller claims before it counts: an object without a managing controller that the selector matches becomes the
-workload's, and one of its own that the selector no longer matches is let go. Both sides are indexed by a label, so that
-an object without an owner finds the workloads that might want it, and a workload such objects, without a search.
+Each controller claims before it counts: an object without a managing controller that the selector matches is adopted,
+and a child that the selector no longer matches is released. Both sides are indexed by a label, so that neither an
+orphan nor a workload has to scan for the other.
+
 Source: k8s.io/kubernetes, pkg/controller/controller_ref_manager.go.
 """
 

@@ -1,4 +1,4 @@
-"""Creating and deleting the pods of workloads, with the events that say so.
+"""Creates and deletes the pods of workloads, and records events about it.
 
 Source: k8s.io/kubernetes, pkg/controller/controller_utils.go (RealPodControl).
 """
@@ -13,17 +13,14 @@ from trireme_kube.embedded.store import Object, Record
 
 
 class PodControl:
-    """Does it for one controller."""
+    """Creates and deletes pods for one controller."""
 
     def __init__(self, registry: Registry, component: str) -> None:
         self._registry = registry
         self.recorder = Recorder(registry, component)
 
     def create(self, owner: Record, pod: Object) -> None:
-        """Creates a pod of a workload.
-
-        Raises: ApiError as the registry's `create`.
-        """
+        """Create a pod of a workload. Raises: ApiError as the registry's `create`."""
         try:
             created = self._registry.create(PODS, owner.namespace, pod)
         except api_errors.ApiError as error:
@@ -32,9 +29,9 @@ class PodControl:
         self.recorder.normal(owner.object, "SuccessfulCreate", f"Created pod: {created.name}")
 
     def delete(self, owner: Record, pod: Record) -> None:
-        """Deletes a pod of a workload, which may be gone already.
+        """Delete a pod of a workload, which may be gone already.
 
-        Raises: ApiError as the registry's `delete`, but for 404.
+        Raises: ApiError as the registry's `delete`, except 404.
         """
         try:
             self._registry.delete(PODS, *pod.key)

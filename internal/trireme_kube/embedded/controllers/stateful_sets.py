@@ -88,7 +88,7 @@ class StatefulSets:
             self._roll(record, pods)
 
     def _roll(self, record: Record, pods: dict[int, Record]) -> None:
-        """Replaces the highest pod of an older template, one at a time."""
+        """Replace the highest pod of an older template, one at a time."""
         strategy = record.object["spec"]["updateStrategy"]
         if strategy["type"] != "RollingUpdate":
             return

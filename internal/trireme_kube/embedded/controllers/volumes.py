@@ -1,8 +1,9 @@
-"""Volumes and claims: matching, simulated provisioning, reclaiming, and the protection of what is in use.
+"""Volumes and claims: matching, simulated provisioning, reclaiming, and the protection of volumes in use.
 
-A claim whose class waits for its first consumer is left alone until the scheduler has chosen: it either names the
-claim in a volume's claimRef or notes a node on the claim, and this controller carries that out. Provisioning is
-simulated for every class with a provisioner: a volume appears at once, in the zone of the chosen node.
+A claim whose class waits for its first consumer is left alone until the scheduler has chosen: it either names the claim
+in a volume's claimRef or sets the claim's selected-node annotation, and this controller continues from there.
+Provisioning is simulated for every class with a provisioner: a volume appears at once, in the zone of the chosen node.
+
 Source: k8s.io/kubernetes, pkg/controller/volume.
 """
 
