@@ -15,8 +15,9 @@ from situation_groups import GATES, GROUP
 
 from trireme.cache import pod_projection
 from trireme.framework import status
+from trireme.plugins.dynamic_resources import reserve_state
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, plugin_pb2, snapshot_pb2
-from trireme.wire import device_claims, node_columns
+from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import encode
 
@@ -152,7 +153,7 @@ def _users(state: bytes, pod: pod_projection.ParsedPod, promised: Collection[str
     """For whom PreBind reserves the claims that are not reserved yet, by claim; `promised` have no devices yet."""
     kept = bind_pb2.HostState.FromString(state).plugin_states.get(PLUGIN)
     out: Json = {}
-    for claim in device_claims.DeviceClaims.from_bytes(kept).claims if kept else ():
+    for claim in reserve_state.DeviceClaims.from_bytes(kept).claims if kept else ():
         if not claim.reserved:
             own = {"resource": "pods", "name": pod.name, "uid": pod.uid}
             of_group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": claim.group}

@@ -8,8 +8,9 @@ from decision_cluster import DecisionCluster, Json
 from decision_phases import DEADLINE, Phases
 
 from trireme.cache import pod_projection
+from trireme.plugins.dynamic_resources import reserve_state
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, score_pb2
-from trireme.wire import device_claims, node_columns
+from trireme.wire import node_columns
 
 _NOBODY = {"metadata": {"namespace": "default", "name": "none", "uid": "none"}, "spec": {"containers": [{"name": "c"}]}}
 
@@ -70,7 +71,7 @@ class Sequence:
     def given(self, uid: str) -> dict[str, list[str]]:
         """The devices that the claims of a pod got."""
         state = bind_pb2.HostState.FromString(self._states[uid]).plugin_states["DynamicResources"]
-        claims = device_claims.DeviceClaims.from_bytes(state).claims
+        claims = reserve_state.DeviceClaims.from_bytes(state).claims
         assert claims, "PreBind would have nothing to write"
         return {
             claim.name: [

@@ -12,10 +12,10 @@ from bind_cluster import CONFIG_HASH, Bind
 from trireme.cache import object_waits
 from trireme.framework import status
 from trireme.frontend.phase_clients import bind_replicas
+from trireme.plugins.dynamic_resources import reserve_state
 from trireme.rpc import dialing
 from trireme.scheduling import pre_binding
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
-from trireme.wire import device_claims
 from trireme_kube.embedded.faults import Action, Fault
 
 QPS = 20
@@ -151,8 +151,8 @@ async def _claim(bind: Bind, name: str) -> bytes:
     body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
     made = (await bind.api.post(path, body)).json()
     device = {"request": "r", "driver": "gpu.example.com", "pool": "node-00001", "device": "gpu-0"}
-    claim = device_claims.ToReserve(
+    claim = reserve_state.ToReserve(
         namespace="default", name=name, uid=made["metadata"]["uid"], allocation={"devices": {"results": [device]}}
     )
-    state = device_claims.DeviceClaims(claims=(claim,)).to_bytes()
+    state = reserve_state.DeviceClaims(claims=(claim,)).to_bytes()
     return bind_pb2.HostState(plugin_states={"DynamicResources": state}).SerializeToString()

@@ -69,5 +69,5 @@ async def test_one_module_alone_says_more(cluster: clusters.OpenCluster) -> None
         assert frontend.stop() == 0
         lines = [found.groups() for found in map(_TEXT.fullmatch, frontend.said.splitlines()) if found]
     assert ("I", "outcomes") in {line[:2] for line in lines}
-    assert any(module == "binder" and text.startswith('"Attempting to bind') for _, module, text in lines)
+    assert any(module == "bind" and text.startswith('"Attempting to bind') for _, module, text in lines)
     assert not [line for line in lines if "Attempting to schedule pod" in line[2] or "NodeTree" in line[2]]

@@ -1,4 +1,4 @@
-"""The writes beside bindings: conditions, nominations, evictions, deallocations.
+"""The writes beside bindings: conditions, nominations, evictions, and what plugins write beside PreBind.
 
 Others decide on them (PostFilter in filter, the frontend for a pod that failed) and bind carries them out. Invariants:
 what concerns one pod is done in the order in which it was asked for, also across calls; what concerns different pods is
@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
-from trireme.bind import bodies, device_claims, in_flight
+from trireme.bind import bodies, in_flight
 from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.framework.status import Reason, Status
+from trireme.plugin_kit import binding_cycle
+from trireme.registry import bind_sides
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2
 from trireme_kube.apimachinery import api_writes, timestamps
@@ -151,14 +153,10 @@ class Actor:
                     return await self._patch(pod, bodies.nomination_patch(""))
                 case "evict":
                     return await self._evict(pod, action.evict, tenure)
-                case "deallocate":
-                    return await self._deallocate(pod, action.deallocate, tenure, work)
-                case "leave_claim":
-                    return await self._leave_claim(action.leave_claim)
                 case "release":
                     return await self._release(pod, action.release)
                 case _:
-                    return status.error("", "action: not set")
+                    return await self._act_of_plugin(action, tenure, work)
 
     async def _patch(self, pod: api_writes.PodName, patch: dict[str, Any]) -> Status:
         # A patch says the same however often it is sent, so a doubt is settled by sending it again.
@@ -215,57 +213,36 @@ class Actor:
         # The precondition failed: another pod has the name by now.
         return api_writes.Gone(deleted.message) if isinstance(deleted, api_writes.Conflict) else deleted
 
-    async def _deallocate(
-        self, pod: api_writes.PodName, wanted: bind_pb2.Deallocate, tenure: Tenure, work: in_flight.Work
-    ) -> Status:
-        path = device_claims.path_of(wanted.namespace, wanted.name)
-        outcome: api_writes.Outcome = api_writes.Uncertain("")
-        for _ in range(ROUNDS):
-            if not tenure.active:
-                return _not_begun(tenure.ended_because)
-            work.until = self._clock() + ROUND_SECONDS
-            found = await self._writer.get(path, DEADLINE_SECONDS)
-            if not isinstance(found, api_writes.Written):
-                outcome = found
-            elif found.obj["metadata"].get("uid") != wanted.uid:
-                outcome = api_writes.Gone(f"resourceclaim {wanted.namespace}/{wanted.name} is another one now")
-            elif wanted.delete:
-                outcome = await self._delete_claim(path, found.obj, wanted.uid)
-            else:
-                try:
-                    freed = bodies.deallocated(found.obj, wanted.user_uid or pod.uid)
-                except ValueError as error:
-                    return status.error("", f"resourceclaim {wanted.namespace}/{wanted.name}: {error}")
-                outcome = found if freed is None else await self._writer.put(f"{path}/status", freed, DEADLINE_SECONDS)
-            if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
-                break
-        # A claim that is gone holds nothing.
-        return status.SUCCESS if isinstance(outcome, api_writes.Gone) else _status_of(outcome)
-
-    async def _leave_claim(self, wanted: bind_pb2.LeaveClaim) -> Status:
-        path = f"{device_claims.path_of(wanted.namespace, wanted.name)}/status"
-        patch = bodies.without_user(wanted.uid, wanted.user_uid)
-        outcome: api_writes.Outcome = api_writes.Uncertain("")
-        for _ in range(ROUNDS):
-            outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS)
-            if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
-                break
-        return status.SUCCESS if isinstance(outcome, api_writes.Gone) else _status_of(outcome)
-
     async def _release(self, pod: api_writes.PodName, wanted: bind_pb2.Release) -> Status:
-        try:
-            failed = await device_claims.release(self._writer, pod, wanted.state)
-        except ValueError as error:
-            return status.error("", f"release: {error}")
-        return status.SUCCESS if failed is None else _status_of(failed)
+        """Each plugin gives back what its PreBind wrote."""
+        states = bind_pb2.HostState.FromString(wanted.state).plugin_states
+        for plugin, state in sorted(states.items()):
+            unreserve = bind_sides.unreserve(plugin)
+            if unreserve is None or not state:
+                continue
+            try:
+                failed = await unreserve(self._writer, pod, state)
+            except ValueError as error:
+                return status.error("", f"release: {error}")
+            if failed is not None:
+                return _status_of(failed)
+        return status.SUCCESS
 
-    async def _delete_claim(self, path: str, claim: Any, uid: str) -> api_writes.Outcome:
-        freed = bodies.unprotected(claim)
-        if freed is not None:
-            outcome = await self._writer.put(path, freed, DEADLINE_SECONDS)
-            if not isinstance(outcome, api_writes.Written):
-                return outcome
-        return await self._writer.delete(path, uid, DEADLINE_SECONDS)
+    async def _act_of_plugin(self, action: bind_pb2.Action, tenure: Tenure, work: in_flight.Work) -> Status:
+        """Has the plugin whose action it is carry it out."""
+
+        def begin_round() -> None:
+            if not tenure.active:
+                raise binding_cycle.TenureOver(tenure.ended_because)
+            work.until = self._clock() + ROUND_SECONDS
+
+        carry_out = bind_sides.action(action.WhichOneof("action") or "")
+        if carry_out is None:
+            return status.error("", "action: not set")
+        try:
+            return _status_of(await carry_out(action, binding_cycle.ActionContext(self._writer, begin_round)))
+        except binding_cycle.TenureOver as why:
+            return _not_begun(str(why))
 
 
 def _status_of(outcome: api_writes.Outcome) -> Status:

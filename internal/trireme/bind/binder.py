@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from trireme.bind import binding
-from trireme.bind.binding import Attempt, Bound, Failed, Open, Outcome, Read, Target
+from trireme.bind.binding import Attempt, Read
 from trireme.bind.in_flight import InFlight, Work
 from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework.status import Reason
+from trireme.plugin_kit.pod_binder import Bound, Failed, Open, Outcome, Target
 from trireme.rpc.fencing import Tenure
 from trireme_kube.apimachinery import api_writes
-from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
 
@@ -217,10 +217,6 @@ class Binder:
 
     async def _post(self, job: _Job, attempt: Attempt, work: Work) -> binding.Step:
         self._posts += 1
-        if klog.enabled(log, 3):
-            pod = klog.Ref(f"{job.target.pod.namespace}/{job.target.pod.name}")
-            text = "Attempting to bind pod to node"
-            klog.info(log, 3, text, **klog.named(log, "Bind.DefaultBinder"), pod=pod, node=klog.Ref(job.target.node))
         now = self._clock()
         # Nothing is sent after the tenure: the deadline covers the wait for the client's rate limit.
         deadline = min(binding.POST_DEADLINE_SECONDS, job.tenure.valid_until - now)

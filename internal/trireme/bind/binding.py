@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trireme.framework.status import Reason
+from trireme.plugin_kit.pod_binder import Bound, Failed, Open, Outcome, Target
 from trireme_kube.apimachinery import api_writes
 
 POST_DEADLINE_SECONDS = 10.0
@@ -33,15 +34,6 @@ WAITS_SECONDS = (0.1, 0.5, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """The pod to bind and the node. `asked_before`: an earlier call, here or elsewhere, may have bound it."""
-
-    pod: api_writes.PodName
-    node: str
-    asked_before: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Post:
     """POST the binding, after a wait in seconds."""
 
@@ -55,29 +47,6 @@ class Read:
     after: float
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The API server has the binding; `read_back`: known from reading the pod."""
-
-    read_back: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """It is certain that we did not bind it and will not."""
-
-    message: str
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """Nobody knows: neither the POST nor reading the pod was answered."""
-
-    message: str
-
-
-Outcome = Bound | Failed | Open
 Step = Post | Read | Outcome
 
 BOUND = Bound(read_back=False)

@@ -8,13 +8,14 @@ plugin or the way to it.
 Source: pkg/scheduler/framework/runtime of Kubernetes 1.37.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
 from google.protobuf import duration_pb2
 
+from trireme.plugin_kit.binding_cycle import BindCall, BindingCyclePlugin, PermitCall, PostBindCall, PreBindCall
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles
@@ -22,34 +23,7 @@ from trireme.wire import profiles
 C = TypeVar("C")
 
 
-class FateUnknown(Exception):
-    """Of some pods nobody knows whether they were bound."""
-
-
 MAX_PERMIT_SECONDS = 15 * 60
-
-PermitCall = Callable[[bind_pb2.PermitRequest], Awaitable[Sequence[bind_pb2.PermitResult]]]
-PreBindCall = Callable[[bind_pb2.PreBindRequest], Awaitable[Sequence[bind_pb2.PreBindResult]]]
-BindCall = Callable[[bind_pb2.BindRequest, Tenure], AsyncGenerator[Sequence[bind_pb2.BindResult], None]]
-PostBindCall = Callable[[bind_pb2.PostBindRequest], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Plugin:
-    """One plugin; a call that is None: it takes no part in that extension point.
-
-    The calls of Permit and PreBind answer one result an item, in order. Bind answers each item once, by index, or
-    raises FateUnknown after those that it can answer. Else none of them raises: what fails is a status. Items carry
-    the state of all plugins (HostState); each plugin takes its own part.
-    """
-
-    name: str
-    permit: PermitCall | None = None
-    pre_bind: PreBindCall | None = None
-    bind: BindCall | None = None
-    post_bind: PostBindCall | None = None
-    #: Its PreBind writes to the API server through this phase's client.
-    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +38,7 @@ class Chain:
     writing: frozenset[str] = frozenset()
 
 
-def chains(configuration: snapshot_pb2.Configuration, plugins: Mapping[str, Plugin]) -> dict[str, Chain]:
+def chains(configuration: snapshot_pb2.Configuration, plugins: Mapping[str, BindingCyclePlugin]) -> dict[str, Chain]:
     """The chain of each profile.
 
     Raises:
@@ -90,8 +64,8 @@ def _at(
     profile: snapshot_pb2.Profile,
     point: plugin_pb2.ExtensionPoint.ValueType,
     label: str,
-    plugins: Mapping[str, Plugin],
-    call_of: Callable[[Plugin], C | None],
+    plugins: Mapping[str, BindingCyclePlugin],
+    call_of: Callable[[BindingCyclePlugin], C | None],
 ) -> tuple[tuple[str, C], ...]:
     found = []
     for entry in profiles.plugins_at(profile, point):

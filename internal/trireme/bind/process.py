@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from trireme.bind import default_binder, device_claims, flags, host, metrics, volume_binding
+from trireme.bind import flags, metrics
 from trireme.bind.actions import Actor
 from trireme.bind.binder import Binder
 from trireme.bind.in_flight import InFlight
@@ -20,6 +20,8 @@ from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindService, HostedPlugins
 from trireme.bind.write_turns import RateLimit, WriteTurns
 from trireme.phases import phase_metrics
+from trireme.plugin_kit.binding_cycle import BindingCyclePlugin
+from trireme.registry import bind_sides
 from trireme.rpc import grpc_server, listening, parent_death
 from trireme.rpc.fencing import EpochGuard
 from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
@@ -79,14 +81,9 @@ async def lifespan(
 
         remotes = RemotePlugins(writer, in_flight, clock, lambda: service.config_hash)
 
-        def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, host.Plugin]:
-            in_tree = (
-                default_binder.plugin(binder),
-                volume_binding.plugin(writer, volume_binding.timeouts_of(configuration)),
-                device_claims.plugin(writer, device_claims.settings_of(configuration), clocks.wall_ns),
-            )
+        def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, BindingCyclePlugin]:
             return {
-                **{plugin.name: plugin for plugin in in_tree},
+                **bind_sides.plugins(configuration, writer, binder, clocks.wall_ns),
                 **remotes.plugins_of(configuration.remote_plugins),
             }
 

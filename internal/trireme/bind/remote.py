@@ -12,8 +12,9 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 
-from trireme.bind import binding, host, in_flight
+from trireme.bind import binding, in_flight
 from trireme.framework import status
+from trireme.plugin_kit import binding_cycle
 from trireme.remote.remote_client import PluginClient
 from trireme.remote.remote_connection import ConnectionStatistics, PluginConnection, PluginError
 from trireme.remote.remote_stages import RemoteBindPlugin
@@ -43,7 +44,7 @@ class RemotePlugins:
         self._config_hash = config_hash
         self._connections: weakref.WeakValueDictionary[bytes, PluginConnection] = weakref.WeakValueDictionary()
 
-    def plugins_of(self, configs: Iterable[snapshot_pb2.RemotePlugin]) -> dict[str, host.Plugin]:
+    def plugins_of(self, configs: Iterable[snapshot_pb2.RemotePlugin]) -> dict[str, binding_cycle.BindingCyclePlugin]:
         """The plugins that have a part in binding.
 
         Raises:
@@ -80,7 +81,7 @@ def _plugin(
     client: PluginClient,
     writer: writes.Writer,
     listed: Callable[[PluginClient, Leader], contextlib.AbstractContextManager[object]],
-) -> host.Plugin:
+) -> binding_cycle.BindingCyclePlugin:
     remote = RemoteBindPlugin(client)
 
     async def permit(request: bind_pb2.PermitRequest) -> Sequence[bind_pb2.PermitResult]:
@@ -129,12 +130,12 @@ def _plugin(
             ]
             unread = found.count(None)
             if unread:
-                raise host.FateUnknown(f"{unread} pods may be bound or not: {error}") from error
+                raise binding_cycle.FateUnknown(f"{unread} pods may be bound or not: {error}") from error
 
     async def post_bind(request: bind_pb2.PostBindRequest) -> None:
         await remote.post_bind(request.cycle, request.items)
 
-    return host.Plugin(
+    return binding_cycle.BindingCyclePlugin(
         client.name,
         permit if client.serves(plugin_pb2.EXTENSION_POINT_PERMIT) else None,
         pre_bind if client.serves(plugin_pb2.EXTENSION_POINT_PRE_BIND) else None,

@@ -25,6 +25,7 @@ from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeadershipStatistics
 from trireme.bind.pre_binder import PodsOfClass, PreBinder
 from trireme.bind.results import Busy
+from trireme.plugin_kit import binding_cycle
 from trireme.remote import plugin_statistics, remote_connection
 from trireme.rpc import grpc_server
 from trireme.rpc.fencing import Refusal, RefusalReason, Tenure
@@ -35,7 +36,7 @@ from trireme_kube.client.lease import EpochClaim
 log = logging.getLogger(__name__)
 
 Context = aio.ServicerContext[Any, Any]
-PluginsOf = Callable[[snapshot_pb2.Configuration], Mapping[str, host.Plugin]]
+PluginsOf = Callable[[snapshot_pb2.Configuration], Mapping[str, binding_cycle.BindingCyclePlugin]]
 
 DRAIN_SECONDS = 10.0
 """How long Fence waits for older work, if its caller has set no deadline."""
@@ -84,7 +85,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         self._clock = clock
         self._config_hash = 0
         self._chains: Mapping[str, host.Chain] = {}
-        self.plugins: Mapping[str, host.Plugin] = {}
+        self.plugins: Mapping[str, binding_cycle.BindingCyclePlugin] = {}
 
     def statistics(self) -> BindStatistics:
         """What it has done so far."""
@@ -152,7 +153,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
             async with aclosing(with_heartbeats(host.bind(chain, request, tenure))) as batches:
                 async for results in batches:
                     yield bind_pb2.BindResponse(results=results)
-        except host.FateUnknown as error:
+        except binding_cycle.FateUnknown as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
         except Busy as busy:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
@@ -257,7 +258,7 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
         return plugin_statistics.response(self._remotes())
 
 
-def _points(plugin: host.Plugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:
+def _points(plugin: binding_cycle.BindingCyclePlugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:
     calls = (
         (plugin_pb2.EXTENSION_POINT_PERMIT, plugin.permit),
         (plugin_pb2.EXTENSION_POINT_PRE_BIND, plugin.pre_bind),

@@ -82,8 +82,11 @@ class PluginSpec:
     #: The package that sides are relative to.
     package: str = ""
     #: The constructor of the plugin's part in a process, by the last extension point that the process calls: FILTER
-    #: includes PreFilter and Reserve, SCORE includes PreScore.
+    #: includes PreFilter and Reserve, SCORE includes PreScore. In the bind phase PRE_BIND or BIND includes all
+    #: points of the phase, and RESERVE is the Unreserve of what PreBind wrote.
     sides: Mapping[ExtensionPoint, Side] = field(default_factory=dict)
+    #: What executes, in the bind phase, the actions that are this plugin's own; by kind of trireme.v1.Action.
+    actions: Mapping[str, Side] = field(default_factory=dict)
     #: The cluster events that may help pods that it refused; None: it refuses no pod, or no event helps.
     events: Side | None = None
     #: Its `plugin_args.PluginArgs`; None: it takes none, or any.

@@ -7,11 +7,10 @@ configuration was read, so what is wrong with them here is a fault of the caller
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import orjson
-
 from trireme.framework.plugin_spec import ExtensionPoint, Side
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import device_resources, plugin_context
+from trireme.registry import json_args
 from trireme.registry.in_tree import IN_TREE
 
 Features = Mapping[str, bool]
@@ -52,18 +51,9 @@ def make(
         return made
 
     context = plugin_context.PluginContext(
-        _parsed(name, args_json),
+        json_args.parse(name, args_json),
         features,
         device_counts,
         next((plugin for plugin in filters if plugin.name == name), None),
     )
     return spec.sides[point].load(spec.package)(context)
-
-
-def _parsed(name: str, args_json: bytes) -> Mapping[str, Any]:
-    if not args_json:
-        return {}
-    args = orjson.loads(args_json)
-    if not isinstance(args, dict):
-        raise ValueError(f"args of plugin {name}: must be an object")
-    return args

@@ -8,9 +8,10 @@ import pytest
 import virtual_time
 
 from trireme.bind.binder import WAITING_LIMIT, Binder
-from trireme.bind.binding import BOUND, POST_DEADLINE_SECONDS, READ_BACK, Failed, Open, Outcome, Target
+from trireme.bind.binding import BOUND, POST_DEADLINE_SECONDS, READ_BACK
 from trireme.bind.in_flight import InFlight
 from trireme.bind.results import Busy
+from trireme.plugin_kit.pod_binder import Failed, Open, Outcome, Target
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme_kube.apimachinery import api_writes
 

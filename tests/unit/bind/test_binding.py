@@ -13,12 +13,10 @@ from trireme.bind.binding import (
     SETTLE_SECONDS,
     WAITS_SECONDS,
     Attempt,
-    Failed,
-    Open,
     Post,
     Read,
-    Target,
 )
+from trireme.plugin_kit.pod_binder import Failed, Open, Target
 from trireme_kube.apimachinery import api_writes
 
 TARGET = Target(api_writes.PodName("default", "web-1", "u1"), "node-a")

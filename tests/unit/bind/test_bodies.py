@@ -97,32 +97,3 @@ def test_the_patch_that_marks_a_victim_that_was_not_read() -> None:
             "conditions": [MARK],
         },
     }
-
-
-CLAIM: dict[str, Any] = {
-    "metadata": {"name": "c", "uid": "u", "resourceVersion": "5", "finalizers": [bodies.DELETE_PROTECTION, "other"]},
-    "spec": {"devices": {}},
-    "status": {"allocation": {"devices": {}}, "devices": [{}], "reservedFor": [{"uid": "pod"}], "extra": 1},
-}
-
-
-def test_a_claim_loses_its_allocation_and_nothing_else() -> None:
-    """Fields that we do not know survive, and the version makes the write conditional."""
-    freed = bodies.deallocated(CLAIM, "pod")
-    assert freed == {**CLAIM, "status": {"extra": 1}}
-    assert bodies.deallocated(freed, "pod") is None
-    assert "allocation" in CLAIM["status"]
-
-
-def test_a_claim_of_another_pod_is_not_touched() -> None:
-    """Somebody reserved it since the decision was made."""
-    with pytest.raises(ValueError, match="somebody else"):
-        bodies.deallocated(CLAIM, "other")
-
-
-def test_the_protection_of_a_claim_is_taken_off_before_it_is_deleted() -> None:
-    """Only our own finalizer goes."""
-    freed = bodies.unprotected(CLAIM)
-    assert freed is not None
-    assert freed["metadata"]["finalizers"] == ["other"]
-    assert bodies.unprotected(freed) is None

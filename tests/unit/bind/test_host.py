@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 
 from trireme.bind import host
+from trireme.plugin_kit.binding_cycle import BindingCyclePlugin
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme.v1 import bind_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.v1.status_pb2 import (
@@ -69,8 +70,8 @@ class _Plugin:
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
         self._ask(request.items)
 
-    def hosted(self) -> host.Plugin:
-        return host.Plugin(self.name, self.permit, self.pre_bind, self.bind, self.post_bind)
+    def hosted(self) -> BindingCyclePlugin:
+        return BindingCyclePlugin(self.name, self.permit, self.pre_bind, self.bind, self.post_bind)
 
 
 def chain(*plugins: _Plugin) -> host.Chain:
@@ -217,6 +218,6 @@ def test_a_plugin_that_is_not_there_is_refused(known: bool) -> None:
         )
     ]
     configuration = snapshot_pb2.Configuration(profiles=[snapshot_pb2.Profile(scheduler_name="s", plugin_sets=sets)])
-    plugins = {"Gate": host.Plugin("Gate", bind=_Plugin("Gate").bind)} if known else {}
+    plugins = {"Gate": BindingCyclePlugin("Gate", bind=_Plugin("Gate").bind)} if known else {}
     with pytest.raises(ValueError, match="profile s: no Permit plugin Gate"):
         host.chains(configuration, plugins)

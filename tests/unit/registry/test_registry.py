@@ -3,14 +3,16 @@
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from trireme import plugins
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import interfaces
-from trireme.registry import filter_sides, score_sides
+from trireme.registry import bind_sides, filter_sides, score_sides
 from trireme.registry.in_tree import IN_TREE
+from trireme.v1 import bind_pb2, snapshot_pb2
 
 _SIDES = [(name, point) for name, spec in IN_TREE.plugins.items() for point in spec.sides]
 
@@ -41,6 +43,26 @@ def test_a_score_side_makes_a_score_plugin_of_that_name(name: str) -> None:
     plugin = score_sides.score_plugin(name, b"", {})
     assert isinstance(plugin, interfaces.ScorePlugin | interfaces.JointScorePlugin)
     assert plugin.name == name
+
+
+def test_the_sides_of_the_bind_phase_are_plugins_of_their_name_at_their_point() -> None:
+    """A profile names a plugin at PreBind, and the phase would refuse the configuration."""
+    unused: Any = None
+    made = bind_sides.plugins(snapshot_pb2.Configuration(), unused, unused, lambda: 0)
+    calls = {ExtensionPoint.PRE_BIND: "pre_bind", ExtensionPoint.BIND: "bind"}
+    for name, point in _SIDES:
+        if point in calls:
+            assert made[name].name == name
+            assert getattr(made[name], calls[point]) is not None
+
+
+def test_what_plugins_carry_out_in_the_bind_phase_are_actions() -> None:
+    """A kind that is written wrongly would be an action that nobody carries out."""
+    kinds = {field.name for field in bind_pb2.Action.DESCRIPTOR.oneofs_by_name["action"].fields}
+    stated = [kind for spec in IN_TREE.plugins.values() for kind in spec.actions]
+    assert len(stated) == len(set(stated))
+    assert set(stated) <= kinds
+    assert all(callable(bind_sides.action(kind)) for kind in stated)
 
 
 def test_a_plugin_that_is_not_in_tree_or_has_no_such_side_is_not_made() -> None:

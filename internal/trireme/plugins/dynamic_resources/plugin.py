@@ -33,13 +33,13 @@ from trireme.plugins.dynamic_resources import (
     node_allocatable,
     pod_claims,
     readiness,
+    reserve_state,
     results,
     to_reserve,
 )
 from trireme.plugins.dynamic_resources import args as device_args
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, resource_pb2, snapshot_pb2
-from trireme.wire import device_claims
 from trireme_kube.apimachinery import encode
 from trireme_kube.componentbase import clocks
 
@@ -400,7 +400,7 @@ class DynamicResources:
         if not entries:
             return interfaces.Reserved()
         counted = self._claim_statuses(pod_class, state, snap, slot, solutions) if self._on.node_allocatable else None
-        left = device_claims.DeviceClaims(tuple(entries), node_allocatable=tuple(map(encode.encode, counted or ())))
+        left = reserve_state.DeviceClaims(tuple(entries), node_allocatable=tuple(map(encode.encode, counted or ())))
         return interfaces.Reserved(None, tuple(assumed), left.to_bytes(), counted or ())
 
     def _allocated(

@@ -15,11 +15,11 @@ from collections.abc import Iterator, MutableSequence, Sequence
 from trireme.framework import status
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.dynamic_resources import plugin as dynamic_resources
-from trireme.plugins.dynamic_resources import pod_claims
+from trireme.plugins.dynamic_resources import pod_claims, reserve_state
 from trireme.plugins.dynamic_resources import post_filter as deallocation
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, filter_pb2, resource_pb2, scheduling_pb2
-from trireme.wire import device_claims, node_columns
+from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import decode
 
@@ -101,7 +101,7 @@ def _unavailable(
 def _promised(state: bytes) -> Iterator[tuple[str, resource_pb2.AllocationResult]]:
     """What a member was to get, by the claim's UID."""
     kept = bind_pb2.HostState.FromString(state).plugin_states.get(dynamic_resources.NAME, b"")
-    for claim in device_claims.DeviceClaims.from_bytes(kept).claims if kept else ():
+    for claim in reserve_state.DeviceClaims.from_bytes(kept).claims if kept else ():
         if claim.allocation is not None:
             yield claim.uid, decode.decode(claim.allocation, resource_pb2.AllocationResult)
 

@@ -1,10 +1,9 @@
-"""What Reserve leaves for PreBind of each claim, as entries of `wire.device_claims`."""
+"""What Reserve leaves for PreBind of each claim, as entries of `reserve_state`."""
 
 from collections.abc import Sequence
 
-from trireme.plugins.dynamic_resources import extended, pod_claims
+from trireme.plugins.dynamic_resources import extended, pod_claims, reserve_state
 from trireme.v1 import core_pb2, cycle_pb2, resource_pb2
-from trireme.wire import device_claims
 from trireme_kube.apimachinery import encode
 
 
@@ -15,11 +14,11 @@ def known(
     allocation: resource_pb2.AllocationResult | None,
     *,
     of_groups: bool,
-) -> device_claims.ToReserve:
+) -> reserve_state.ToReserve:
     """A claim that there is; `allocation`: it is to get these devices. `of_groups`: groups may have claims."""
     claim, of = wanted.claim, wanted.group
     group = pod.spec.scheduling_group.pod_group_name if of_groups else ""
-    return device_claims.ToReserve(
+    return reserve_state.ToReserve(
         claim.metadata.namespace,
         claim.metadata.name,
         claim.metadata.uid,
@@ -34,9 +33,9 @@ def to_make(
     claim: resource_pb2.ResourceClaim,
     mappings: Sequence[extended.Given],
     stale: resource_pb2.ResourceClaim | None,
-) -> device_claims.ToReserve:
+) -> reserve_state.ToReserve:
     """A claim that is still to be made; it takes the place of `stale`."""
-    return device_claims.ToReserve(
+    return reserve_state.ToReserve(
         claim.metadata.namespace,
         "",
         "",

@@ -16,10 +16,9 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_claims, volumes_matching, volumes_objects
-from trireme.plugins.volume_binding import objects_read
+from trireme.plugins.volume_binding import objects_read, volume_bindings
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
-from trireme.wire import volume_bindings
 
 NAME = "VolumeBinding"
 

@@ -6,7 +6,11 @@ SPEC = PluginSpec(
     "VolumeBinding",
     frozenset({*FILTERING, *SCORING, *ASSUMING}),
     __package__,
-    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
+    sides={
+        ExtensionPoint.FILTER: Side(".filter:make"),
+        ExtensionPoint.SCORE: Side(".score:make"),
+        ExtensionPoint.PRE_BIND: Side(".bind:make"),
+    },
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
     passes_over_resizes=True,

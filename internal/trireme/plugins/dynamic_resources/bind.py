@@ -10,40 +10,34 @@ A claim of a PodGroup is reserved for the group by whichever of its pods comes f
 there. Pods that were promised one claim together write the same: who comes second finds the devices there.
 
 A call that is repeated because its answer was lost finds its own writes and takes them for done.
-Source: pkg/scheduler/framework/plugins/dynamicresources (PreBind, bindClaim, Unreserve).
+Source: pkg/scheduler/framework/plugins/dynamicresources (PreBind, bindClaim).
 """
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import orjson
 from google.protobuf import duration_pb2
 
-from trireme.bind import bodies, extended_claims, host
 from trireme.framework import status
-from trireme.plugins.dynamic_resources import features, readiness
-from trireme.v1 import bind_pb2, cycle_pb2, resource_pb2, snapshot_pb2, status_pb2
-from trireme.wire import device_claims, profiles
+from trireme.plugin_api.api_writer import ApiWriter
+from trireme.plugin_kit import binding_cycle
+from trireme.plugins.dynamic_resources import (
+    claim_bodies,
+    claim_writes,
+    extended_claims,
+    features,
+    readiness,
+    reserve_state,
+)
+from trireme.v1 import bind_pb2, resource_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery import api_writes, decode, durations, timestamps
-from trireme_kube.client import writes
 
 NAME = "DynamicResources"
 
-DEADLINE_SECONDS = 10.0
-"""For each write and each read, with repetitions."""
-
-ROUNDS = 5
-"""How often a claim is read again after somebody else's change."""
-
 DEFAULT_TIMEOUT_SECONDS = 600.0
-
-_GROUP = "/apis/resource.k8s.io/v1"
-
-# The field of a pod's status that says what its claims take of the node.
-_RESOURCES = "nodeAllocatableResourceClaimStatuses"
 
 Json = Mapping[str, Any]
 
@@ -52,52 +46,27 @@ class _Failed(Exception):
     """The pod goes back; the text is kube-scheduler's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How long devices are waited for, in seconds, by profile; and whether they are waited for at all."""
-
-    timeouts: Mapping[str, float]
-    binding_conditions: bool = True
-
-
-def plugin(writer: writes.Writer, settings: Settings, wall: Callable[[], int]) -> host.Plugin:
-    """`wall`: nanoseconds since 1970."""
+def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin:
+    """The plugin. Devices are waited for if the gates say so, as long as the arguments of each profile say."""
+    timeouts = {
+        profile: durations.seconds(args["bindingTimeout"]) if args.get("bindingTimeout") else DEFAULT_TIMEOUT_SECONDS
+        for profile, args in context.args.items()
+    }
+    waits = features.of_gates(context.features).binding_conditions
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
-        timeout = settings.timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS)
-        waits = settings.binding_conditions
-        pods = (_PodClaims(writer, item, timeout if waits else None, wall) for item in request.items)
+        timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS) if waits else None
+        pods = (_PodClaims(context.writer, item, timeout, context.wall) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind(request.preflight) for pod in pods))
 
-    return host.Plugin(NAME, pre_bind=pre_bind, writes=True)
-
-
-def settings_of(configuration: snapshot_pb2.Configuration) -> Settings:
-    """The settings in the arguments of all profiles, and in the feature gates."""
-    out = {}
-    for profile in configuration.profiles:
-        args = orjson.loads(profiles.args_of(profile, NAME) or b"{}")
-        stated = args.get("bindingTimeout")
-        out[profile.scheduler_name] = durations.seconds(stated) if stated else DEFAULT_TIMEOUT_SECONDS
-    return Settings(out, features.of_gates(configuration.feature_gates).binding_conditions)
-
-
-def claims_of(state: bytes) -> device_claims.DeviceClaims | None:
-    """What Reserve left in the state of all plugins; None: nothing. Raises: ValueError."""
-    found = bind_pb2.HostState.FromString(state).plugin_states.get(NAME, b"")
-    return device_claims.DeviceClaims.from_bytes(found) if found else None
-
-
-def path_of(namespace: str, name: str) -> str:
-    """Where the API has the claim."""
-    return f"{_GROUP}/namespaces/{namespace}/resourceclaims/{name}"
+    return binding_cycle.BindingCyclePlugin(NAME, pre_bind=pre_bind, writes=True)
 
 
 class _PodClaims:
     """The claims of one pod that is to be bound. `timeout` None: devices are not waited for."""
 
     def __init__(
-        self, writer: writes.Writer, item: bind_pb2.BindItem, timeout: float | None, wall: Callable[[], int]
+        self, writer: ApiWriter, item: bind_pb2.BindItem, timeout: float | None, wall: Callable[[], int]
     ) -> None:
         self._writer = writer
         self._item = item
@@ -107,9 +76,10 @@ class _PodClaims:
     async def pre_bind(self, preflight: bool) -> bind_pb2.PreBindResult:
         """One call."""
         try:
-            claims = claims_of(self._item.state)
-            if claims is None:
+            state = bind_pb2.HostState.FromString(self._item.state).plugin_states.get(NAME, b"")
+            if not state:
                 return _result(status_pb2.CODE_SKIP)
+            claims = reserve_state.DeviceClaims.from_bytes(state)
             if preflight:
                 return _result(status_pb2.CODE_SUCCESS)
             written = []
@@ -125,7 +95,7 @@ class _PodClaims:
             return _result(status_pb2.CODE_SUCCESS)
         return self._wait(replace(claims, claims=tuple(one for one, _ in written)), timeout)
 
-    def _wait(self, claims: device_claims.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
+    def _wait(self, claims: reserve_state.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
         """Until a claim changes; the message is what the pod fails with when the time is over."""
         text = f'running PreBind plugin "{NAME}": device binding timeout: context deadline exceeded'
         result = bind_pb2.PreBindResult(
@@ -152,7 +122,7 @@ class _PodClaims:
 
     # Writing
 
-    async def _write(self, one: device_claims.ToReserve) -> tuple[device_claims.ToReserve, Json]:
+    async def _write(self, one: reserve_state.ToReserve) -> tuple[reserve_state.ToReserve, Json]:
         """Write what is not written yet; answers the claim as it is now."""
         if one.make and not one.name:
             one = await self._make(one)
@@ -162,30 +132,30 @@ class _PodClaims:
                 await self._note(one)
         except _Failed:
             if one.make:
-                await unmake(self._writer, one.namespace, one.name, one.uid)
+                await claim_writes.unmake(self._writer, one.namespace, one.name, one.uid)
             raise
         return replace(one, reserved=True), claim
 
-    async def _make(self, one: device_claims.ToReserve) -> device_claims.ToReserve:
+    async def _make(self, one: reserve_state.ToReserve) -> reserve_state.ToReserve:
         pod = self._item.pod
         if one.stale:
-            left = await unmake(self._writer, one.namespace, one.stale, "")
+            left = await claim_writes.unmake(self._writer, one.namespace, one.stale, "")
             if left is not None and not isinstance(left, api_writes.Written):
                 raise _Failed(f"delete claim {one.namespace}/{one.stale}: {left.message}")
-        collection = f"{_GROUP}/namespaces/{one.namespace}/resourceclaims"
+        collection = claim_writes.collection_of(one.namespace)
         try:
-            made = await extended_claims.make(self._writer, collection, pod, one, DEADLINE_SECONDS)
+            made = await extended_claims.make(self._writer, collection, pod, one, claim_writes.DEADLINE_SECONDS)
         except extended_claims.NotMadeError as error:
             raise _Failed(f"create claim for extended resources {one.namespace}/: {error}") from error
         return replace(one, name=made["metadata"]["name"], uid=made["metadata"]["uid"])
 
-    async def _reserve(self, one: device_claims.ToReserve) -> Json:
+    async def _reserve(self, one: reserve_state.ToReserve) -> Json:
         """Write allocation and user; answers the claim. Raises: _Failed."""
-        path, full = path_of(one.namespace, one.name), f"{one.namespace}/{one.name}"
+        path, full = claim_writes.path_of(one.namespace, one.name), f"{one.namespace}/{one.name}"
         doing, why = "", ""
         unread = await self._protect(one)
-        for _ in range(ROUNDS):
-            found, unread = unread or await self._writer.get(path, DEADLINE_SECONDS), None
+        for _ in range(claim_writes.ROUNDS):
+            found, unread = unread or await self._writer.get(path, claim_writes.DEADLINE_SECONDS), None
             if not isinstance(found, api_writes.Written):
                 raise _Failed(f"get updated claim {full} after conflict: {found.message}")
             claim = found.obj
@@ -197,9 +167,9 @@ class _PodClaims:
                 raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
             wanted = self._wanted(one, claim)
             if wanted is None:
-                protected = bodies.protected(claim)
+                protected = claim_bodies.protected(claim)
                 doing = f"add finalizer to claim {full}"
-                outcome = await self._writer.put(path, protected, DEADLINE_SECONDS)
+                outcome = await self._writer.put(path, protected, claim_writes.DEADLINE_SECONDS)
                 if not isinstance(outcome, api_writes.Written):
                     why = outcome.message
                     if isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
@@ -208,7 +178,7 @@ class _PodClaims:
                 wanted = self._wanted(one, outcome.obj)
                 assert wanted is not None, "it is protected now"
             doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
-            outcome = await self._writer.put(f"{path}/status", wanted, DEADLINE_SECONDS)
+            outcome = await self._writer.put(f"{path}/status", wanted, claim_writes.DEADLINE_SECONDS)
             if isinstance(outcome, api_writes.Written):
                 return outcome.obj
             why = outcome.message
@@ -216,23 +186,25 @@ class _PodClaims:
                 break
         raise _Failed(f"{doing}: {why}")
 
-    async def _protect(self, one: device_claims.ToReserve) -> api_writes.Written | None:
+    async def _protect(self, one: reserve_state.ToReserve) -> api_writes.Written | None:
         """The claim, protected from deletion without having been read first, which spares a request; None where it has
         to be read.
         """
         if one.allocation is None or one.reserved or one.make:
             return None
-        patch = bodies.protection(one.uid)
-        outcome = await self._writer.patch(path_of(one.namespace, one.name), patch, DEADLINE_SECONDS)
+        patch = claim_bodies.protection(one.uid)
+        outcome = await self._writer.patch(
+            claim_writes.path_of(one.namespace, one.name), patch, claim_writes.DEADLINE_SECONDS
+        )
         return outcome if isinstance(outcome, api_writes.Written) else None
 
-    def _uses(self, one: device_claims.ToReserve, claim: Json) -> bool:
+    def _uses(self, one: reserve_state.ToReserve, claim: Json) -> bool:
         """Whether the claim is reserved for the pod or, where that counts, for its group."""
         users = (claim.get("status") or {}).get("reservedFor") or ()
-        uid, group = self._item.pod.uid, bodies.group_user(one.group, "")
+        uid, group = self._item.pod.uid, claim_bodies.group_user(one.group, "")
         return any(user.get("uid") == uid or (one.group and {**user, "uid": ""} == group) for user in users)
 
-    def _wanted(self, one: device_claims.ToReserve, claim: Json) -> Json | None:
+    def _wanted(self, one: reserve_state.ToReserve, claim: Json) -> Json | None:
         """The claim as it is to be; None: it has to be protected from deletion first. Raises: _Failed."""
         full = f"{one.namespace}/{one.name}"
         if claim["metadata"].get("deletionTimestamp"):
@@ -245,16 +217,16 @@ class _PodClaims:
         if allocation is not None:
             if known:
                 raise _Failed(f"claim {full} got allocated elsewhere in the meantime")
-            if bodies.DELETE_PROTECTION not in (claim["metadata"].get("finalizers") or ()):
+            if claim_bodies.DELETE_PROTECTION not in (claim["metadata"].get("finalizers") or ()):
                 return None
         elif not known:
             raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
         now = None if self._timeout is None else timestamps.seconds(self._wall())
         pod = self._item.pod
-        user = bodies.group_user(one.group, one.group_uid) if one.group_uid else bodies.pod_user(pod)
-        return bodies.reserved(claim, allocation, user, now)
+        user = claim_bodies.group_user(one.group, one.group_uid) if one.group_uid else claim_bodies.pod_user(pod)
+        return claim_bodies.reserved(claim, allocation, user, now)
 
-    async def _note(self, one: device_claims.ToReserve) -> None:
+    async def _note(self, one: reserve_state.ToReserve) -> None:
         """Tell in the pod's status which requests give its containers what they ask for."""
         if not one.mappings:
             return
@@ -263,7 +235,7 @@ class _PodClaims:
         outcome = await self._writer.patch_pod_status(
             api_writes.PodName(pod.namespace, pod.name, pod.uid),
             {"status": {"extendedResourceClaimStatus": noted}},
-            DEADLINE_SECONDS,
+            claim_writes.DEADLINE_SECONDS,
         )
         if not isinstance(outcome, api_writes.Written):
             full = f"{pod.namespace}/{pod.name}"
@@ -276,91 +248,12 @@ class _PodClaims:
         pod = self._item.pod
         outcome = await self._writer.patch_pod_status(
             api_writes.PodName(pod.namespace, pod.name, pod.uid),
-            {"metadata": {"uid": pod.uid}, "status": {_RESOURCES: list(statuses)}},
-            DEADLINE_SECONDS,
+            {"metadata": {"uid": pod.uid}, "status": {claim_bodies.CLAIM_STATUSES: list(statuses)}},
+            claim_writes.DEADLINE_SECONDS,
         )
         if not isinstance(outcome, api_writes.Written):
             full = f"{pod.namespace}/{pod.name}"
             raise _Failed(f"updating pod {full} NodeAllocatableResourceClaimStatuses: {outcome.message}")
-
-
-async def release(writer: writes.Writer, pod: api_writes.PodName, state: bytes) -> api_writes.Outcome | None:
-    """Give back what PreBind wrote for the pod; None: all of it was, else the write that failed. Raises: ValueError."""
-    claims = claims_of(state)
-    for one in () if claims is None else claims.claims:
-        if one.make:
-            failed = await _unmake_for(writer, pod, one)
-        else:
-            failed = await _leave(writer, one, pod.uid)
-        if failed is not None:
-            return failed
-    return await _take_back_resources(writer, pod) if claims is not None and claims.node_allocatable else None
-
-
-async def _take_back_resources(writer: writes.Writer, pod: api_writes.PodName) -> api_writes.Outcome | None:
-    """The pod's claims take nothing of a node any more. A list that is empty, since one that is missing may be an old
-    client's.
-    """
-    patch = {"metadata": {"uid": pod.uid}, "status": {_RESOURCES: list[Json]()}}
-    outcome = await writer.patch(f"{pod.path}/status", patch, DEADLINE_SECONDS, api_writes.MERGE)
-    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone, api_writes.Conflict)) else outcome
-
-
-async def _leave(writer: writes.Writer, one: device_claims.ToReserve, uid: str) -> api_writes.Outcome | None:
-    """The pod does not use the claim any more."""
-    path = path_of(one.namespace, one.name)
-    found = await writer.get(path, DEADLINE_SECONDS)
-    if isinstance(found, api_writes.Gone):
-        return None
-    if not isinstance(found, api_writes.Written):
-        return found
-    users = (found.obj.get("status") or {}).get("reservedFor") or ()
-    if not any(user.get("uid") == uid for user in users):
-        return None
-    patch = bodies.without_user(found.obj["metadata"]["uid"], uid)
-    outcome = await writer.patch(f"{path}/status", patch, DEADLINE_SECONDS)
-    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
-
-
-async def _unmake_for(
-    writer: writes.Writer, pod: api_writes.PodName, one: device_claims.ToReserve
-) -> api_writes.Outcome | None:
-    """Delete the claim that was made for the pod's extended resources, whether or not its name was noted."""
-    found = await writer.get_pod(pod, DEADLINE_SECONDS)
-    if isinstance(found, api_writes.Gone):
-        # The claim goes with its owner.
-        return None
-    if not isinstance(found, api_writes.Written):
-        return found
-    noted = ((found.obj.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
-    names = [noted] if noted else []
-    if not noted and not one.name:
-        identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
-        collection = f"{_GROUP}/namespaces/{one.namespace}/resourceclaims"
-        names = [name async for name in extended_claims.made(writer, collection, identity, one, DEADLINE_SECONDS)]
-    for name in names or ([one.name] if one.name else []):
-        failed = await unmake(writer, pod.namespace, name, "")
-        if failed is not None:
-            return failed
-    return None
-
-
-async def unmake(writer: writes.Writer, namespace: str, name: str, uid: str) -> api_writes.Outcome | None:
-    """Delete a claim that the scheduler made, protected or not; None: it is gone, else the write that failed."""
-    path = path_of(namespace, name)
-    outcome: api_writes.Outcome = api_writes.Uncertain("")
-    for _ in range(ROUNDS):
-        outcome = await writer.get(path, DEADLINE_SECONDS)
-        if not isinstance(outcome, api_writes.Written) or (uid and outcome.obj["metadata"].get("uid") != uid):
-            break
-        claim, freed = outcome.obj, bodies.unprotected(outcome.obj)
-        if freed is not None:
-            outcome = await writer.put(path, freed, DEADLINE_SECONDS)
-        if isinstance(outcome, api_writes.Written):
-            outcome = await writer.delete(path, claim["metadata"].get("uid", ""), DEADLINE_SECONDS)
-        if not isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
-            break
-    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
 
 
 def _same(wanted: Json, known: Json) -> bool:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from trireme.bind import volume_binding
+from trireme.plugin_kit import binding_cycle
+from trireme.plugins.volume_binding import bind as volume_binding
+from trireme.plugins.volume_binding import volume_bindings
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
-from trireme.wire import volume_bindings
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import writes
 
@@ -85,7 +86,9 @@ class Pod:
     """One pod that goes through PreBind; its state goes from call to call."""
 
     def __init__(self, store: Store, bindings: volume_bindings.VolumeBindings | None) -> None:
-        self._plugin = volume_binding.plugin(store, {"p": 30.0})
+        args = {"p": {"bindTimeoutSeconds": 30}}
+        unused: Any = None
+        self._plugin = volume_binding.make(binding_cycle.BindContext(args, {}, store, unused, lambda: 0))
         self.state = b"" if bindings is None else bindings.to_bytes()
 
     async def pre_bind(self, preflight: bool = False) -> bind_pb2.PreBindResult:

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import orjson
 
+from trireme.plugin_api.api_writer import ApiWriter
+from trireme.plugins.dynamic_resources import reserve_state
 from trireme.v1 import cycle_pb2
-from trireme.wire import device_claims
 from trireme_kube.apimachinery import api_writes
-from trireme_kube.client import writes
 
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 
@@ -34,10 +34,10 @@ class NotMadeError(Exception):
 
 
 async def make(
-    writer: writes.Writer,
+    writer: ApiWriter,
     collection: str,
     pod: cycle_pb2.PodIdentity,
-    one: device_claims.ToReserve,
+    one: reserve_state.ToReserve,
     deadline: float,
 ) -> Json:
     """The pod's claim: the one that a call before this one made, or a new one. Raises: NotMadeError."""
@@ -61,10 +61,10 @@ async def make(
 
 
 async def made(
-    writer: writes.Writer,
+    writer: ApiWriter,
     collection: str,
     pod: cycle_pb2.PodIdentity,
-    one: device_claims.ToReserve,
+    one: reserve_state.ToReserve,
     deadline: float,
 ) -> AsyncIterator[str]:
     """The names of claims that were made for this, of which there is one at most. Ends where one cannot be read."""
@@ -78,7 +78,7 @@ async def made(
             return
 
 
-def _name(pod: cycle_pb2.PodIdentity, one: device_claims.ToReserve, number: int) -> str:
+def _name(pod: cycle_pb2.PodIdentity, one: reserve_state.ToReserve, number: int) -> str:
     wanted = [pod.uid, one.requests, one.allocation, one.stale, number]
     digest = hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).digest()
     suffix = "".join(_CHARACTERS[byte % len(_CHARACTERS)] for byte in digest[:_SUFFIX_LENGTH])
@@ -89,7 +89,7 @@ def _prefix(pod: cycle_pb2.PodIdentity) -> str:
     return f"{pod.name}-extended-resources-"
 
 
-def _claim(pod: cycle_pb2.PodIdentity, one: device_claims.ToReserve, name: str) -> Json:
+def _claim(pod: cycle_pb2.PodIdentity, one: reserve_state.ToReserve, name: str) -> Json:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -105,7 +105,7 @@ def _claim(pod: cycle_pb2.PodIdentity, one: device_claims.ToReserve, name: str) 
     }
 
 
-def _is_own(claim: Json, pod: cycle_pb2.PodIdentity, one: device_claims.ToReserve) -> bool:
+def _is_own(claim: Json, pod: cycle_pb2.PodIdentity, one: reserve_state.ToReserve) -> bool:
     """Whether the claim was made for this pod and for what is wanted now."""
     metadata = claim["metadata"]
     if (metadata.get("annotations") or {}).get(EXTENDED_CLAIM) != "true":

@@ -15,17 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
 from google.protobuf import duration_pb2
 
-from trireme.bind import host
 from trireme.framework import selectors, status
-from trireme.plugin_kit import volumes_objects, volumes_translation
-from trireme.v1 import bind_pb2, core_pb2, snapshot_pb2, status_pb2
-from trireme.wire import profiles, volume_bindings
+from trireme.plugin_api.api_writer import ApiWriter
+from trireme.plugin_kit import binding_cycle, volumes_objects, volumes_translation
+from trireme.plugins.volume_binding import volume_bindings
+from trireme.v1 import bind_pb2, core_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery import api_writes, decode
-from trireme_kube.client import writes
 from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
@@ -62,21 +60,25 @@ class _Node:
     migrated: frozenset[str]
 
 
-def plugin(writer: writes.Writer, timeouts: Mapping[str, float]) -> host.Plugin:
-    """The plugin; `timeouts` is how long binding may take, in seconds, by profile."""
+def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin:
+    """The plugin; how long binding may take is in the arguments of each profile."""
+    timeouts = {
+        profile: float(args.get("bindTimeoutSeconds") or DEFAULT_TIMEOUT_SECONDS)
+        for profile, args in context.args.items()
+    }
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS)
-        pods = (_PodVolumes(writer, item, timeout) for item in request.items)
+        pods = (_PodVolumes(context.writer, item, timeout) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind(request.preflight) for pod in pods))
 
-    return host.Plugin(NAME, pre_bind=pre_bind, writes=True)
+    return binding_cycle.BindingCyclePlugin(NAME, pre_bind=pre_bind, writes=True)
 
 
 class _PodVolumes:
     """The volumes of one pod that is to be bound."""
 
-    def __init__(self, writer: writes.Writer, item: bind_pb2.BindItem, timeout: float) -> None:
+    def __init__(self, writer: ApiWriter, item: bind_pb2.BindItem, timeout: float) -> None:
         self._writer = writer
         self._item = item
         self._timeout = timeout
@@ -261,15 +263,6 @@ class _PodVolumes:
             migrated = filter(None, annotations.get(_MIGRATED_PLUGINS, "").split(","))
             self._node = _Node(name, labels, frozenset(migrated))
         return self._node
-
-
-def timeouts_of(configuration: snapshot_pb2.Configuration) -> dict[str, float]:
-    """How long binding may take, by profile, in seconds."""
-    out = {}
-    for profile in configuration.profiles:
-        args = orjson.loads(profiles.args_of(profile, NAME) or b"{}")
-        out[profile.scheduler_name] = float(args.get("bindTimeoutSeconds") or DEFAULT_TIMEOUT_SECONDS)
-    return out
 
 
 def _result(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:

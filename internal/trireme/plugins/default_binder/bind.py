@@ -5,25 +5,28 @@ for "nobody knows", because whoever read it as a failure would place the pod twi
 after all other results, and the caller asks again.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from trireme.bind import host
-from trireme.bind.binder import Binder
-from trireme.bind.binding import Bound, Failed, Open, Target
 from trireme.framework import status
+from trireme.plugin_kit import binding_cycle
+from trireme.plugin_kit.pod_binder import Bound, Failed, Open, Target
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery.api_writes import PodName
+from trireme_kube.componentbase import klog
+
+log = logging.getLogger(__name__)
 
 NAME = "DefaultBinder"
 
 _SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 
 
-def plugin(binder: Binder) -> host.Plugin:
-    """The plugin, on a binder."""
+def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin:
+    """The plugin, on the phase's binder."""
 
     async def bind(
         request: bind_pb2.BindRequest, tenure: Tenure
@@ -32,8 +35,10 @@ def plugin(binder: Binder) -> host.Plugin:
             Target(PodName(item.pod.namespace, item.pod.name, item.pod.uid), item.node_name, item.asked_before)
             for item in request.items
         ]
+        for target in targets if klog.enabled(log, 3) else ():
+            _log_attempt(target)
         unknown: list[str] = []
-        async with aclosing(binder.bind(targets, tenure)) as batches:
+        async with aclosing(context.binder.bind(targets, tenure)) as batches:
             async for outcomes in batches:
                 results = []
                 for index, outcome in outcomes:
@@ -49,6 +54,12 @@ def plugin(binder: Binder) -> host.Plugin:
                 if results:
                     yield results
         if unknown:
-            raise host.FateUnknown(f"{len(unknown)} pods may be bound or not; the first: {unknown[0]}")
+            raise binding_cycle.FateUnknown(f"{len(unknown)} pods may be bound or not; the first: {unknown[0]}")
 
-    return host.Plugin(NAME, bind=bind)
+    return binding_cycle.BindingCyclePlugin(NAME, bind=bind)
+
+
+def _log_attempt(target: Target) -> None:
+    pod = klog.Ref(f"{target.pod.namespace}/{target.pod.name}")
+    text = "Attempting to bind pod to node"
+    klog.info(log, 3, text, **klog.named(log, f"Bind.{NAME}"), pod=pod, node=klog.Ref(target.node))

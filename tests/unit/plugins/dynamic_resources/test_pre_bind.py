@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from trireme.bind import device_claims as binding
-from trireme.bind import extended_claims
+from trireme.plugin_kit import binding_cycle
+from trireme.plugins.dynamic_resources import bind as binding
+from trireme.plugins.dynamic_resources import extended_claims, reserve_state, unreserve
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
-from trireme.wire import device_claims
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import writes
 
@@ -130,12 +130,15 @@ class Store(writes.Writer):
         self.touch(CLAIM)
 
 
-def _to_allocate(**allocation: Any) -> device_claims.ToReserve:
-    return device_claims.ToReserve("default", "claim", "u", {**ALLOCATION, **allocation})
+UNUSED_BINDER: Any = None
 
 
-TO_USE = device_claims.ToReserve("default", "claim", "u")
-TO_MAKE = device_claims.ToReserve(
+def _to_allocate(**allocation: Any) -> reserve_state.ToReserve:
+    return reserve_state.ToReserve("default", "claim", "u", {**ALLOCATION, **allocation})
+
+
+TO_USE = reserve_state.ToReserve("default", "claim", "u")
+TO_MAKE = reserve_state.ToReserve(
     "default",
     "",
     "",
@@ -146,22 +149,22 @@ TO_MAKE = device_claims.ToReserve(
 )
 
 
-def _state(*claims: device_claims.ToReserve, node_allocatable: tuple[Json, ...] = ()) -> bytes:
-    own = device_claims.DeviceClaims(claims, node_allocatable=node_allocatable).to_bytes()
-    return bind_pb2.HostState(plugin_states={binding.NAME: own}).SerializeToString()
+def _state(*claims: reserve_state.ToReserve, node_allocatable: tuple[Json, ...] = ()) -> bytes:
+    return reserve_state.DeviceClaims(claims, node_allocatable=node_allocatable).to_bytes()
 
 
 async def _pre_bind(
     store: Store,
-    *claims: device_claims.ToReserve,
+    *claims: reserve_state.ToReserve,
     now: int = NOW,
     node_allocatable: tuple[Json, ...] = (),
     binding_conditions: bool = True,
 ) -> bind_pb2.PreBindResult:
-    state = _state(*claims, node_allocatable=node_allocatable)
-    item = bind_pb2.BindItem(pod=POD, node_name="node", state=state)
-    settings = binding.Settings({"default-scheduler": 60.0}, binding_conditions)
-    plugin = binding.plugin(store, settings, lambda: now * 10**9)
+    state = bind_pb2.HostState(plugin_states={binding.NAME: _state(*claims, node_allocatable=node_allocatable)})
+    item = bind_pb2.BindItem(pod=POD, node_name="node", state=state.SerializeToString())
+    gates = {"DRADeviceBindingConditions": binding_conditions}
+    args = {"default-scheduler": {"bindingTimeout": "60s"}}
+    plugin = binding.make(binding_cycle.BindContext(args, gates, store, UNUSED_BINDER, lambda: now * 10**9))
     assert plugin.pre_bind is not None
     cycle = cycle_pb2.Cycle(profile="default-scheduler")
     (result,) = await plugin.pre_bind(bind_pb2.PreBindRequest(cycle=cycle, items=[item]))
@@ -230,7 +233,7 @@ async def test_somebody_elses_change_in_between_is_met() -> None:
     ],
 )
 async def test_a_claim_that_is_not_as_it_was_sends_the_pod_back(
-    claim: device_claims.ToReserve, status: Json, metadata: Json, text: str
+    claim: reserve_state.ToReserve, status: Json, metadata: Json, text: str
 ) -> None:
     """What somebody else wrote meanwhile counts."""
     store = Store()
@@ -259,7 +262,7 @@ async def test_devices_that_must_be_prepared_are_waited_for() -> None:
     assert result.status.code == status_pb2.CODE_WAIT
     assert [(key.kind, key.namespace, key.name) for key in result.wait_for] == [("resource_claim", "default", "claim")]
     assert result.timeout.seconds == 60
-    again = device_claims.DeviceClaims.from_bytes(result.state).claims
+    again = reserve_state.DeviceClaims.from_bytes(result.state).claims
     store.set_status(devices=[_said("attached")])
     result = await _pre_bind(store, *again)
     assert result.status.code == status_pb2.CODE_SUCCESS, result
@@ -277,7 +280,7 @@ async def test_devices_that_cannot_be_prepared_send_the_pod_back(condition: str,
     store = Store()
     waiting = await _pre_bind(store, _to_allocate(**WAITS))
     store.set_status(devices=[_said(condition)])
-    result = await _pre_bind(store, *device_claims.DeviceClaims.from_bytes(waiting.state).claims, now=now)
+    result = await _pre_bind(store, *reserve_state.DeviceClaims.from_bytes(waiting.state).claims, now=now)
     assert list(result.status.messages) == [f'running PreBind plugin "DynamicResources": {text}']
 
 
@@ -364,7 +367,7 @@ async def test_a_claim_that_nobody_noted_is_given_back() -> None:
     store = Store()
     await extended_claims.make(store, CLAIMS, POD, TO_MAKE, 1.0)
     assert store.pod_status == {}
-    assert await binding.release(store, NAME, _state(TO_MAKE)) is None
+    assert await unreserve.unreserve(store, NAME, _state(TO_MAKE)) is None
     assert list(store.objects) == [CLAIM]
 
 
@@ -377,7 +380,7 @@ async def test_what_claims_take_of_the_node_is_noted_and_taken_back() -> None:
     result = await _pre_bind(store, _to_allocate(), node_allocatable=(RESOURCES,))
     assert result.status.code == status_pb2.CODE_SUCCESS, result
     assert store.pod_status == {"nodeAllocatableResourceClaimStatuses": [RESOURCES]}
-    assert await binding.release(store, NAME, _state(_to_allocate(), node_allocatable=(RESOURCES,))) is None
+    assert await unreserve.unreserve(store, NAME, _state(_to_allocate(), node_allocatable=(RESOURCES,))) is None
     assert store.pod_status == {"nodeAllocatableResourceClaimStatuses": []}
     store.refuse_pod = True
     result = await _pre_bind(store, _to_allocate(), node_allocatable=(RESOURCES,))
@@ -407,11 +410,11 @@ async def test_what_was_written_is_given_back() -> None:
     """The pod is not bound after all: it uses the claims no more, and the one that was made for it is deleted."""
     store = Store()
     await _pre_bind(store, _to_allocate(), TO_MAKE)
-    assert await binding.release(store, NAME, _state(_to_allocate(), TO_MAKE)) is None
+    assert await unreserve.unreserve(store, NAME, _state(_to_allocate(), TO_MAKE)) is None
     assert list(store.objects) == [CLAIM]
     assert store.objects[CLAIM]["status"]["reservedFor"] == []
     assert store.objects[CLAIM]["status"]["allocation"], "the devices stay: the next attempt finds them allocated"
-    assert await binding.release(store, NAME, _state(_to_allocate())) is None, "once more is no fault"
+    assert await unreserve.unreserve(store, NAME, _state(_to_allocate())) is None, "once more is no fault"
 
 
 GROUP_USER = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group-uid"}
@@ -453,5 +456,5 @@ async def test_a_pod_that_is_not_bound_leaves_its_groups_claim_to_the_others() -
     """The other pods of the group would lose their devices."""
     store = Store()
     await _pre_bind(store, OF_GROUP)
-    assert await binding.release(store, NAME, _state(OF_GROUP)) is None
+    assert await unreserve.unreserve(store, NAME, _state(OF_GROUP)) is None
     assert store.objects[CLAIM]["status"]["reservedFor"] == [GROUP_USER]

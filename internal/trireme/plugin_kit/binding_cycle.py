@@ -1,0 +1,83 @@
+"""What a plugin is in the bind phase: Permit, PreBind, Bind and PostBind, and the writes beside them.
+
+The calls speak the contract's own messages, so a plugin in this process and one behind a gRPC channel look the same to
+the host that runs them (`trireme.bind.host`).
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trireme.plugin_api.api_writer import ApiWriter
+from trireme.plugin_kit.pod_binder import PodBinder
+from trireme.rpc.fencing import Tenure
+from trireme.v1 import bind_pb2
+from trireme_kube.apimachinery.api_writes import Outcome, PodName
+
+
+class FateUnknown(Exception):
+    """Of some pods nobody knows whether they were bound."""
+
+
+PermitCall = Callable[[bind_pb2.PermitRequest], Awaitable[Sequence[bind_pb2.PermitResult]]]
+PreBindCall = Callable[[bind_pb2.PreBindRequest], Awaitable[Sequence[bind_pb2.PreBindResult]]]
+BindCall = Callable[[bind_pb2.BindRequest, Tenure], AsyncGenerator[Sequence[bind_pb2.BindResult], None]]
+PostBindCall = Callable[[bind_pb2.PostBindRequest], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class BindingCyclePlugin:
+    """One plugin; a call that is None: it takes no part in that extension point.
+
+    The calls of Permit and PreBind answer one result an item, in order. Bind answers each item once, by index, or
+    raises FateUnknown after those that it can answer. Else none of them raises: what fails is a status. Items carry
+    the state of all plugins (HostState); each plugin takes its own part.
+    """
+
+    name: str
+    permit: PermitCall | None = None
+    pre_bind: PreBindCall | None = None
+    bind: BindCall | None = None
+    post_bind: PostBindCall | None = None
+    #: Its PreBind writes to the API server through this phase's client.
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BindContext:
+    """What a plugin is made from in the bind phase.
+
+    `args` are its arguments as JSON has them, by profile; `features` the gates that are set. `wall` answers nanoseconds
+    since 1970, for the times that are written.
+    """
+
+    args: Mapping[str, Mapping[str, Any]]
+    features: Mapping[str, bool]
+    writer: ApiWriter
+    binder: PodBinder
+    wall: Callable[[], int]
+
+
+#: (writer, pod, the plugin's own state from Reserve) -> the write that failed. Gives back what PreBind wrote for the
+#: pod; None: all of it was. Raises: ValueError where the state is not the plugin's.
+UnreserveCall = Callable[[ApiWriter, PodName, bytes], Awaitable[Outcome | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionContext:
+    """What a plugin carries out an action with.
+
+    `begin_round` is called before each round of reading and writing: a new leader waits until the round can have no
+    effect any more. Raises: TenureOver.
+    """
+
+    writer: ApiWriter
+    begin_round: Callable[[], None]
+
+
+class TenureOver(Exception):
+    """The leader that wanted an action is not in office any more: nothing more is begun. The text says why."""
+
+
+#: Carries out one action of a kind; one that is done already is a success.
+ActionCall = Callable[[bind_pb2.Action, ActionContext], Awaitable[Outcome]]

@@ -1,0 +1,51 @@
+"""What binds pods for a Bind plugin: the pod to bind, how that ended, and who does it."""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from trireme.framework.status import Reason
+from trireme.rpc.fencing import Tenure
+from trireme_kube.apimachinery.api_writes import PodName
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The pod to bind and the node. `asked_before`: an earlier call, here or elsewhere, may have bound it."""
+
+    pod: PodName
+    node: str
+    asked_before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The API server has the binding; `read_back`: known from reading the pod."""
+
+    read_back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It is certain that we did not bind it and will not."""
+
+    message: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Nobody knows: neither the POST nor reading the pod was answered."""
+
+    message: str
+
+
+Outcome = Bound | Failed | Open
+
+
+class PodBinder(Protocol):
+    """Binds pods, each at most once at a time."""
+
+    def bind(self, targets: Sequence[Target], tenure: Tenure) -> AsyncGenerator[list[tuple[int, Outcome]], None]:
+        """Bind pods, and yield the outcomes as they come, by index. Nothing begins once the tenure is over."""
+        ...

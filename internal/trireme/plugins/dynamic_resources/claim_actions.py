@@ -1,0 +1,73 @@
+"""Actions on claims that others decide on: PostFilter and a group's preemption take devices away from claims, and a
+claim of a PodGroup is left by its users.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trireme.plugin_api.api_writer import ApiWriter
+from trireme.plugin_kit import binding_cycle
+from trireme.plugins.dynamic_resources import claim_bodies, claim_writes
+from trireme.v1 import bind_pb2
+from trireme_kube.apimachinery import api_writes
+
+ROUNDS = 4
+"""How often an action starts over from reading the claim, after a conflict or an answer in doubt."""
+
+
+async def deallocate(action: bind_pb2.Action, context: binding_cycle.ActionContext) -> api_writes.Outcome:
+    """Take a claim's allocation away, or delete the claim."""
+    wanted = action.deallocate
+    path = claim_writes.path_of(wanted.namespace, wanted.name)
+    outcome: api_writes.Outcome = api_writes.Uncertain("")
+    for _ in range(ROUNDS):
+        context.begin_round()
+        outcome = await context.writer.get(path, claim_writes.DEADLINE_SECONDS)
+        if isinstance(outcome, api_writes.Written):
+            outcome = await _deallocate(context.writer, path, action, outcome)
+        if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
+            break
+    return _without_gone(outcome)
+
+
+async def _deallocate(
+    writer: ApiWriter, path: str, action: bind_pb2.Action, found: api_writes.Written
+) -> api_writes.Outcome:
+    """As deallocate, of the claim as it was read."""
+    wanted = action.deallocate
+    if found.obj["metadata"].get("uid") != wanted.uid:
+        return api_writes.Gone(f"resourceclaim {wanted.namespace}/{wanted.name} is another one now")
+    if wanted.delete:
+        return await _delete(writer, path, found.obj, wanted.uid)
+    try:
+        freed = claim_bodies.deallocated(found.obj, wanted.user_uid or action.pod.uid)
+    except ValueError as error:
+        return api_writes.Refused(f"resourceclaim {wanted.namespace}/{wanted.name}: {error}", 0)
+    return found if freed is None else await writer.put(f"{path}/status", freed, claim_writes.DEADLINE_SECONDS)
+
+
+async def leave(action: bind_pb2.Action, context: binding_cycle.ActionContext) -> api_writes.Outcome:
+    """Take a user out of a claim."""
+    wanted = action.leave_claim
+    path = f"{claim_writes.path_of(wanted.namespace, wanted.name)}/status"
+    patch = claim_bodies.without_user(wanted.uid, wanted.user_uid)
+    outcome: api_writes.Outcome = api_writes.Uncertain("")
+    for _ in range(ROUNDS):
+        outcome = await context.writer.patch(path, patch, claim_writes.DEADLINE_SECONDS)
+        if not isinstance(outcome, (api_writes.Uncertain, api_writes.Conflict)):
+            break
+    return _without_gone(outcome)
+
+
+async def _delete(writer: ApiWriter, path: str, claim: Mapping[str, Any], uid: str) -> api_writes.Outcome:
+    freed = claim_bodies.unprotected(claim)
+    if freed is not None:
+        outcome = await writer.put(path, freed, claim_writes.DEADLINE_SECONDS)
+        if not isinstance(outcome, api_writes.Written):
+            return outcome
+    return await writer.delete(path, uid, claim_writes.DEADLINE_SECONDS)
+
+
+def _without_gone(outcome: api_writes.Outcome) -> api_writes.Outcome:
+    """A claim that is gone holds nothing, and nobody uses it."""
+    return api_writes.Written({}) if isinstance(outcome, api_writes.Gone) else outcome

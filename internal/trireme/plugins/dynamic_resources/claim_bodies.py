@@ -1,0 +1,82 @@
+"""The bodies of the writes of claims, as pure functions of the claim as it is.
+
+They are those that kube-scheduler sends. A claim is changed as the raw JSON that was read, because the program's own
+messages are subsets and would lose the rest.
+Source: pkg/scheduler/framework/plugins/dynamicresources of Kubernetes 1.37; the writes of a real kube-scheduler as an
+API server recorded them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trireme.v1 import cycle_pb2
+
+DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
+
+#: The field of a pod's status that says what its claims take of the node.
+CLAIM_STATUSES = "nodeAllocatableResourceClaimStatuses"
+
+
+def deallocated(claim: Mapping[str, Any], user_uid: str) -> dict[str, Any] | None:
+    """The claim without its allocation, or None if there is nothing to take away.
+
+    Raises:
+        ValueError: somebody else than that user, a pod or a PodGroup, uses it.
+    """
+    status = claim.get("status") or {}
+    users = status.get("reservedFor") or []
+    if any(not isinstance(user, dict) or user.get("uid") != user_uid for user in users):
+        raise ValueError("it is reserved for somebody else")
+    if not any(status.get(key) for key in ("allocation", "reservedFor", "devices")):
+        return None
+    left = {key: value for key, value in status.items() if key not in ("allocation", "reservedFor", "devices")}
+    return {**claim, "status": left}
+
+
+def protected(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """The claim with the finalizer that keeps it while it has devices."""
+    finalizers = [*(claim["metadata"].get("finalizers") or ()), DELETE_PROTECTION]
+    return {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
+
+
+def protection(claim_uid: str) -> dict[str, Any]:
+    """The patch that gives a claim the finalizer, whatever finalizers it has."""
+    return {"metadata": {"uid": claim_uid, "finalizers": [DELETE_PROTECTION]}}
+
+
+def pod_user(pod: cycle_pb2.PodIdentity) -> dict[str, Any]:
+    """The pod as a user of a claim."""
+    return {"resource": "pods", "name": pod.name, "uid": pod.uid}
+
+
+def group_user(name: str, uid: str) -> dict[str, Any]:
+    """The PodGroup as a user of a claim."""
+    return {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": name, "uid": uid}
+
+
+def without_user(claim_uid: str, user_uid: str) -> dict[str, Any]:
+    """The patch that takes one user out of a claim's list, whatever else is in it by now."""
+    return {"metadata": {"uid": claim_uid}, "status": {"reservedFor": [{"$patch": "delete", "uid": user_uid}]}}
+
+
+def reserved(
+    claim: Mapping[str, Any], allocation: Mapping[str, Any] | None, user: Mapping[str, Any], now: str | None
+) -> dict[str, Any]:
+    """The claim as used by the user, and with the allocation if it has none yet. `now` is when it got its devices, for
+    a claim that does not say; None: nobody waits for devices, and it is not stated.
+    """
+    status = dict(claim.get("status") or {})
+    given = dict(status.get("allocation") or {}) if allocation is None else dict(allocation)
+    if now is not None:
+        given.setdefault("allocationTimestamp", now)
+    status |= {"allocation": given, "reservedFor": [*(status.get("reservedFor") or ()), user]}
+    return {**claim, "status": status}
+
+
+def unprotected(claim: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The claim without the finalizer that the scheduler put on it, or None if it has none."""
+    finalizers = claim["metadata"].get("finalizers") or []
+    if DELETE_PROTECTION not in finalizers:
+        return None
+    left = [name for name in finalizers if name != DELETE_PROTECTION]
+    return {**claim, "metadata": {**claim["metadata"], "finalizers": left}}

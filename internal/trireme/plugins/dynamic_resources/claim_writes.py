@@ -1,0 +1,39 @@
+"""What PreBind, Unreserve and the actions do to claims alike: where a claim is, and how one is deleted."""
+
+from trireme.plugin_api.api_writer import ApiWriter
+from trireme.plugins.dynamic_resources import claim_bodies
+from trireme_kube.apimachinery import api_writes
+
+DEADLINE_SECONDS = 10.0
+"""For each write and each read, with repetitions."""
+
+ROUNDS = 5
+"""How often a claim is read again after somebody else's change."""
+
+
+def collection_of(namespace: str) -> str:
+    """Where the API has the claims of the namespace."""
+    return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+
+
+def path_of(namespace: str, name: str) -> str:
+    """Where the API has the claim."""
+    return f"{collection_of(namespace)}/{name}"
+
+
+async def unmake(writer: ApiWriter, namespace: str, name: str, uid: str) -> api_writes.Outcome | None:
+    """Delete a claim that the scheduler made, protected or not; None: it is gone, else the write that failed."""
+    path = path_of(namespace, name)
+    outcome: api_writes.Outcome = api_writes.Uncertain("")
+    for _ in range(ROUNDS):
+        outcome = await writer.get(path, DEADLINE_SECONDS)
+        if not isinstance(outcome, api_writes.Written) or (uid and outcome.obj["metadata"].get("uid") != uid):
+            break
+        claim, freed = outcome.obj, claim_bodies.unprotected(outcome.obj)
+        if freed is not None:
+            outcome = await writer.put(path, freed, DEADLINE_SECONDS)
+        if isinstance(outcome, api_writes.Written):
+            outcome = await writer.delete(path, claim["metadata"].get("uid", ""), DEADLINE_SECONDS)
+        if not isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
+            break
+    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome

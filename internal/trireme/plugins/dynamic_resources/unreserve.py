@@ -1,0 +1,76 @@
+"""DynamicResources' Unreserve: gives back what PreBind wrote for a pod that is not bound after all.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources (Unreserve).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trireme.plugin_api.api_writer import ApiWriter
+from trireme.plugins.dynamic_resources import claim_bodies, claim_writes, extended_claims, reserve_state
+from trireme.v1 import cycle_pb2
+from trireme_kube.apimachinery import api_writes
+
+Json = Mapping[str, Any]
+
+
+async def unreserve(writer: ApiWriter, pod: api_writes.PodName, state: bytes) -> api_writes.Outcome | None:
+    """Give back what PreBind wrote for the pod; None: all of it was, else the write that failed. Raises: ValueError."""
+    claims = reserve_state.DeviceClaims.from_bytes(state)
+    for one in claims.claims:
+        if one.make:
+            failed = await _unmake_for(writer, pod, one)
+        else:
+            failed = await _leave(writer, one, pod.uid)
+        if failed is not None:
+            return failed
+    return await _take_back_resources(writer, pod) if claims.node_allocatable else None
+
+
+async def _take_back_resources(writer: ApiWriter, pod: api_writes.PodName) -> api_writes.Outcome | None:
+    """The pod's claims take nothing of a node any more. A list that is empty, since one that is missing may be an old
+    client's.
+    """
+    patch = {"metadata": {"uid": pod.uid}, "status": {claim_bodies.CLAIM_STATUSES: list[Json]()}}
+    outcome = await writer.patch(f"{pod.path}/status", patch, claim_writes.DEADLINE_SECONDS, api_writes.MERGE)
+    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone, api_writes.Conflict)) else outcome
+
+
+async def _leave(writer: ApiWriter, one: reserve_state.ToReserve, uid: str) -> api_writes.Outcome | None:
+    """The pod does not use the claim any more."""
+    path = claim_writes.path_of(one.namespace, one.name)
+    found = await writer.get(path, claim_writes.DEADLINE_SECONDS)
+    if isinstance(found, api_writes.Gone):
+        return None
+    if not isinstance(found, api_writes.Written):
+        return found
+    users = (found.obj.get("status") or {}).get("reservedFor") or ()
+    if not any(user.get("uid") == uid for user in users):
+        return None
+    patch = claim_bodies.without_user(found.obj["metadata"]["uid"], uid)
+    outcome = await writer.patch(f"{path}/status", patch, claim_writes.DEADLINE_SECONDS)
+    return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
+
+
+async def _unmake_for(
+    writer: ApiWriter, pod: api_writes.PodName, one: reserve_state.ToReserve
+) -> api_writes.Outcome | None:
+    """Delete the claim that was made for the pod's extended resources, whether or not its name was noted."""
+    found = await writer.get_pod(pod, claim_writes.DEADLINE_SECONDS)
+    if isinstance(found, api_writes.Gone):
+        # The claim goes with its owner.
+        return None
+    if not isinstance(found, api_writes.Written):
+        return found
+    noted = ((found.obj.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    names = [noted] if noted else []
+    if not noted and not one.name:
+        identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+        collection = claim_writes.collection_of(one.namespace)
+        made = extended_claims.made(writer, collection, identity, one, claim_writes.DEADLINE_SECONDS)
+        names = [name async for name in made]
+    for name in names or ([one.name] if one.name else []):
+        failed = await claim_writes.unmake(writer, pod.namespace, name, "")
+        if failed is not None:
+            return failed
+    return None

@@ -1,0 +1,58 @@
+"""What the bind phase runs of the in-tree plugins.
+
+All of it is loaded with this module, before a frontend comes.
+"""
+
+from collections.abc import Callable, Mapping
+
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.plugin_api.api_writer import ApiWriter
+from trireme.plugin_kit.binding_cycle import ActionCall, BindContext, BindingCyclePlugin, UnreserveCall
+from trireme.plugin_kit.pod_binder import PodBinder
+from trireme.registry import json_args
+from trireme.registry.in_tree import IN_TREE
+from trireme.v1 import snapshot_pb2
+from trireme.wire import profiles
+
+# The points of the phase. The side at the first of them that a plugin has a side at makes all that it is there.
+_POINTS = (ExtensionPoint.PERMIT, ExtensionPoint.PRE_BIND, ExtensionPoint.BIND, ExtensionPoint.POST_BIND)
+
+_MAKERS: Mapping[str, Callable[[BindContext], BindingCyclePlugin]] = {
+    name: next(spec.sides[point].load(spec.package) for point in _POINTS if point in spec.sides)
+    for name, spec in IN_TREE.plugins.items()
+    if not spec.sides.keys().isdisjoint(_POINTS)
+}
+
+_UNRESERVE: Mapping[str, UnreserveCall] = {
+    name: spec.sides[ExtensionPoint.RESERVE].load(spec.package)
+    for name, spec in IN_TREE.plugins.items()
+    if ExtensionPoint.RESERVE in spec.sides
+}
+
+_ACTIONS: Mapping[str, ActionCall] = {
+    kind: side.load(spec.package) for spec in IN_TREE.plugins.values() for kind, side in spec.actions.items()
+}
+
+
+def plugins(
+    configuration: snapshot_pb2.Configuration, writer: ApiWriter, binder: PodBinder, wall: Callable[[], int]
+) -> dict[str, BindingCyclePlugin]:
+    """The in-tree plugins of the phase, by name. `wall`: nanoseconds since 1970. Raises: ValueError for bad args."""
+    made = {}
+    for name, make in _MAKERS.items():
+        args = {
+            profile.scheduler_name: json_args.parse(name, profiles.args_of(profile, name))
+            for profile in configuration.profiles
+        }
+        made[name] = make(BindContext(args, configuration.feature_gates, writer, binder, wall))
+    return made
+
+
+def unreserve(name: str) -> UnreserveCall | None:
+    """What gives back what the plugin's PreBind wrote; None: there is no such in-tree plugin, or it writes nothing."""
+    return _UNRESERVE.get(name)
+
+
+def action(kind: str) -> ActionCall | None:
+    """What carries out actions of a kind of trireme.v1.Action; None: they are no plugin's."""
+    return _ACTIONS.get(kind)
