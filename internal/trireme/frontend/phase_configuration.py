@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from trireme.config import commandline, model, own
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.queueing.groups import queued_group
+from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
@@ -23,8 +23,12 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
     ExtensionPoint.POST_BIND: plugin_pb2.EXTENSION_POINT_POST_BIND,
 }
 
-# In-tree plugins whose Permit runs in the frontend itself.
-OWN_PERMIT = frozenset({queued_group.GANG_SCHEDULING, "DeferredPodScheduling"})
+# In-tree plugins whose Permit is part of the scheduling cycles of the frontend: they have no side for the bind phase.
+OWN_PERMIT = frozenset(
+    name
+    for name, spec in IN_TREE.plugins.items()
+    if ExtensionPoint.PERMIT in spec.extension_points and ExtensionPoint.PERMIT not in spec.sides
+)
 
 _FAILURE_POLICIES = {
     "Fail": snapshot_pb2.FAILURE_POLICY_FAIL,

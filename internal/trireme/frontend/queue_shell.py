@@ -10,6 +10,7 @@ from trireme.cache import cluster_cache
 from trireme.config import commandline
 from trireme.frontend import plugin_membership, remote_plugins, scheduler_metrics
 from trireme.frontend.phase_settings import PhaseSettings
+from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.queueing import (
     backoff,
     hints,
@@ -21,7 +22,6 @@ from trireme.queueing import (
     scheduling_queue,
     states,
 )
-from trireme.registry import queue_sides
 from trireme.scheduling import cluster_watch, ports
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
@@ -71,12 +71,16 @@ class QueueShell:
             float(config.pod_max_backoff_seconds),
             pop_early=completed.gates.enabled("SchedulerPopFromBackoffQ"),
         )
-        gate = pre_enqueue.gate_of(
-            completed.profiles, self.remote.gated, preempting_for, self._lacks_claims, membership.missing_plugin
+        self.pre_enqueue = pre_enqueue.LocalPlugins(
+            completed.profiles,
+            PreEnqueueContext(completed.gates, self._view, preempting_for),
+            self._described,
+            self.remote.gated,
+            membership.missing_plugin,
         )
         self.queue = make_queue(
             self._hints,
-            metrics.timed_gate(gate),
+            metrics.timed_gate(self.pre_enqueue.pre_enqueue),
             policy=self.backoff,
             max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
             nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._nominated),
@@ -151,5 +155,8 @@ class QueueShell:
         identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)
         self._cache.promise(snapshot_pb2.Nomination(pod=identity, pod_class=pod.class_id), after)
 
-    def _lacks_claims(self, class_id: int) -> bool:
-        return queue_sides.lacks_claims(self._cache.registry[class_id].pod, self._view, self._completed.gates)
+    def _described(self, pod: queued_pod.QueuedPodInfo) -> PodToEnqueue:
+        """The pod as PreEnqueue plugins in this process see it."""
+        record = pod.record
+        of_class = self._cache.registry[record.class_id].pod if record.class_id > 0 else None
+        return PodToEnqueue(record.uid, record.pod.parsed.gates, of_class)

@@ -1,16 +1,17 @@
-"""PreEnqueue: what the queue asks of each pod that wants to enter, and how the in-tree plugins answer.
+"""PreEnqueue: what the queue asks of each pod that wants to enter, and of whom.
 
-Source: pkg/scheduler/framework/plugins/schedulinggates, …/defaultpreemption, …/dynamicresources.
+Source: pkg/scheduler/backend/queue/scheduling_queue.go runPreEnqueuePlugins.
 """
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from trireme.config import model
 from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext, PreEnqueuePlugin
 from trireme.queueing import queued_pod
+from trireme.registry import queue_sides
 
-SCHEDULING_GATES = "SchedulingGates"
 DYNAMIC_RESOURCES = "DynamicResources"
 # It holds a preemptor back while its victims are being deleted.
 DEFAULT_PREEMPTION = "DefaultPreemption"
@@ -28,34 +29,48 @@ class PreEnqueueResult(enum.Enum):
 PreEnqueue = Callable[[queued_pod.QueuedPodInfo], str | PreEnqueueResult]
 
 
-def gate_of(
-    profiles: Iterable[model.CompletedProfile],
-    ask_remote: Callable[[str], bool],
-    preempting: Callable[[str], bool],
-    lacks_claims: Callable[[int], bool],
-    missing_plugin: Callable[[str], str] = lambda profile: "",
-) -> PreEnqueue:
-    """The question that the queue asks of each pod that wants to enter; `ask_remote` says so of a profile.
+class LocalPlugins:
+    """PreEnqueue of the plugins in this process, those of a profile in its order."""
 
-    `preempting` says of a UID whether victims of the pod are still to be deleted; `lacks_claims` of a class whether a
-    claim for devices is missing that its pods name; `missing_plugin` names for a profile the remote plugin that its
-    pods cannot be scheduled without and that does not take part.
-    """
-    points = {profile.scheduler_name: profile.names(ExtensionPoint.PRE_ENQUEUE) for profile in profiles}
-    gated_profiles = frozenset(name for name, plugins in points.items() if SCHEDULING_GATES in plugins)
-    preempting_profiles = frozenset(name for name, plugins in points.items() if DEFAULT_PREEMPTION in plugins)
-    claiming_profiles = frozenset(name for name, plugins in points.items() if DYNAMIC_RESOURCES in plugins)
+    def __init__(
+        self,
+        profiles: Iterable[model.CompletedProfile],
+        context: PreEnqueueContext,
+        describe: Callable[[queued_pod.QueuedPodInfo], PodToEnqueue],
+        ask_remote: Callable[[str], bool],
+        missing_plugin: Callable[[str], str],
+    ) -> None:
+        """`describe` states what plugins see of a pod; `ask_remote` says of a profile whether remote plugins are to be
+        called; `missing_plugin` names for a profile the remote plugin that its pods cannot be scheduled without and
+        that does not take part.
+        """
+        self._describe = describe
+        self._ask_remote = ask_remote
+        self._missing_plugin = missing_plugin
+        made = {
+            profile.scheduler_name: {
+                name: queue_sides.pre_enqueue(name, context) for name in profile.names(ExtensionPoint.PRE_ENQUEUE)
+            }
+            for profile in profiles
+        }
+        self._plugins: Mapping[str, Mapping[str, PreEnqueuePlugin]] = {
+            profile: {name: plugin for name, plugin in plugins.items() if plugin is not None}
+            for profile, plugins in made.items()
+        }
 
-    def pre_enqueue(pod: queued_pod.QueuedPodInfo) -> str | PreEnqueueResult:
-        missing = missing_plugin(pod.record.profile)
+    def pre_enqueue(self, pod: queued_pod.QueuedPodInfo) -> str | PreEnqueueResult:
+        """What they answer; the first that refuses decides."""
+        profile = pod.record.profile
+        missing = self._missing_plugin(profile)
         if missing:
             return missing
-        if pod.record.profile in gated_profiles and pod.record.pod.parsed.gates:
-            return SCHEDULING_GATES
-        if pod.record.profile in preempting_profiles and preempting(pod.uid):
-            return DEFAULT_PREEMPTION
-        if pod.record.profile in claiming_profiles and pod.record.class_id > 0 and lacks_claims(pod.record.class_id):
-            return DYNAMIC_RESOURCES
-        return PreEnqueueResult.CALL_REMOTE if ask_remote(pod.record.profile) else PreEnqueueResult.ALLOWED
+        described = self._describe(pod)
+        for name, plugin in self._plugins.get(profile, {}).items():
+            if plugin.refuses(described):
+                return name
+        return PreEnqueueResult.CALL_REMOTE if self._ask_remote(profile) else PreEnqueueResult.ALLOWED
 
-    return pre_enqueue
+    def waits_for(self, pod: queued_pod.QueuedPodInfo) -> Mapping[str, Sequence[str]]:
+        """What the pod waits for that a plugin holds back, by kind; empty: the plugin has nothing to add."""
+        plugin = self._plugins.get(pod.record.profile, {}).get(pod.gated_by)
+        return plugin.waits_for(self._describe(pod)) if plugin is not None else {}

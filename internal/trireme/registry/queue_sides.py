@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from trireme.framework import feature_gates
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import hints
+from trireme.plugin_api.pre_enqueue import PreEnqueueContext, PreEnqueuePlugin
 from trireme.registry.in_tree import IN_TREE
-from trireme.v1 import core_pb2
 
 
 def events(name: str, context: hints.HintContext) -> Sequence[hints.ClusterEventWithHint]:
@@ -18,9 +17,10 @@ def events(name: str, context: hints.HintContext) -> Sequence[hints.ClusterEvent
     return registered
 
 
-def lacks_claims(pod: core_pb2.Pod, cluster: hints.ClusterReader, gates: feature_gates.Gates) -> bool:
-    """Whether the pod has to wait for a claim, as DynamicResources' PreEnqueue says."""
-    if not pod.spec.resource_claims:
-        return False
-    spec = IN_TREE["DynamicResources"]
-    return bool(spec.sides[ExtensionPoint.PRE_ENQUEUE].load(spec.package)(pod, cluster, gates))
+def pre_enqueue(name: str, context: PreEnqueueContext) -> PreEnqueuePlugin | None:
+    """The plugin at PreEnqueue; None where it is not in-tree or has no such side."""
+    spec = IN_TREE.plugins.get(name)
+    if spec is None or ExtensionPoint.PRE_ENQUEUE not in spec.sides:
+        return None
+    made: PreEnqueuePlugin = spec.sides[ExtensionPoint.PRE_ENQUEUE].load(spec.package)(context)
+    return made

@@ -43,12 +43,13 @@ _NAMED = {
     # Preemption and the scores of placements ask all plugins of a profile, so they are no plugin's side; their answers
     # have the plugin's name.
     "evaluation": {"DefaultPreemption", "NodeResourcesFit", "PodGroupPodsCount"},
-    # Permit of these two is the frontend's, and kube-scheduler's metrics have labels for two plugins.
-    "frontend": {"DefaultPreemption", "DeferredPodScheduling", "VolumeBinding"},
+    # kube-scheduler's metrics have labels for two plugins.
+    "frontend": {"DefaultPreemption", "VolumeBinding"},
     # The type of the API is called like the plugin.
     "plugin_kit": {"NodeAffinity"},
-    # PreEnqueue of these is the queue's own.
-    "queueing": {"DefaultPreemption", "DynamicResources", "GangScheduling", "SchedulingGates"},
+    # The queue holds groups that lack pods back, and preemptors while their victims are being deleted; it passes over
+    # both when an event comes.
+    "queueing": {"DefaultPreemption", "DynamicResources", "GangScheduling"},
     # Preemption is carried out here, and placements of groups are generated.
     "scheduling": {"DefaultPreemption", "TopologyPlacementGenerator"},
     # Placements of a group are scored by the arguments of NodeResourcesFit.

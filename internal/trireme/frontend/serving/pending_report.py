@@ -45,6 +45,7 @@ class PendingReport:
         results: outcomes.Outcomes,
         binding: binding_cycle.BindingCycle,
         preemptions: preempting.Preempting,
+        pre_enqueue_plugins: pre_enqueue.LocalPlugins,
         remote_queue: remote_plugins.RemoteQueue,
         membership: plugin_membership.PluginMembership,
         leading: bool,
@@ -60,6 +61,7 @@ class PendingReport:
         self._results = results
         self._binding = binding
         self._preemptions = preemptions
+        self._pre_enqueue = pre_enqueue_plugins
         self._remote_queue = remote_queue
         self._membership = membership
         self._leading = leading
@@ -193,12 +195,11 @@ class PendingReport:
             why = "was rejected" if self._membership.is_rejected(gate.plugin) else "does not take part yet"
             text = f"waits for the plugin {gate.plugin}, which {why}"
             return {"for": "plugin", "plugin": gate.plugin}, text
-        pending: cluster_watch.PendingPod = pod.record.pod
         waits: Json = {"for": "gate", "plugin": gate.plugin, "events": list(status.events)}
         text = f"is held back by {gate.plugin}"
-        if gate.plugin == pre_enqueue.SCHEDULING_GATES and pending.parsed.gates:
-            waits["gates"] = list(pending.parsed.gates)
-            text += f": {', '.join(pending.parsed.gates)}"
+        for kind, names in self._pre_enqueue.waits_for(pod).items():
+            waits[kind] = list(names)
+            text += f": {', '.join(names)}"
         if gate.reason:
             waits["because"] = gate.reason
             text += f": {gate.reason}"

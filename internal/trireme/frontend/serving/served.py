@@ -46,6 +46,7 @@ class Served:
             results=scheduling.results,
             binding=scheduling.binding,
             preemptions=scheduling.preemptions,
+            pre_enqueue_plugins=scheduling.shell.pre_enqueue,
             remote_queue=scheduling.shell.remote,
             membership=self.site.membership,
             leading=self.site.leader.leading,

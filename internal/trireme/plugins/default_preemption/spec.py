@@ -6,7 +6,10 @@ SPEC = PluginSpec(
     "DefaultPreemption",
     frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.POST_FILTER, ExtensionPoint.POD_GROUP_POST_FILTER}),
     __package__,
-    sides={ExtensionPoint.POST_FILTER: Side(".post_filter:make")},
+    sides={
+        ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make"),
+        ExtensionPoint.POST_FILTER: Side(".post_filter:make"),
+    },
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
 )

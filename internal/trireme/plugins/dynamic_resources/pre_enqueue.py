@@ -3,16 +3,36 @@
 Source: pkg/scheduler/framework/plugins/dynamicresources, k8s.io/dynamic-resource-allocation/resourceclaim.
 """
 
-from trireme.framework import feature_gates
+from collections.abc import Mapping, Sequence
+
 from trireme.plugin_api.hints import ClusterReader
+from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.plugins.dynamic_resources import group_claims
 from trireme.v1 import core_pb2, resource_pb2
 
 
-def lacks_claims(pod: core_pb2.Pod, cluster: ClusterReader, gates: feature_gates.Gates) -> bool:
-    """Whether the pod has to wait for a claim."""
-    of_groups = gates.enabled("DRAWorkloadResourceClaims")
-    return claims_of(pod, cluster, of_groups=of_groups) is None
+class MissingClaims:
+    """The plugin at PreEnqueue."""
+
+    def __init__(self, cluster: ClusterReader, *, of_groups: bool) -> None:
+        """`of_groups`: claims of a pod's PodGroup are its own."""
+        self._cluster = cluster
+        self._of_groups = of_groups
+
+    def refuses(self, pod: PodToEnqueue) -> bool:
+        """Whether the pod has to wait for a claim."""
+        if pod.pod is None or not pod.pod.spec.resource_claims:
+            return False
+        return claims_of(pod.pod, self._cluster, of_groups=self._of_groups) is None
+
+    def waits_for(self, pod: PodToEnqueue) -> Mapping[str, Sequence[str]]:
+        """Nothing to add."""
+        return {}
+
+
+def make(context: PreEnqueueContext) -> MissingClaims:
+    """The plugin, by the feature gates."""
+    return MissingClaims(context.cluster, of_groups=context.features.enabled("DRAWorkloadResourceClaims"))
 
 
 def claims_of(pod: core_pb2.Pod, cluster: ClusterReader, *, of_groups: bool) -> set[str] | None:

@@ -16,7 +16,7 @@ SPEC = PluginSpec(
     ),
     __package__,
     sides={
-        ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:lacks_claims"),
+        ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make"),
         ExtensionPoint.FILTER: Side(".plugin:make"),
         ExtensionPoint.SCORE: Side(".plugin:make"),
         ExtensionPoint.POST_FILTER: Side(".post_filter:make"),

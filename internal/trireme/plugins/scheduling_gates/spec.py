@@ -6,5 +6,6 @@ SPEC = PluginSpec(
     "SchedulingGates",
     frozenset({ExtensionPoint.PRE_ENQUEUE}),
     __package__,
+    sides={ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make")},
     events=Side(".hints:events"),
 )

@@ -1,0 +1,42 @@
+"""What a plugin is at PreEnqueue: in the frontend, it says of each pod whether it may enter the active queue."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from trireme.framework import feature_gates
+from trireme.plugin_api.hints import ClusterReader
+from trireme.v1 import core_pb2
+
+
+class PodToEnqueue(NamedTuple):
+    """A pod that PreEnqueue is asked about. `gates` are the names of its scheduling gates; `pod` has the fields of its
+    class, None where they cannot be read.
+    """
+
+    uid: str
+    gates: Sequence[str]
+    pod: core_pb2.Pod | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreEnqueueContext:
+    """What a plugin's PreEnqueue goes by: the feature gates, the cluster, and whether victims of the pod with a UID are
+    still to be deleted.
+    """
+
+    features: feature_gates.Gates
+    cluster: ClusterReader
+    preempting: Callable[[str], bool]
+
+
+class PreEnqueuePlugin(Protocol):
+    """Asked again after each event that the plugin's hints name."""
+
+    def refuses(self, pod: PodToEnqueue) -> bool:
+        """Whether the pod has to wait. Asked of each pod that arrives, so it must be cheap."""
+        ...
+
+    def waits_for(self, pod: PodToEnqueue) -> Mapping[str, Sequence[str]]:
+        """What a pod that it refuses waits for, by kind, for `trireme explain`; empty: nothing to add."""
+        ...

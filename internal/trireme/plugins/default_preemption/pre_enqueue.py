@@ -1,0 +1,28 @@
+"""DefaultPreemption's PreEnqueue: a preemptor waits while its victims are being deleted.
+
+Source: pkg/scheduler/framework/plugins/defaultpreemption.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
+
+
+class VictimsToDelete:
+    """The plugin at PreEnqueue."""
+
+    def __init__(self, preempting: Callable[[str], bool]) -> None:
+        self._preempting = preempting
+
+    def refuses(self, pod: PodToEnqueue) -> bool:
+        """Whether victims of the pod are still to be deleted."""
+        return self._preempting(pod.uid)
+
+    def waits_for(self, pod: PodToEnqueue) -> Mapping[str, Sequence[str]]:
+        """Nothing: the report names the victims."""
+        return {}
+
+
+def make(context: PreEnqueueContext) -> VictimsToDelete:
+    """The plugin."""
+    return VictimsToDelete(context.preempting)

@@ -1,0 +1,25 @@
+"""SchedulingGates' PreEnqueue: a pod waits until all of its scheduling gates are removed.
+
+Source: pkg/scheduler/framework/plugins/schedulinggates.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
+
+
+class SchedulingGates:
+    """The plugin at PreEnqueue."""
+
+    def refuses(self, pod: PodToEnqueue) -> bool:
+        """Whether the pod has a gate."""
+        return bool(pod.gates)
+
+    def waits_for(self, pod: PodToEnqueue) -> Mapping[str, Sequence[str]]:
+        """The gates."""
+        return {"gates": list(pod.gates)} if pod.gates else {}
+
+
+def make(context: PreEnqueueContext) -> SchedulingGates:
+    """The plugin."""
+    return SchedulingGates()

@@ -1,0 +1,61 @@
+"""PreEnqueue of the plugins in this process: which of them is asked, and in which order."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
+from trireme.queueing.pod_info import by_priority
+from trireme.queueing.pre_enqueue import LocalPlugins, PreEnqueueResult
+from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.states import Gated
+
+GATED = PodToEnqueue("u", ("later",), None)
+
+
+def _plugins(*names: str, missing: str = "", remote: bool = False) -> LocalPlugins:
+    profile: Any = SimpleNamespace(scheduler_name="p", names=lambda point: names)
+    unused: Any = None
+    gates: Any = SimpleNamespace(enabled=lambda name: False)
+    context = PreEnqueueContext(gates, unused, lambda uid: True)
+    return LocalPlugins([profile], context, lambda pod: GATED, lambda name: remote, lambda name: missing)
+
+
+def _pod() -> QueuedPodInfo:
+    return QueuedPodInfo(by_priority("default/pod", "u", 1, "p", 0), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        (("SchedulingGates", "DefaultPreemption"), "SchedulingGates"),
+        (("DefaultPreemption", "SchedulingGates"), "DefaultPreemption"),
+    ],
+    ids=["gates-first", "preemption-first"],
+)
+def test_the_first_plugin_of_the_profile_that_refuses_decides(names: tuple[str, ...], first: str) -> None:
+    """Its events wake the pod: with another plugin's, it would sleep or be tried in vain."""
+    assert _plugins(*names).pre_enqueue(_pod()) == first
+
+
+def test_a_missing_plugin_holds_a_pod_back_before_any_other_is_asked() -> None:
+    """The pod cannot be scheduled whatever the others say."""
+    assert _plugins("SchedulingGates", missing="Far").pre_enqueue(_pod()) == "Far"
+
+
+@pytest.mark.parametrize("remote", [True, False], ids=["remote", "none"])
+def test_remote_plugins_are_called_only_where_no_local_one_refuses(remote: bool) -> None:
+    """Names without a side in this process, remote ones among them, are passed over."""
+    expected = PreEnqueueResult.CALL_REMOTE if remote else PreEnqueueResult.ALLOWED
+    assert _plugins("Far", "GangScheduling", remote=remote).pre_enqueue(_pod()) is expected
+
+
+@pytest.mark.parametrize(
+    ("plugin", "expected"), [("SchedulingGates", {"gates": ["later"]}), ("Far", {})], ids=["local", "remote"]
+)
+def test_the_plugin_that_holds_a_pod_back_says_what_it_waits_for(plugin: str, expected: dict[str, list[str]]) -> None:
+    """`trireme explain` names the gates, and only where they are why the pod waits."""
+    pod = _pod()
+    pod.state = Gated(plugin)
+    assert _plugins("SchedulingGates").waits_for(pod) == expected
