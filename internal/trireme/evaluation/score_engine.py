@@ -19,7 +19,7 @@ from trireme.evaluation.scoring import (
     sampling,
 )
 from trireme.framework import domain_rules, status
-from trireme.plugin_api import interfaces
+from trireme.plugin_api import interfaces, placements
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, score_pb2
 from trireme.wire import node_columns
@@ -27,10 +27,12 @@ from trireme.wire import node_columns
 
 @dataclass(frozen=True, slots=True)
 class ScoreProfiles:
-    """The plugins that score, by profile, and NodeResourcesFit's arguments as JSON. `tie_seed`: see placement."""
+    """The plugins that score nodes, and those that score placements of groups by name; both by profile. `tie_seed`: see
+    placement.
+    """
 
     chains: Mapping[str, evaluation.Chain] = field(default_factory=dict)
-    fit_args: Mapping[str, bytes] = field(default_factory=dict)
+    placement_scorers: Mapping[str, Mapping[str, placements.PlacementScorePlugin]] = field(default_factory=dict)
     tie_seed: int = 0
 
 
@@ -170,7 +172,7 @@ class ScoreEngine:
     async def score_placements(self, question: score_pb2.ScorePlacementsRequest) -> Sequence[int] | status.Status:
         """How good each placement of a group is; the status where a plugin fails."""
         self._class_of(question.cycle)
-        return group_placements.totals(question, self._snap, self._configured.fit_args[question.cycle.profile])
+        return group_placements.totals(question, self._snap, self._configured.placement_scorers[question.cycle.profile])
 
     async def _placer(
         self,

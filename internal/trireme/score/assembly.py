@@ -1,5 +1,6 @@
 """From the configuration that the stream brought to the chain of score plugins of each profile."""
 
+import functools
 from collections.abc import Callable, Mapping
 
 from trireme.evaluation import score_engine
@@ -41,7 +42,11 @@ def score_profiles(
     make_remote: Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore],
 ) -> score_engine.ScoreProfiles:
     """All that score is configured with. Raises: as chains."""
-    fit_args = {
-        profile.scheduler_name: profiles.args_of(profile, "NodeResourcesFit") for profile in configuration.profiles
+    features = dict(configuration.feature_gates)
+    placement_scorers = {
+        profile.scheduler_name: score_sides.placement_score_plugins(
+            functools.partial(profiles.args_of, profile), features
+        )
+        for profile in configuration.profiles
     }
-    return score_engine.ScoreProfiles(chains(configuration, make_remote), fit_args, configuration.tie_seed)
+    return score_engine.ScoreProfiles(chains(configuration, make_remote), placement_scorers, configuration.tie_seed)

@@ -6,6 +6,7 @@ from pod_group_cluster import Cluster
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation.scoring import group_placements
+from trireme.registry import score_sides
 from trireme.v1 import score_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
@@ -99,7 +100,7 @@ def _totals(
         request.plugins.add(plugin=name, weight=weight)
     for slots, pods in placements:
         request.placements.add(slots=slots, pod_classes=[1] * pods)
-    return group_placements.totals(request, builder.snap, args)
+    return group_placements.totals(request, builder.snap, score_sides.placement_score_plugins(lambda name: args, {}))
 
 
 def test_a_placement_is_better_the_more_of_its_nodes_is_used() -> None:

@@ -40,9 +40,8 @@ _NAMED = {
         "VolumeRestrictions",
         "VolumeZone",
     },
-    # Preemption and the scores of placements ask all plugins of a profile, so they are no plugin's side; their answers
-    # have the plugin's name.
-    "evaluation": {"DefaultPreemption", "NodeResourcesFit", "PodGroupPodsCount"},
+    # Preemption asks all plugins of a profile, so it is no plugin's side; its answers have the plugin's name.
+    "evaluation": {"DefaultPreemption"},
     # kube-scheduler's metrics have labels for two plugins.
     "frontend": {"DefaultPreemption", "VolumeBinding"},
     # The type of the API is called like the plugin.
@@ -52,8 +51,6 @@ _NAMED = {
     "queueing": {"DefaultPreemption", "DynamicResources", "GangScheduling"},
     # Preemption is carried out here, and placements of groups are generated.
     "scheduling": {"DefaultPreemption", "TopologyPlacementGenerator"},
-    # Placements of a group are scored by the arguments of NodeResourcesFit.
-    "score": {"NodeResourcesFit"},
 }
 
 

@@ -6,7 +6,11 @@ SPEC = PluginSpec(
     "NodeResourcesFit",
     frozenset({*FILTERING, *SCORING, ExtensionPoint.PLACEMENT_SCORE}),
     __package__,
-    sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
+    sides={
+        ExtensionPoint.FILTER: Side(".filter:make"),
+        ExtensionPoint.SCORE: Side(".score:make"),
+        ExtensionPoint.PLACEMENT_SCORE: Side(".placement_score:make"),
+    },
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
 )

@@ -1,0 +1,34 @@
+"""PodGroupPodsCount's PlacementScore: prefers the placement that takes more pods of the group.
+
+Source: pkg/scheduler/framework/plugins/podgrouppodscount.
+"""
+
+from collections.abc import Sequence
+
+from trireme.framework import status
+from trireme.plugin_api.placements import MAX_SCORE
+from trireme.plugin_kit import plugin_context
+from trireme.snapshot import snapshot
+from trireme.v1 import score_pb2
+
+NAME = "PodGroupPodsCount"
+
+
+class PodGroupPodsCount:
+    """The plugin at PlacementScore."""
+
+    def score_placements(
+        self, request: score_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot
+    ) -> Sequence[int] | status.Status:
+        """The pods of each placement, and those that have a node already, relative to the best."""
+        counts = [request.scheduled + len(candidate.pod_classes) for candidate in request.placements]
+        if not max(counts):
+            text = "no pods from pod group are assigned to any of the candidate placements"
+            prefix = f'running NormalizePlacementScore on PlacementScore plugins: plugin "{NAME}" failed with'
+            return status.error(NAME, f"{prefix}: {text}")
+        return [count * MAX_SCORE // max(counts) for count in counts]
+
+
+def make(context: plugin_context.PluginContext) -> PodGroupPodsCount:
+    """The plugin."""
+    return PodGroupPodsCount()
