@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pod_group_builders import PROFILE, grouping_queue, parsed
 
-from trireme.cache import class_registry, cluster_cache
+from trireme.cache import class_registry, cluster_cache, placed_pod
 from trireme.config import model
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
@@ -20,7 +20,7 @@ from trireme.queueing.nominator import Nominated, Nominator
 from trireme.queueing.pod_info import by_priority
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import batch_limit, cluster_watch, outcomes, reservations
+from trireme.scheduling import attempt, batch_limit, cluster_watch, outcomes, reservations
 from trireme.scheduling.groups import (
     pod_group_conditions,
     pod_group_cycle,
@@ -103,11 +103,16 @@ class Cluster:
             "publish": self.publish,
         }
         trials = pod_group_trial.PodGroupTrials(
-            queue=self.queue, reserved=reserved, extension=None, limit=limit, **seen
+            queue=self.queue,
+            attempts=attempt.Attempts(
+                nominations=self.queue.nominator, reserved=reserved, extension=None, limit=limit, **seen
+            ),
+            reserved=reserved,
+            **seen,
         )
-        attempt = trials.anywhere
+        try_group = trials.anywhere
         if topology:
-            attempt = pod_group_placements.PodGroupPlacements(
+            try_group = pod_group_placements.PodGroupPlacements(
                 trials=trials,
                 generators={PROFILE: (pod_group_placements.TOPOLOGY,)},
                 scorers={PROFILE: (model.Plugin("PodGroupPodsCount", 1),)},
@@ -128,10 +133,10 @@ class Cluster:
             carry_out=lambda instructions: None,
             now=lambda: T0,
             trials=trials,
-            attempt=attempt,
+            try_group=try_group,
             post_filters=pod_group_preempting.PodGroupPostFilters(
                 trials=trials,
-                attempt=attempt,
+                try_group=try_group,
                 plugins={PROFILE: tuple(post_filters)},
                 topology=topology,
                 group_claims=True,
@@ -206,7 +211,14 @@ class Cluster:
         return cycle_pb2.Cycle(profile=profile, pod_class=class_id, generation=generation)
 
     async def filter(
-        self, profile: str, class_id: int, count: int, generation: int, nominee: core_pb2.Pod | None = None
+        self,
+        profile: str,
+        class_id: int,
+        count: int,
+        generation: int,
+        nominee: core_pb2.Pod | None = None,
+        nominated: int = placed_pod.NO_SLOT,
+        preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
         self.asked.append(("filter", class_id, count))
         self.meanwhile()

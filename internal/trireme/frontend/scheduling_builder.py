@@ -10,6 +10,7 @@ from trireme.frontend import inbox, phase_configuration, queue_shell
 from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
 from trireme.queueing import scheduling_queue
 from trireme.scheduling import (
+    attempt,
     batch_limit,
     binding_cycle,
     cluster_watch,
@@ -17,12 +18,14 @@ from trireme.scheduling import (
     pacing,
     pods_in_pre_bind,
     ports,
+    post_filtering,
     pre_binding,
     preempting,
     preemption_retries,
     reservations,
     scheduler,
     scheduling_cycle,
+    speculation,
     status_outbox,
     waiting_pods,
 )
@@ -169,34 +172,52 @@ def _scheduler(
 ) -> scheduler.Scheduler:
     completed, publish = site.completed, phases.publisher.publish
     asynchronous = completed.gates.enabled("SchedulerAsyncPreemption")
-    cycle = scheduling_cycle.SchedulingCycle(
+    attempts = attempt.Attempts(
         cache=cluster.cache,
-        queue=shell.queue,
+        nominations=shell.queue.nominator,
         evaluators=phases.evaluators,
-        results=results,
         reserved=reserved,
         observer=site.metrics,
         extension=cluster.extension,
         limit=limit,
         publish=publish,
-        now=site.clocks.now,
-        binding=binding,
+    )
+    post_filters = post_filtering.PostFilters(
+        cache=cluster.cache,
+        nominations=shell.queue.nominator,
+        evaluators=phases.evaluators,
+        results=results,
+        observer=site.metrics,
+        extension=cluster.extension,
+        limit=limit,
         preemptions=preemptions,
-        post_filtering={
+        asynchronous={
             profile.scheduler_name: asynchronous
             for profile in completed.profiles
             if profile.plugins.get(ExtensionPoint.POST_FILTER)
         },
+    )
+    speculations = speculation.Speculation(cluster.cache, phases.evaluators, limit, publish)
+    cycle = scheduling_cycle.SchedulingCycle(
+        cache=cluster.cache,
+        queue=shell.queue,
+        attempts=attempts,
+        speculations=speculations,
+        post_filters=post_filters,
+        results=results,
+        observer=site.metrics,
+        now=site.clocks.now,
+        binding=binding,
     )
     run_group = None
     if groups is not None:
         run_group = groups.make_cycle(
             cache=cluster.cache,
             evaluators=phases.evaluators,
+            attempts=attempts,
             results=results,
             reserved=reserved,
             observer=site.metrics,
-            extension=cluster.extension,
             limit=limit,
             publish=publish,
             carry_out=shell.carry_out,
@@ -210,6 +231,7 @@ def _scheduler(
         carry_out=shell.carry_out,
         now=site.clocks.now,
         cycle=cycle,
+        speculations=speculations,
         binding=binding,
         pacer=pacer,
         available=phases.links.available,

@@ -4,7 +4,7 @@ Source: pkg/scheduler/schedule_one.go handleSchedulingFailure.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from trireme.cache import pod_projection
@@ -99,6 +99,11 @@ class Outcomes:
         regarding = _reference(parsed)
         self._events.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
         self._set_condition(pending, failure)
+
+    def all_failed(self, pods: Iterable[queued_pod.QueuedPodInfo], failure: Failure) -> None:
+        """The attempt failed for each of the pods."""
+        for pod in pods:
+            self.failed(pod, failure)
 
     def last_failure(self, uid: str) -> str:
         """The message of the pod's last failed attempt, written or not; empty: none of this frontend's failed."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from trireme.queueing import remote_calls, scheduling_queue
-from trireme.scheduling import batch_limit, binding_cycle, pacing, ports, scheduling_cycle
+from trireme.scheduling import batch_limit, binding_cycle, pacing, ports, scheduling_cycle, speculation
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ class Scheduler:
         carry_out: Callable[[remote_calls.Instructions], None],
         now: Callable[[], float],
         cycle: scheduling_cycle.SchedulingCycle,
+        speculations: speculation.Speculation,
         binding: binding_cycle.BindingCycle,
         pacer: pacing.Pacer,
         available: Callable[[], bool],
@@ -62,6 +63,7 @@ class Scheduler:
         self._carry_out = carry_out
         self._now = now
         self._cycle = cycle
+        self._speculation = speculations
         self._binding = binding
         self._answers = evaluators.answers
         self._pacer = pacer
@@ -124,7 +126,7 @@ class Scheduler:
 
     async def _anticipate(self, batch: scheduling_queue.Batch) -> None:
         """Have the answers ready for more pods like this one, if there are none, and nothing else to do."""
-        if self._cycle.foresees(batch):
+        if self._speculation.placement((batch.profile, batch.class_id), 1) is not None:
             return
         self._wakeup.clear()
         if self._queue.ready():
@@ -133,7 +135,7 @@ class Scheduler:
             async with asyncio.timeout(QUIET_SECONDS):
                 await self._wakeup.wait()
         except TimeoutError:
-            await self._cycle.anticipate(batch)
+            await self._speculation.speculate(batch)
 
     def _growth(self) -> float:
         ahead = self._queue.peek_next_classes(AHEAD * 4)

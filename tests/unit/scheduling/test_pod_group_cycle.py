@@ -223,6 +223,12 @@ async def test_what_reserve_refuses_did_not_fit_and_what_it_gave_is_given_back()
     whole = "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
     assert cluster.text("p2") == whole
     assert cluster.text("p0") == f"{UNSCHEDULABLE}, {whole}, "
+    counts = {
+        sample.labels["status"]: sample.value
+        for sample in cluster.metrics.point_seconds.family().samples
+        if sample.labels["extension_point"] == "Reserve" and sample.name.endswith("_count")
+    }
+    assert counts == {"Success": 2, "Unschedulable": 1}
 
 
 async def test_a_member_that_goes_away_meanwhile_leaves_the_others_waiting_on_permit() -> None:

@@ -5,11 +5,10 @@ from typing import Any
 
 from trireme.cache import cluster_cache
 from trireme.config import commandline
-from trireme.extenders import extenders
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import remote_calls, scheduling_queue
 from trireme.queueing.groups import group_queue, queued_group
-from trireme.scheduling import batch_limit, binding_cycle, outcomes, ports, preempting, reservations
+from trireme.scheduling import attempt, batch_limit, binding_cycle, outcomes, ports, preempting, reservations
 from trireme.scheduling.groups import (
     pod_group_conditions,
     pod_group_cycle,
@@ -65,10 +64,10 @@ class PodGroupAssembly:
         *,
         cache: cluster_cache.ClusterCache,
         evaluators: ports.Evaluators,
+        attempts: attempt.Attempts,
         results: outcomes.Outcomes,
         reserved: reservations.Reservations,
         observer: ports.Observer,
-        extension: extenders.Extenders | None,
         limit: batch_limit.BatchLimit,
         publish: Callable[[], int],
         carry_out: Callable[[remote_calls.Instructions], None],
@@ -81,16 +80,15 @@ class PodGroupAssembly:
             cache=cache,
             queue=self.queue,
             evaluators=evaluators,
-            reserved=reserved,
+            attempts=attempts,
             observer=observer,
-            extension=extension,
-            limit=limit,
+            reserved=reserved,
             publish=publish,
         )
         topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
-        attempt: pod_group_results.Try = trials.anywhere
+        try_group: pod_group_results.Try = trials.anywhere
         if topology:
-            attempt = pod_group_placements.PodGroupPlacements(
+            try_group = pod_group_placements.PodGroupPlacements(
                 cache=cache,
                 evaluators=evaluators,
                 observer=observer,
@@ -112,7 +110,7 @@ class PodGroupAssembly:
             observer=observer,
             publish=publish,
             trials=trials,
-            attempt=attempt,
+            try_group=try_group,
             plugins={
                 profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
                 for profile in completed.profiles
@@ -128,7 +126,7 @@ class PodGroupAssembly:
             carry_out=carry_out,
             now=self._clocks.now,
             trials=trials,
-            attempt=attempt,
+            try_group=try_group,
             post_filters=post_filters,
             preemptions=preemptions,
             binding=binding,

@@ -62,7 +62,7 @@ class PodGroupCycle:
         carry_out: Callable[[remote_calls.Instructions], None],
         now: Callable[[], float],
         trials: PodGroupTrials,
-        attempt: Try,
+        try_group: Try,
         post_filters: pod_group_preempting.PodGroupPostFilters,
         preemptions: preempting.Preempting,
         binding: binding_cycle.BindingCycle,
@@ -72,7 +72,7 @@ class PodGroupCycle:
         asynchronous: bool,
         own_policy: bool = False,
     ) -> None:
-        """`attempt` tries a group, `trials` undoes what it assumed. `gang_profiles` have the GangScheduling plugin;
+        """`try_group` tries a group, `trials` undoes what it assumed. `gang_profiles` have the GangScheduling plugin;
         without it whatever fits is bound. `asynchronous`: victims are deleted beside the scheduling of others.
         `own_policy`: groups have a preemption policy of their own.
         """
@@ -83,7 +83,7 @@ class PodGroupCycle:
         self._now = now
         self._queue = queue
         self._trials = trials
-        self._try = attempt
+        self._try = try_group
         self._post_filters = post_filters
         self._preemptions = preemptions
         self._binding = binding

@@ -19,6 +19,7 @@ from trireme.framework import status
 from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import GroupNode
 from trireme.scheduling import ports
+from trireme.scheduling.group_trial import Placement
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
@@ -28,7 +29,7 @@ from trireme.scheduling.groups.pod_group_results import (
     feasible,
     settled,
 )
-from trireme.scheduling.groups.pod_group_trial import Placement, PodGroupTrials
+from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import score_pb2
 from trireme.wire import status as wire_status
 

@@ -45,12 +45,12 @@ class PodGroupPostFilters:
         observer: ports.Observer,
         publish: Callable[[], int],
         trials: PodGroupTrials,
-        attempt: Try,
+        try_group: Try,
         plugins: Mapping[str, Sequence[str]],
         topology: bool,
         group_claims: bool,
     ) -> None:
-        """`attempt` tries a group, `trials` undoes what it assumed. `plugins` are those of each profile. `topology`:
+        """`try_group` tries a group, `trials` undoes what it assumed. `plugins` are those of each profile. `topology`:
         groups may ask for one domain. `group_claims`: they may have claims for devices.
         """
         self._cache = cache
@@ -58,7 +58,7 @@ class PodGroupPostFilters:
         self._publish = publish
         self._observer = observer
         self._group_claims = group_claims
-        self._try = attempt
+        self._try = try_group
         self._topology = topology
         self._trials = trials
         self._plugins = plugins

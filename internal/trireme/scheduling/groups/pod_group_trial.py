@@ -13,17 +13,12 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from trireme.cache import cluster_cache
-from trireme.extenders import extenders
-from trireme.framework import status
 from trireme.queueing import queued_pod, scheduling_queue
-from trireme.queueing.groups import forest
+from trireme.queueing.groups import forest, queued_group
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
-from trireme.results import class_answer
-from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import batch_limit, binding_cycle, fit_error, outcomes, ports, reservations, scheduling_cycle
+from trireme.results.phase_results import FilterResult
+from trireme.scheduling import attempt, binding_cycle, group_trial, outcomes, ports, refusal, reservations
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
@@ -37,27 +32,6 @@ from trireme.scheduling.groups.pod_group_results import (
 from trireme.v1 import cycle_pb2, filter_pb2
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Placement:
-    """Nodes that a group may go to, and no others; `name` is what they have in common."""
-
-    name: str
-    slots: tuple[int, ...]
-
-    def narrowed(self, filtered: FilterResult) -> FilterResult:
-        """Filter's answer about these nodes alone, as if there were no others."""
-        answer = filtered.answer
-        inside = np.zeros(answer.index.shape[0], dtype=np.bool_)
-        inside[[slot for slot in self.slots if slot < inside.shape[0]]] = True
-        laid_over = class_answer.ClassAnswer(
-            generation=answer.generation,
-            statuses=answer.statuses,
-            index=np.where(inside, answer.index, 0).astype(np.int16),
-            capacity=np.where(inside, answer.capacity, 0).astype(np.int32),
-        )
-        return dataclasses.replace(filtered, answer=laid_over, columns=laid_over.message(), of_one=True)
-
-
 class PodGroupTrials:
     """Tries groups."""
 
@@ -67,37 +41,34 @@ class PodGroupTrials:
         cache: cluster_cache.ClusterCache,
         queue: scheduling_queue.SchedulingQueue,
         evaluators: ports.Evaluators,
-        reserved: reservations.Reservations,
+        attempts: attempt.Attempts,
         observer: ports.Observer,
-        extension: extenders.Extenders | None,
-        limit: batch_limit.BatchLimit,
+        reserved: reservations.Reservations,
         publish: Callable[[], int],
     ) -> None:
-        self._limit = limit
-        self._extension = extension
         self._cache = cache
         self._queue = queue
         self._evaluators = evaluators
-        self._publish = publish
+        self._attempts = attempts
         self._observer = observer
         self._reserved = reserved
-        # One trial at a time: where it is held.
-        self._within: Placement | None = None
+        self._publish = publish
 
     async def run(
         self,
         members: Sequence[queued_pod.QueuedPodInfo],
         min_count: int,
         scheduled: int,
-        within: Placement | None = None,
+        within: group_trial.Placement | None = None,
     ) -> tuple[GroupStatus, list[Trial]]:
         """Try the members in this order, while so many others have a node. Without success nothing is left assumed;
         `min_count` 0: whatever fits will do. `within`: on these nodes alone.
         """
         trials: list[Trial] = []
-        self._within = within
+        pod_group = queued_group.group_of(members[0]) if members else ""
+        trial = group_trial.GroupTrial(pod_group, within)
         try:
-            verdict = await self._run(members, min_count, scheduled, trials)
+            verdict = await self._run(members, min_count, scheduled, trial, trials)
         except BaseException:
             self.undo(trials)
             raise
@@ -109,20 +80,25 @@ class PodGroupTrials:
         """Try a PodGroup on all nodes."""
         return settled(await self.leaf(wanted, wanted.tree, None))
 
-    async def leaf(self, wanted: Wanted, node: forest.GroupNode, within: Placement | None) -> Result:
+    async def leaf(self, wanted: Wanted, node: forest.GroupNode, within: group_trial.Placement | None) -> Result:
         """Try a PodGroup of the tree; `within`: on these nodes alone."""
         min_count = node.min_count if wanted.minimums else 0
         said, trials = await self.run(wanted.of(node), min_count, wanted.scheduled.get(node.name, 0), within)
         return Result(node, said, trials)
 
     async def _run(
-        self, members: Sequence[queued_pod.QueuedPodInfo], min_count: int, scheduled: int, trials: list[Trial]
+        self,
+        members: Sequence[queued_pod.QueuedPodInfo],
+        min_count: int,
+        scheduled: int,
+        within: group_trial.GroupTrial,
+        trials: list[Trial],
     ) -> GroupStatus:
         stands = feasible(min_count, scheduled, len(members))
         if stands.verdict is Verdict.UNSCHEDULABLE:
             return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, *stands.reasons), summary=True)
         for batch in self._batches(members):
-            tried = await self._try(batch)
+            tried = await self._try(batch, within)
             for index, trial in enumerate(tried):
                 trials.append(trial)
                 if trial.failed_by_error and trial.failure is not None:
@@ -137,7 +113,9 @@ class PodGroupTrials:
         return stands
 
     async def again(self, trials: Sequence[Trial]) -> str:
-        """Have these be where they fitted before they were undone; answers what is in the way: then none is there."""
+        """Assume members once more where they fitted before they were undone; answers why that is not possible: then
+        none of them is assumed.
+        """
         done: list[Trial] = []
         try:
             for class_id, run in itertools.groupby(trials, key=lambda trial: trial.pod.record.class_id):
@@ -166,35 +144,40 @@ class PodGroupTrials:
         assert trial.cycle is not None
         if self._cache.node_at(assumed.slot, trial.cycle.generation) != assumed.node_name:
             return f"node {assumed.node_name} is gone"
-        pod, pending = trial.pod, trial.pod.record.pod
-        if self._cache.pod(pod.uid) is not None:
-            return f"pod {pod.key} is on a node already"
-        self._cache.assume(pod.key, pod.uid, assumed.node_name, pending.base, pending.parsed.labels, pending.class_id)
+        if self._cache.pod(trial.pod.uid) is not None:
+            return f"pod {trial.pod.key} is on a node already"
+        self._attempts.assume_on(trial.pod, assumed.node_name)
         return ""
 
     async def _reserve_again(self, cycle: cycle_pb2.Cycle, trials: Sequence[Trial]) -> str:
-        reserved = [trial for trial in trials if trial.assumed is not None and trial.assumed.reserved]
-        if not reserved or reserved[0].assumed is None:
+        """Reserve for those of the members, all of one class, that had something reserved; answers what failed."""
+        again: list[tuple[Trial, binding_cycle.Assumed]] = []
+        for trial in trials:
+            if trial.assumed is not None and trial.assumed.reserved:
+                trial.assumed = dataclasses.replace(trial.assumed, reserved=False)
+                again.append((trial, trial.assumed))
+        if not again:
             return ""
-        pre_bind = reserved[0].assumed.pre_bind
-        for trial in reserved:
-            assert trial.assumed is not None  # they were chosen by it
-            trial.assumed = dataclasses.replace(trial.assumed, reserved=False)
-        await self._reserve(cycle, reserved, pre_bind)
-        return next((trial.failure.message for trial in reserved if trial.failure is not None), "")
+        first, assumed = again[0]
+        results = await self._attempts.reserve(
+            cycle, [each for _, each in again], assumed.pre_bind, queued_group.group_of(first.pod)
+        )
+        for (trial, _), result in zip(again, results, strict=True):
+            if isinstance(result, binding_cycle.Assumed):
+                trial.assumed = result
+            else:
+                trial.assumed, trial.failure = None, result
+        return next((trial.failure.message for trial, _ in again if trial.failure is not None), "")
 
     def undo(self, trials: Sequence[Trial]) -> None:
-        """Nothing of this was, newest first. The trials keep where the pods fitted."""
+        """None of this was, newest first. The trials keep where the pods fitted."""
         for trial in reversed(trials):
             self.take_back(trial)
 
     def take_back(self, trial: Trial) -> None:
         """The member is not on its node."""
-        if trial.assumed is None or trial.cycle is None:
-            return
-        if trial.assumed.reserved:
-            self._reserved.unreserve(trial.cycle, [trial.assumed.placement])
-        self._cache.forget(trial.pod.uid)
+        if trial.assumed is not None and trial.cycle is not None:
+            self._attempts.unassume(trial.cycle, trial.assumed)
 
     def _batches(self, members: Sequence[queued_pod.QueuedPodInfo]) -> list[list[queued_pod.QueuedPodInfo]]:
         """Members in a row that are of one class; one that is nominated for a node goes alone."""
@@ -209,14 +192,14 @@ class PodGroupTrials:
             joined = not alone
         return batches
 
-    async def _try(self, pods: list[queued_pod.QueuedPodInfo]) -> list[Trial]:
+    async def _try(self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial) -> list[Trial]:
         """One trial for each of the pods, which are of one class, in their order. A failure of the last is that of all
         who would come after it.
         """
         trials: list[Trial] = []
         try:
             while len(trials) < len(pods):
-                trials += await self._round(pods[len(trials) :])
+                trials += await self._attempt(pods[len(trials) :], within)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             trials.append(Trial(pods[len(trials)], failure=outcomes.Failure(str(error), nominated_node="")))
         except BaseException:
@@ -224,89 +207,40 @@ class PodGroupTrials:
             raise
         return trials
 
-    async def _round(self, pods: list[queued_pod.QueuedPodInfo]) -> list[Trial]:
-        """Trials for as many of the pods, from the first, as one answer allows; at least one."""
+    async def _attempt(self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial) -> list[Trial]:
+        """Trials for as many of the pods, from the first, as one attempt is about."""
         started = self._observer.clock()
         record = pods[0].record
         if not record.class_id:
             return [Trial(pod, failure=outcomes.Failure(record.pod.invalid)) for pod in pods]
-        pods = pods[: self._limit.for_filter(record.class_id, len(pods))]
-        generation = self._publish()
-        if not self._cache.node_count:
-            failure = outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node="")
-            return [Trial(pod, failure=failure) for pod in pods]
-        nominated_node = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
-        nominee = scheduling_cycle.named(pods[0]) if nominated_node else None
-        filtered = await self._evaluators.filter(record.profile, record.class_id, len(pods), generation, nominee)
-        if self._within is not None and filtered.refusal is None:
-            filtered = self._within.narrowed(filtered)
-        slot = self._cache.slot_of(nominated_node)
-        extra_scores: Sequence[int] = ()
-        if self._extension is not None and not filtered.refuses(slot):
-            try:
-                filtered, extra_scores = await self._extension.consult(pods[0].uid, record.class_id, filtered, slot)
-            except extenders.ExtenderError as error:
-                return [Trial(pods[0], failure=outcomes.Failure(str(error), nominated_node=""))]
-        if filtered.refuses(slot):
-            self._observer.refused(record.profile, len(pods), self._observer.clock() - started, filtered)
-            columns = self._about_devices(record.class_id, filtered)
-            return [Trial(pod, failure=self._refusal(filtered), columns=columns) for pod in pods]
-        if filtered.answer.admits(slot):
-            placed = PlaceResult((slot,), None, False)
-        else:
-            count = self._limit.for_place(filtered, len(pods))
-            placed = await self._evaluators.place(record.profile, record.class_id, count, filtered, extra_scores)
-        if placed.failure is not None:
-            return [Trial(pods[0], failure=outcomes.Failure(placed.failure.message, nominated_node=""))]
-        if not placed.slots:
-            raise ports.PhaseFault("score placed none of the pods, though filter found nodes for them")
-        self._observer.placed(record.profile, len(placed.slots), self._observer.clock() - started, filtered, placed)
-        cycle = self._evaluators.cycle(record.profile, record.class_id, generation)
-        return await self._assume(pods, placed.slots, filtered, cycle)
+        made = await self._attempts.attempt((record.profile, record.class_id), pods, within)
+        if made.placed is not None:
+            return self._placed(made.pods, made.placed)
+        columns, failure = None, made.error
+        if made.refused is not None:
+            seconds = self._observer.clock() - started
+            self._observer.refused(record.profile, len(made.pods), seconds, made.refused)
+            columns = self._about_devices(record.class_id, made.refused)
+            nodes = self._cache.node_count if within.placement is None else len(within.placement.slots)
+            failure = refusal.Refusal.of(made.refused, nodes).failure()
+        return [Trial(pod, failure=failure, columns=columns) for pod in made.pods]
 
-    async def _assume(
-        self,
-        pods: list[queued_pod.QueuedPodInfo],
-        slots: Sequence[int],
-        filtered: FilterResult,
-        cycle: cycle_pb2.Cycle,
-    ) -> list[Trial]:
+    def _placed(self, pods: Sequence[queued_pod.QueuedPodInfo], placed: attempt.Placed) -> list[Trial]:
+        """Trials for the first of the pods, up to one that has to be tried anew."""
+        columns = self._about_devices(pods[0].record.class_id, placed.filtered)
+        assumed = {each.pod.uid: each for each in placed.assumed}
+        failures = {pod.uid: failure for pod, failure in placed.unreserved}
         trials = []
-        looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
-        columns = self._about_devices(pods[0].record.class_id, filtered)
-        for pod, slot in zip(pods, slots, strict=False):
-            node_name = self._cache.node_at(slot, filtered.answer.generation)
-            if node_name is None:
-                # The node went away meanwhile: from here on it is tried anew.
-                break
-            if not pod.in_attempt:
+        for pod in pods:
+            if pod.uid in assumed:
+                trials.append(Trial(pod, assumed[pod.uid], placed.cycle, columns=columns))
+            elif pod.uid in failures:
+                trials.append(Trial(pod, failure=failures[pod.uid], columns=columns))
+            elif not pod.in_attempt:
                 trials.append(Trial(pod, failure=outcomes.Failure("the pod is gone", unschedulable=True)))
-                continue
-            pending = pod.record.pod
-            self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
-            assumed_pod = binding_cycle.Assumed(pod, node_name, slot, looked_at=looked_at)
-            trials.append(Trial(pod, assumed_pod, cycle, columns=columns))
-        assumed = [trial for trial in trials if trial.assumed is not None]
-        if filtered.needs_reserve and assumed:
-            try:
-                await self._reserve(cycle, assumed, filtered.needs_pre_bind)
-            except BaseException:
-                self.undo(trials)
-                raise
+            else:
+                break
         return trials
-
-    async def _reserve(self, cycle: cycle_pb2.Cycle, trials: list[Trial], pre_bind: bool) -> None:
-        placements = [trial.assumed.placement for trial in trials if trial.assumed is not None]
-        answers = await self._reserved.reserve(cycle, placements, trials[0].pod.record.pod.parsed.group)
-        for trial, answer in zip(trials, answers, strict=True):
-            assert trial.assumed is not None  # all of them were just assumed
-            if isinstance(answer, bytes):
-                trial.assumed = dataclasses.replace(trial.assumed, reserved=True, pre_bind=pre_bind, state=answer)
-                continue
-            self._reserved.unreserve(cycle, [trial.assumed.placement])
-            self._cache.forget(trial.pod.uid)
-            trial.assumed = None
-            trial.failure = scheduling_cycle.not_reserved(answer)
 
     def settle(self, trials: Sequence[Trial]) -> None:
         """The group's trial is over, and these go on to be bound: nobody shares what they have reserved any more."""
@@ -320,19 +254,3 @@ class PodGroupTrials:
             return None
         said = any(refusal.plugin == DYNAMIC_RESOURCES for refusal in filtered.answer.statuses)
         return filtered.answer.message() if said else None
-
-    def _refusal(self, filtered: FilterResult) -> outcomes.Failure:
-        """Why no node takes the class."""
-        answer = filtered.answer
-        nodes = self._cache.node_count if self._within is None else len(self._within.slots)
-        if filtered.refusal is not None:
-            refusals = [(filtered.refusal, nodes)]
-        else:
-            refusals = fit_error.counted(answer.statuses, answer.index)
-        for refusal, _ in refusals:
-            if refusal.code == status.Code.ERROR:
-                return outcomes.Failure(refusal.message, nominated_node="")
-        rejectors, pending_plugins = outcomes.rejectors_of(refusals)
-        rejectors |= filtered.narrowed_by
-        text = fit_error.message(nodes, filtered.refusal, refusals, "")
-        return outcomes.Failure(text, rejectors | filtered.narrowed_by, pending_plugins, unschedulable=True)

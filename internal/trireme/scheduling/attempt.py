@@ -1,0 +1,263 @@
+"""An attempt: Filter, HTTP extenders, Place, assume, Reserve, for pods of one class.
+
+This is the algorithm for a pod, a batch and the members of a pod group alike. What follows is up to the caller: the
+scheduling cycle has the pods bound and runs PostFilter on refusal; a group's trial decides after each member, and may
+undo everything.
+
+Source: pkg/scheduler/schedule_one.go schedulingCycle, schedulePod, assumeAndReserve.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from trireme.cache import cluster_cache, placed_pod
+from trireme.extenders import extenders
+from trireme.framework import status
+from trireme.queueing import nominator, queued_pod
+from trireme.results.phase_results import FilterResult, PlaceResult
+from trireme.scheduling import (
+    batch_limit,
+    binding_cycle,
+    fit_error,
+    group_trial,
+    outcomes,
+    ports,
+    refusal,
+    reservations,
+)
+from trireme.v1 import core_pb2, cycle_pb2
+
+_NO_PREEMPTORS: Sequence[core_pb2.Pod] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placed:
+    """Pods that are assumed and reserved, in order, by Filter's answer, and those that Reserve refused."""
+
+    cycle: cycle_pb2.Cycle
+    filtered: FilterResult
+    assumed: list[binding_cycle.Assumed]
+    unreserved: list[tuple[queued_pod.QueuedPodInfo, outcomes.Failure]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attempt:
+    """How an attempt ended for `pods`, the first ones of those that it was called for: in one of three ways.
+
+    `placed`: there are nodes for them; a pod that is not mentioned is gone, or is to be tried anew because its node is
+    gone. `refused`: by this answer of Filter no node takes any of them. `error`: all of them failed.
+    """
+
+    pods: list[queued_pod.QueuedPodInfo]
+    placed: Placed | None = None
+    refused: FilterResult | None = None
+    error: outcomes.Failure | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """The nodes that were found for the first pods, and by which answer of Filter."""
+
+    filtered: FilterResult
+    placed: PlaceResult
+    looked_at: tuple[int, int]  # nodes, and those of them that are feasible
+
+
+class Attempts:
+    """Makes attempts."""
+
+    def __init__(
+        self,
+        *,
+        cache: cluster_cache.ClusterCache,
+        nominations: nominator.Nominator,
+        evaluators: ports.Evaluators,
+        reserved: reservations.Reservations,
+        observer: ports.Observer,
+        extension: extenders.Extenders | None,
+        limit: batch_limit.BatchLimit,
+        publish: Callable[[], int],
+    ) -> None:
+        self._cache = cache
+        self._nominations = nominations
+        self._evaluators = evaluators
+        self._reserved = reserved
+        self._observer = observer
+        self._extension = extension
+        self._limit = limit
+        self._publish = publish
+
+    async def attempt(
+        self,
+        class_key: ports.ClassKey,
+        pods: list[queued_pod.QueuedPodInfo],
+        within: group_trial.GroupTrial | None = None,
+        preemptors: Sequence[core_pb2.Pod] = _NO_PREEMPTORS,
+    ) -> Attempt:
+        """Try to place the first of the pods, as many as one answer allows. `within`: the trial of a group that this is
+        part of. `preemptors`: the first pods, if PostFilter's results for them may come with a refusal.
+
+        Raises: PhaseFault, PhaseUnavailable.
+        """
+        profile, class_id = class_key
+        started = self._observer.clock()
+        pods = pods[: self._limit.for_filter(class_id, len(pods))]
+        generation = self._publish()
+        if not self._cache.node_count:
+            return Attempt(pods, error=outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
+        nominated_node = self._nominations.node_of(pods[0].uid) if len(pods) == 1 else ""
+        nominee = named(pods[0]) if nominated_node else None
+        slot = self._cache.slot_of(nominated_node)
+        # An extender that does not want the nominated node may choose any other; so may a group for its next members.
+        only_slot = slot if self._extension is None and within is None else placed_pod.NO_SLOT
+        filtered = await self._evaluators.filter(
+            profile, class_id, len(pods), generation, nominee, only_slot, preemptors
+        )
+        if within is not None and within.placement is not None and filtered.refusal is None:
+            filtered = within.placement.narrowed(filtered)
+        extra_scores: Sequence[int] = ()
+        if self._extension is not None and not filtered.refuses(slot):
+            try:
+                filtered, extra_scores = await self._extension.consult(pods[0].uid, class_id, filtered, slot)
+            except extenders.ExtenderError as error:
+                return Attempt(pods, error=outcomes.Failure(str(error), nominated_node=""))
+        if filtered.refuses(slot):
+            return Attempt(pods, refused=filtered)
+        if pods[0].record.pod.resized:
+            # The kubelet resizes it where it is. kube-scheduler's cache refuses to assume it, and so it is tried again.
+            text = f"pod {pods[0].uid}({pods[0].key}) is in the cache, so can't be assumed"
+            return Attempt(pods, error=outcomes.Failure(text))
+        choice = await self._choose(class_key, len(pods), slot, filtered, extra_scores)
+        if choice.placed.failure is not None:
+            text = choice.placed.failure.message
+            return Attempt(pods, error=outcomes.Failure(text, nominated_node=""))
+        seconds = self._observer.clock() - started
+        self._observer.placed(profile, len(choice.placed.slots), seconds, filtered, choice.placed)
+        return await self.assume(class_key, pods, choice, within)
+
+    async def attempt_nominated(
+        self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]
+    ) -> Attempt | None:
+        """As `attempt`, for several pods that are nominated for different nodes, in one call and for these nodes alone.
+        None: the first pod cannot have its node, or has to be tried alone.
+
+        Raises: PhaseFault, PhaseUnavailable.
+        """
+        slots = self._different_slots(pods) if self._extension is None else []
+        if len(slots) < 2:
+            return None
+        profile, class_id = class_key
+        started = self._observer.clock()
+        nominees = [named(pod) for pod in pods[: len(slots)]]
+        filtered = await self._evaluators.filter_nominated(profile, class_id, self._publish(), nominees, slots)
+        if not filtered.admitted:
+            return None
+        placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
+        self._observer.placed(profile, filtered.admitted, self._observer.clock() - started, filtered, placed)
+        return await self.assume(class_key, pods[: filtered.admitted], Choice(filtered, placed, (1, 1)))
+
+    async def assume(
+        self,
+        class_key: ports.ClassKey,
+        pods: list[queued_pod.QueuedPodInfo],
+        choice: Choice,
+        within: group_trial.GroupTrial | None = None,
+    ) -> Attempt:
+        """The second half of an attempt: assume the pods on the chosen nodes, and reserve what they need there."""
+        filtered, generation = choice.filtered, choice.filtered.answer.generation
+        cycle = self._evaluators.cycle(*class_key, generation)
+        assumed = []
+        for pod, slot in zip(pods, choice.placed.slots, strict=False):
+            node_name = self._cache.node_at(slot, generation)
+            if node_name is None:
+                # The node is gone: the pods from here on are tried anew.
+                break
+            if not pod.in_attempt:
+                continue
+            self.assume_on(pod, node_name)
+            if within is None:
+                self._nominations.delete(pod.uid)
+            assumed.append(binding_cycle.Assumed(pod, node_name, slot, looked_at=choice.looked_at))
+        if not filtered.needs_reserve or not assumed:
+            return Attempt(pods, Placed(cycle, filtered, assumed, []))
+        reserved, unreserved = [], []
+        pod_group = "" if within is None else within.pod_group
+        results = await self.reserve(cycle, assumed, filtered.needs_pre_bind, pod_group)
+        for one, result in zip(assumed, results, strict=True):
+            if isinstance(result, binding_cycle.Assumed):
+                reserved.append(result)
+            else:
+                unreserved.append((one.pod, result))
+        return Attempt(pods, Placed(cycle, filtered, reserved, unreserved))
+
+    def assume_on(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
+        """Count the pod on the node from now on."""
+        pending = pod.record.pod
+        self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
+
+    async def reserve(
+        self, cycle: cycle_pb2.Cycle, assumed: Sequence[binding_cycle.Assumed], pre_bind: bool, pod_group: str = ""
+    ) -> list[binding_cycle.Assumed | outcomes.Failure]:
+        """Run Reserve for assumed pods: each as it is reserved, or why it is not; such a pod is no longer assumed.
+        `pod_group`: members of this group may share claims.
+        """
+        started = self._observer.clock()
+        try:
+            answers = await self._reserved.reserve(cycle, [one.placement for one in assumed], pod_group)
+        except BaseException:
+            for one in reversed(assumed):
+                self._cache.forget(one.pod.uid)
+            raise
+        seconds = (self._observer.clock() - started) / len(assumed)
+        results: list[binding_cycle.Assumed | outcomes.Failure] = []
+        for one, answer in zip(assumed, answers, strict=True):
+            code = answer.code if isinstance(answer, status.Status) else status.Code.SUCCESS
+            self._observer.point("Reserve", code, cycle.profile, seconds)
+            if isinstance(answer, bytes):
+                results.append(dataclasses.replace(one, reserved=True, pre_bind=pre_bind, state=answer))
+                continue
+            self._reserved.unreserve(cycle, [one.placement])
+            self._cache.forget(one.pod.uid)
+            self._observer.volume_stage("assume", answer)
+            results.append(refusal.by_reserve(answer))
+        return results
+
+    def unassume(self, cycle: cycle_pb2.Cycle, assumed: binding_cycle.Assumed) -> None:
+        """The pod is not on its node after all, and has nothing reserved."""
+        if assumed.reserved:
+            self._reserved.unreserve(cycle, [assumed.placement])
+        self._cache.forget(assumed.pod.uid)
+
+    async def _choose(
+        self, class_key: ports.ClassKey, pods: int, slot: int, filtered: FilterResult, extra_scores: Sequence[int]
+    ) -> Choice:
+        """The nodes of the next pods. The node at the slot, which the pod is nominated for, is taken without a look at
+        other nodes if it passes.
+        """
+        if filtered.answer.admits(slot):
+            return Choice(filtered, PlaceResult((slot,), None, False), (1, 1))
+        looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
+        count = self._limit.for_place(filtered, pods)
+        placed = await self._evaluators.place(*class_key, count, filtered, extra_scores)
+        if placed.failure is None and not placed.slots:
+            raise ports.PhaseFault("score placed none of the pods, though filter found nodes for them")
+        return Choice(filtered, placed, looked_at)
+
+    def _different_slots(self, pods: list[queued_pod.QueuedPodInfo]) -> list[int]:
+        """The slots of the nodes that the first of the pods are nominated for, as long as each is another one."""
+        slots: list[int] = []
+        for pod in pods[: batch_limit.MAX_NOMINATED]:
+            slot = self._cache.slot_of(self._nominations.node_of(pod.uid))
+            if slot == placed_pod.NO_SLOT or slot in slots:
+                break
+            slots.append(slot)
+        return slots
+
+
+def named(pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
+    """What makes the pod another one than others of its class: name, UID and nomination."""
+    parsed = pod.record.pod.parsed
+    out = core_pb2.Pod()
+    out.metadata.namespace, out.metadata.name, out.metadata.uid = parsed.namespace, parsed.name, parsed.uid
+    out.status.nominated_node_name = parsed.nominated_node
+    return out

@@ -1,0 +1,192 @@
+"""PostFilter for pods that no node takes: plugins make room, mostly by preemption, or change what stands in the way.
+
+PostFilter runs for one pod after the other. Pods of the class that preempted last most likely fit nowhere either: for
+these Filter is asked for PostFilter's results too, which saves a call for each.
+
+Source: pkg/scheduler/schedule_one.go schedulingCycle, pkg/scheduler/framework/preemption.
+"""
+
+import dataclasses
+import itertools
+import logging
+from collections.abc import Mapping, Sequence
+
+from trireme.cache import cluster_cache
+from trireme.extenders import extenders
+from trireme.framework import status
+from trireme.queueing import nominator, queued_pod
+from trireme.results.phase_results import FilterResult, PostFilterResult
+from trireme.scheduling import attempt, batch_limit, outcomes, ports, preempting
+from trireme.scheduling.refusal import Refusal
+from trireme.v1 import core_pb2, filter_pb2
+from trireme_kube.componentbase import klog
+
+log = logging.getLogger(__name__)
+
+
+class PostFilters:
+    """Runs PostFilter and executes what it decides."""
+
+    def __init__(
+        self,
+        *,
+        cache: cluster_cache.ClusterCache,
+        nominations: nominator.Nominator,
+        evaluators: ports.Evaluators,
+        results: outcomes.Outcomes,
+        observer: ports.Observer,
+        extension: extenders.Extenders | None,
+        limit: batch_limit.BatchLimit,
+        preemptions: preempting.Preempting,
+        asynchronous: Mapping[str, bool],
+    ) -> None:
+        """`asynchronous` are the profiles that have PostFilter plugins, and whether what these decide is executed while
+        other pods are scheduled.
+        """
+        self._cache = cache
+        self._nominations = nominations
+        self._evaluators = evaluators
+        self._results = results
+        self._observer = observer
+        self._extension = extension
+        self._limit = limit
+        self._preemptions = preemptions
+        self._asynchronous = asynchronous
+        # The class whose last pod preempted: the next one most likely fits nowhere either.
+        self._last_preempting_class: ports.ClassKey | None = None
+
+    def expected(self, class_key: ports.ClassKey, pods: Sequence[queued_pod.QueuedPodInfo]) -> bool:
+        """Whether PostFilter most likely has to run for the first of these pods."""
+        if self._last_preempting_class != class_key:
+            return False
+        return len(pods) > 1 or not self._nominations.node_of(pods[0].uid)
+
+    def not_needed(self) -> None:
+        """A pod for which PostFilter was expected to run fits after all."""
+        self._last_preempting_class = None
+
+    def preemptors(self, profile: str, pods: Sequence[queued_pod.QueuedPodInfo]) -> list[core_pb2.Pod]:
+        """The pods that PostFilter runs for in the call of Filter: the first ones that are not nominated."""
+        count = self._limit.for_post_filter(self._asynchronous[profile])
+        first = itertools.takewhile(lambda pod: not self._nominations.node_of(pod.uid), pods[:count])
+        return [self._preemptor(pod) for pod in first]
+
+    async def run(
+        self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo], filtered: FilterResult
+    ) -> list[queued_pod.QueuedPodInfo]:
+        """Run PostFilter for the first of the pods that Filter refused, and for those after it whose results came with
+        Filter's answer. If it finds no way for the first pod, there is none for any. Answers the pods that are left.
+
+        Raises: PhaseFault, PhaseUnavailable.
+        """
+        left, post_filter = pods, filtered.post_filter or (None,)
+        index = filtered.answer.index.copy() if len(post_filter) > 1 else filtered.answer.index
+        for number, result in enumerate(post_filter):
+            # Each result assumes that the pods before are nominated by the results before.
+            if number and (not left or left[0] is not pods[number]):
+                break
+            if result is not None and result.HasField("slot"):
+                index[result.slot] = result.status_index
+            refusal = Refusal.of(filtered, self._cache.node_count, index)
+            first, before = left[0], len(left)
+            left = await self._run_first(class_key, left, filtered, refusal, result)
+            node = "" if result is None else result.post_filter.nominated_node
+            if not node or len(left) != before - 1 or self._nominations.node_of(first.uid) != node:
+                break
+            left = [pod for pod in left if pod.in_attempt]
+        return left
+
+    async def _run_first(
+        self,
+        class_key: ports.ClassKey,
+        pods: list[queued_pod.QueuedPodInfo],
+        filtered: FilterResult,
+        refusal: Refusal,
+        known: filter_pb2.WayOut | None,
+    ) -> list[queued_pod.QueuedPodInfo]:
+        """Run PostFilter for the first pod, unless filter did (`known`), and execute its result. Answers the pods that
+        are left: none if the result holds for all of them.
+        """
+        if refusal.error is not None:
+            self._observer.volume_stage("predicate", refusal.error)
+            self._results.all_failed(pods, refusal.failure())
+            return []
+        profile, _ = class_key
+        result = PostFilterResult("", (), "")
+        if profile in self._asynchronous:
+            started = self._observer.clock()
+            if known is not None:
+                result, seconds = PostFilterResult.from_message(known.post_filter), known.duration_us / 1_000_000
+            else:
+                result = await self._evaluate(class_key, pods[0], filtered)
+                seconds = self._observer.clock() - started
+            handled = 1 if result.actions or result.nominated_node else len(pods)
+            self._observer.post_filtered(profile, result, handled, seconds)
+            _log_status(pods[0].key, result)
+        if not result.actions and not result.nominated_node:
+            if profile in self._asynchronous:
+                _log_no_candidate(pods[0].key, result)
+            self._results.all_failed(pods, refusal.failure(result.message, result.nominated_node))
+            return []
+        first, *left = pods
+        self._last_preempting_class = None if self._extension is not None else class_key
+        result = await self._execute(first, result, self._asynchronous[profile])
+        self._results.failed(first, refusal.failure(result.message, result.nominated_node))
+        return left
+
+    async def _evaluate(
+        self, class_key: ports.ClassKey, pod: queued_pod.QueuedPodInfo, filtered: FilterResult
+    ) -> PostFilterResult:
+        """Have filter run the PostFilter plugins for a pod."""
+        profile, class_id = class_key
+        trim = None if self._extension is None else self._extension.trimming(pod.uid, class_id)
+        generation = filtered.answer.generation
+        try:
+            return await self._evaluators.post_filter(
+                profile, class_id, generation, self._preemptor(pod), filtered, trim
+            )
+        except extenders.ExtenderError as error:
+            return PostFilterResult(f"preemption: {error}", (), None, status.Code.ERROR)
+
+    def _preemptor(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
+        """The pod for PostFilter. Its nomination counts whether or not its object shows it yet: otherwise PostFilter
+        would make room for the pod a second time, on another node.
+        """
+        preemptor = attempt.named(pod)
+        preemptor.status.nominated_node_name = self._nominations.node_of(pod.uid)
+        return preemptor
+
+    async def _execute(
+        self, pod: queued_pod.QueuedPodInfo, result: PostFilterResult, asynchronous: bool
+    ) -> PostFilterResult:
+        """Execute PostFilter's result. Evictions may go on beside the scheduling of other pods; all else is done before
+        the pod returns to the queue. Answers the result with what is still to be done, or an error where victims stay.
+        """
+        node, victims = result.nominated_node or "", [action for action in result.actions if action.HasField("evict")]
+        others = [action for action in result.actions if not action.HasField("evict")]
+        failed = await self._preemptions.carry_out(others) if others else ""
+        if failed:
+            log.warning("what PostFilter decided for pod %s failed: %s", pod.key, failed)
+        if asynchronous:
+            self._preemptions.start(pod, node, victims)
+            return dataclasses.replace(result, actions=victims)
+        failed = await self._preemptions.finish(pod, node, victims)
+        if failed:
+            result = PostFilterResult(f"preemption: {failed}", (), None, status.Code.ERROR)
+            _log_status(pod.key, result)
+        return dataclasses.replace(result, actions=())
+
+
+def _log_status(key: str, result: PostFilterResult) -> None:
+    text = "Status after running PostFilter plugins for pod"
+    if result.code is status.Code.ERROR:
+        klog.error(log, text, logger="UnhandledError", pod=klog.Ref(key), status=result.message)
+    elif klog.enabled(log, 5):
+        klog.info(log, 5, text, pod=klog.Ref(key), status=result.message)
+
+
+def _log_no_candidate(key: str, result: PostFilterResult) -> None:
+    """Preemption was tried in vain. If the pod may not preempt at all, its event says so instead."""
+    if klog.enabled(log, 2) and "not eligible" not in result.message:
+        text = "No preemption candidate is found; preemption is not helpful for scheduling"
+        klog.info(log, 2, text, **klog.named(log, "PostFilter.DefaultPreemption"), pod=klog.Ref(key))

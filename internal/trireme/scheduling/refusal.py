@@ -1,0 +1,58 @@
+"""A refusal: why no node takes a pod, as a failure of its attempt.
+
+Source: pkg/scheduler/framework/types.go FitError.
+"""
+
+from dataclasses import dataclass
+
+from trireme.framework import status
+from trireme.results.phase_results import FilterResult
+from trireme.scheduling import fit_error, outcomes
+from trireme.snapshot import arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The distinct statuses of `nodes` nodes and how many nodes have each. `pre_filter`: PreFilter refused the pod."""
+
+    nodes: int
+    statuses: list[tuple[status.Status, int]]
+    pre_filter: status.Status | None
+    narrowed_by: frozenset[str]
+
+    @staticmethod
+    def of(filtered: FilterResult, nodes: int, index: arrays.Int16Array | None = None) -> "Refusal":
+        """Filter's refusal on `nodes` nodes. `index`: the answer's, where some nodes have another status by now."""
+        if filtered.refusal is not None:
+            statuses = [(filtered.refusal, nodes)]
+        else:
+            answer = filtered.answer
+            statuses = fit_error.counted(answer.statuses, answer.index if index is None else index)
+        return Refusal(nodes, statuses, filtered.refusal, filtered.narrowed_by)
+
+    @property
+    def error(self) -> status.Status | None:
+        """The status of a plugin that failed on a node: the attempt ends by error then, whatever other nodes say."""
+        return next((entry for entry, _ in self.statuses if entry.code == status.Code.ERROR), None)
+
+    def failure(self, post_filter: str = "", nominated_node: str | None = None) -> outcomes.Failure:
+        """The failure of the attempt; `post_filter` is PostFilter's message."""
+        if self.error is not None:
+            return outcomes.Failure(self.error.message, nominated_node="")
+        rejectors, pending_plugins = outcomes.rejectors_of(self.statuses)
+        return outcomes.Failure(
+            fit_error.message(self.nodes, self.pre_filter, self.statuses, post_filter),
+            rejectors | self.narrowed_by,
+            pending_plugins,
+            nominated_node,
+            unschedulable=True,
+        )
+
+
+def by_reserve(refused: status.Status) -> outcomes.Failure:
+    """The failure of an attempt that Reserve ended: told as if the chosen node were the only one."""
+    if not refused.rejected:
+        return outcomes.Failure(refused.message, nominated_node="")
+    rejectors, pending_plugins = outcomes.rejectors_of([(refused, 1)])
+    text = fit_error.message(1, None, [(refused, 1)], "")
+    return outcomes.Failure(text, rejectors, pending_plugins, nominated_node="", unschedulable=True)
