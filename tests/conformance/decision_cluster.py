@@ -37,7 +37,7 @@ class DecisionCluster:
         self.pod: Json = case["pod"]
         # A pod that tries again may be nominated itself; it must not count for itself.
         self._nominated: list[Json] = [*(case.get("nominated") or ()), self.pod]
-        features = gates.FeatureGates(chosen=case.get("featureGates") or {})
+        features = gates.FeatureGates(values=case.get("featureGates") or {})
         self.registry = class_registry.ClassRegistry(
             rules=amounts.rules_of(features.all()), keep_deferred=features.enabled(resizes.GATE)
         )

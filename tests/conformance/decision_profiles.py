@@ -72,7 +72,7 @@ def gates_of(case: Mapping[str, Any]) -> Gates:
 
 def feature_gates(flipped: Gates) -> gates.FeatureGates:
     """All feature gates, where a case flips these."""
-    return gates.FeatureGates(chosen=json.loads(flipped))
+    return gates.FeatureGates(values=json.loads(flipped))
 
 
 def default_profile(arguments: Arguments = DEFAULTS) -> str:

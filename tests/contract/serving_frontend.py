@@ -18,8 +18,7 @@ from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.config import commandline
 from trireme.frontend import app, scheduler_metrics
 from trireme.frontend.phase_clients import class_answers
-from trireme.frontend.serving import served as served_parts
-from trireme.frontend.serving import serving, serving_site, serving_trust
+from trireme.frontend.serving import frontend_state, serving, serving_site, serving_trust
 from trireme.frontend.term import Term
 from trireme.queueing import pod_info, pre_enqueue, queue_hints, queued_pod, scheduling_queue
 from trireme.scheduling import cluster_watch, preemption_retries, scheduler, waiting_pods
@@ -136,7 +135,7 @@ class FakeFrontend:
         assert found is not None
         return found
 
-    def parts(self) -> served_parts.Served:
+    def parts(self) -> frontend_state.FrontendState:
         """What is served is read from this."""
         links = SimpleNamespace(
             filters=self.filters, scores=self.scores, binders=self.binders, missing=lambda: self.absent
@@ -166,7 +165,7 @@ class FakeFrontend:
             SimpleNamespace(statistics=list),
             self.plugin_rows,
         )
-        return served_parts.Served(*parts)
+        return frontend_state.FrontendState(*parts)
 
     @property
     def term(self) -> Term | None:

@@ -69,10 +69,10 @@ async def test_a_stalled_main_loop_does_not_lose_the_lease() -> None:
         epoch = elector.leading.epoch
         time.sleep(3.0)  # noqa: ASYNC251  (blocking the loop is what this test is about)
         assert elector.leading.epoch == epoch == 100
-        assert elector.seconds_left > 1.0
+        assert elector.remaining_seconds > 1.0
         assert not any(isinstance(notice, Lost) for notice in notices)
         await elector.stop()
-    assert elector.seconds_left == 0.0
+    assert elector.remaining_seconds == 0.0
     assert set(api.history) == {"me", ""}
 
 

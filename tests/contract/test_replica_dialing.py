@@ -50,7 +50,7 @@ class Side:
 
 
 @contextlib.asynccontextmanager
-async def served(
+async def serve(
     side: Side, address: str = "127.0.0.1:0", services: Sequence[grpc_server.Service] = ()
 ) -> AsyncIterator[str]:
     """A follower that the frontend alone may call; its address."""
@@ -76,7 +76,7 @@ async def test_a_phase_that_is_not_whom_we_expect_is_not_used(tmp_path: Path) ->
     """Any certificate of the authority would do else: a filter could stand in for bind, and be told of every pod."""
     authority = Authority()
     caller = Side(tmp_path / "frontend", authority, "frontend")
-    async with served(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+    async with serve(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
         for identities, expected in (((NAME,), True), (("trireme-bind.kube-system.svc",), False)):
             frontend = Frontend(caller.dialer(*identities))
             frontend.links.set_endpoints([address])
@@ -91,7 +91,7 @@ async def test_one_of_several_identities_is_enough(tmp_path: Path) -> None:
     """A name that is being changed is allowed in the old and the new form for a while."""
     authority = Authority()
     caller = Side(tmp_path / "frontend", authority, "frontend")
-    async with served(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+    async with serve(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
         frontend = Frontend(caller.dialer("old-name", NAME))
         frontend.links.set_endpoints([address])
         await frontend.follows()
@@ -115,7 +115,7 @@ async def test_a_wrong_caller_gets_no_stream(tmp_path: Path, wrong: str, told: s
     dialer = stranger.dialer(NAME)
     if wrong == "no certificate":
         dialer = dialing.Dialer(dialing.Settings(f"{stranger.folder}/ca.crt", identities=(NAME,)))
-    async with served(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+    async with serve(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
         frontend = Frontend(dialer)
         frontend.links.set_endpoints([address])
         await frontend.fails(told)
@@ -130,7 +130,7 @@ async def test_a_renewal_on_both_sides_drops_no_stream_and_counts_for_the_next(t
     caller = Side(tmp_path / "frontend", old, "frontend")
     phase = Side(tmp_path / "filter", old, "filter", NAME)
     frontend = Frontend(caller.dialer(NAME))
-    async with served(phase) as address:
+    async with serve(phase) as address:
         frontend.links.set_endpoints([address])
         await frontend.follows()
         for side in (caller, phase):
@@ -141,7 +141,7 @@ async def test_a_renewal_on_both_sides_drops_no_stream_and_counts_for_the_next(t
             while frontend.link.acknowledged < generation:
                 await asyncio.sleep(0.01)
         assert frontend.link.full_syncs == 1
-    async with served(phase, address):
+    async with serve(phase, address):
         async with asyncio.timeout(20):
             while frontend.link.full_syncs < 2 or not frontend.link.in_step:
                 await asyncio.sleep(0.01)
@@ -174,13 +174,13 @@ async def test_bind_is_found_again_after_a_renewal(tmp_path: Path) -> None:
             while binders.available != available:
                 await asyncio.sleep(0.01)
 
-    async with served(phase, services=[_bind_service()]) as address:
+    async with serve(phase, services=[_bind_service()]) as address:
         binders.set_endpoints([address])
         await until(True)
     await until(False)
     for side in (caller, phase):
         side.issue(new)
-    async with served(phase, address, [_bind_service()]):
+    async with serve(phase, address, [_bind_service()]):
         await until(True)
         await binders.close()
 
@@ -202,13 +202,13 @@ async def test_a_plugin_is_found_again_after_a_renewal(tmp_path: Path) -> None:
     async def asked() -> str:
         return await connection.ask(method, b"", lambda response: response.instance)
 
-    async with served(plugin) as address:
+    async with serve(plugin) as address:
         config = snapshot_pb2.RemotePlugin(name="P", endpoints=[address], deadline_ms=5000, tls=tls)
         connection = remote_connection.PluginConnection(config)
         assert await asked() == "i"
     for side in (caller, plugin):
         side.issue(new)
-    async with served(plugin, address):
+    async with serve(plugin, address):
         async with asyncio.timeout(20):
             while True:
                 with contextlib.suppress(remote_connection.PluginError):
@@ -239,7 +239,7 @@ async def test_a_plugin_decides_in_its_own_name_only(tmp_path: Path) -> None:
     )
     answers: dict[str, list[str]] = {}
     service = handle.HandleService(config, waiting_pods.WaitingPods(), lambda pods: [])
-    async with handle.served(config, service):
+    async with handle.serve(config, service):
         for name in ("a.default.svc", "b.default.svc", "operator.default.svc", "stranger.default.svc"):
             pair = authority.issue("x", name)
             credentials = grpc.ssl_channel_credentials(authority.certificate, pair.key, pair.certificate)
@@ -277,7 +277,7 @@ async def test_a_caller_on_this_machine_speaks_for_remote_plugins_only(tmp_path:
         handle_listen=f"unix:{tmp_path}/handle.sock", remote_plugins=(_permit_plugin("A"),)
     )
     service = handle.HandleService(config, waiting_pods.WaitingPods(), lambda pods: [])
-    async with handle.served(config, service), aio.insecure_channel(config.handle_listen) as channel:
+    async with handle.serve(config, service), aio.insecure_channel(config.handle_listen) as channel:
         stub = frontend_pb2_grpc.HandleServiceStub(channel)
         codes = [
             await _code(stub.Allow(frontend_pb2.AllowRequest(plugin=plugin), timeout=10))
@@ -296,7 +296,7 @@ async def test_a_certificate_that_is_half_written_is_not_taken(tmp_path: Path) -
     caller = Side(tmp_path / "frontend", authority, "frontend")
     dialer = caller.dialer(NAME)
     (caller.folder / "tls.crt").write_bytes(authority.issue("frontend").certificate)
-    async with served(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+    async with serve(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
         frontend = Frontend(dialer)
         frontend.links.set_endpoints([address])
         await frontend.follows()
@@ -324,6 +324,6 @@ async def test_a_plugin_is_asked_over_tls_and_recognised(tmp_path: Path) -> None
             await remote_client.handshake("P", address, deadline_seconds=1, tls=tls)
         return str(caught.value)
 
-    async with served(Side(tmp_path / "plugin", authority, "plugin", "plugin.default.svc")) as address:
+    async with serve(Side(tmp_path / "plugin", authority, "plugin", "plugin.default.svc")) as address:
         assert "hosts no plugin" in await greet(address, "plugin.default.svc")
         assert "Verification" in await greet(address, "another.default.svc")

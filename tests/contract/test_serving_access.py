@@ -94,7 +94,7 @@ async def test_a_frontend_that_has_not_synced_is_not_ready(tmp_path: Path) -> No
 async def test_a_process_that_ends_is_not_ready(tmp_path: Path) -> None:
     """A rollout would count on a frontend that is about to end."""
     async with support.served(tmp_path, support.FakeFrontend()) as served:
-        served.site.ending()
+        served.site.begin_shutdown()
         assert "[-]shutdown failed: reason withheld" in (await _get(served, "/readyz"))[1]
 
 
@@ -185,7 +185,7 @@ async def test_a_renewed_serving_certificate_counts_from_the_next_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A certificate renewed by its issuer would expire in the running server."""
-    monkeypatch.setattr(tls_contexts, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(tls_contexts, "CHECK_SECONDS", 0.0)
     authority = certificates.Authority()
     pair = authority.issue("one").write(tmp_path, "server")
     flags = (f"--tls-cert-file={pair[0]}", f"--tls-private-key-file={pair[1]}")

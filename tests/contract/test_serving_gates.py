@@ -23,7 +23,7 @@ def _site(folder: Path, *flags: str) -> serving_site.FrontendSite:
 
 async def _text(site: serving_site.FrontendSite, path: str) -> str:
     page = site._pages()[path]
-    reply = await page(http_site.Asked("GET", path, {}, {"Accept": "text/plain"}, b""))
+    reply = await page(http_site.Request("GET", path, {}, {"Accept": "text/plain"}, b""))
     assert reply is not None
     return reply.body.decode()
 

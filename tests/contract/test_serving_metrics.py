@@ -215,9 +215,9 @@ async def test_a_lease_that_ran_out_long_ago_is_unhealthy(tmp_path: Path) -> Non
     site = metrics_document.site(tmp_path, frontend, clock=lambda: now[0]).site
     answers = []
     for now[0] in (100.0, 119.0, 121.0):
-        answers.append((await site.answer(http_site.Asked("GET", "/healthz", {}, {}))).status)
+        answers.append((await site.answer(http_site.Request("GET", "/healthz", {}, {}))).status)
     frontend.lease_seconds = 10.0
-    answers.append((await site.answer(http_site.Asked("GET", "/healthz", {}, {}))).status)
+    answers.append((await site.answer(http_site.Request("GET", "/healthz", {}, {}))).status)
     assert answers == [200, 200, 500, 200]
 
 

@@ -205,7 +205,7 @@ async def test_the_lease_is_contended_for_and_its_events_are_written(cluster: la
         second.start()
         assert first.leading is not None
         claim = lease.EpochClaim(first.leading.epoch, "host_1")
-        await _until(lambda: first.seconds_left > 14)
+        await _until(lambda: first.remaining_seconds > 14)
         stored = await lease.read_lease(scheduler, "kube-system", "kube-scheduler", 5)
         assert lease.judge(claim, stored) is lease.Verdict.IN_FORCE
         assert stored is not None

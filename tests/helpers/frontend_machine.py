@@ -237,7 +237,7 @@ class FrontendMachine(RuleBasedStateMachine):
 
     def the_status_names_every_pending_pod(self) -> None:
         """The report has a line for each, which says what it waits for."""
-        report = status_report.status(self.world.served())
+        report = status_report.status(self.world.frontend_state())
         named = Counter(pod["uid"] for pod in report["pending"])
         # One that is gone may be in flight still.
         assert set(named) >= set(self.frontend.scheduling.watch._pending)

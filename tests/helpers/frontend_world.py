@@ -27,8 +27,8 @@ from trireme.framework import status
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import app, scheduler_metrics
 from trireme.frontend.phase_clients import children, phase_links
-from trireme.frontend.serving import served
-from trireme.frontend.serving.served import Served
+from trireme.frontend.serving import frontend_state
+from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.frontend.term import Term
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
@@ -281,9 +281,9 @@ class World:
         finally:
             asyncio.set_event_loop(None)
 
-    def served(self) -> Served:
+    def frontend_state(self) -> FrontendState:
         """What reports about the frontend read."""
-        return served.of(self.frontend, children.Children({}, {}))
+        return frontend_state.of(self.frontend, children.Children({}, {}))
 
     def now(self) -> float:
         """The steady clock. Units: Unix seconds."""

@@ -62,7 +62,7 @@ def configuration(
     features: Json | None = None, **plugin_args: Json
 ) -> tuple[model.CompletedProfile, gates.FeatureGates]:
     """The default profile with these feature gates and arguments of plugins."""
-    chosen = gates.FeatureGates(chosen=features)
+    chosen = gates.FeatureGates(values=features)
     config = [{"name": name, "args": args} for name, args in plugin_args.items()]
     document = {"apiVersion": model.API_VERSION, "kind": model.KIND, "profiles": [{"pluginConfig": config}]}
     loaded = loading.load(json.dumps(document).encode(), chosen, lambda line: None)
@@ -76,7 +76,7 @@ class Hints:
         self, plugin: str, objects: Iterable[Json] = (), features: Json | None = None, args: Json | None = None
     ) -> None:
         self._plugin = plugin
-        chosen = gates.FeatureGates(chosen=features)
+        chosen = gates.FeatureGates(values=features)
         self._registry = class_registry.ClassRegistry(
             rules=amounts.rules_of(chosen.all()), keep_deferred=chosen.enabled(resizes.GATE)
         )

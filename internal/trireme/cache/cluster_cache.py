@@ -64,7 +64,7 @@ class ClusterCache:
         # Objects and nominations as of the last delta.
         self._published_objects: set[tuple[str, str, str]] = set()
         self._published_nominations: set[str] = set()
-        self._when_going: dict[str, list[Callable[[], None]]] = {}  # by a placed pod's UID: deletion callbacks
+        self._deletion_callbacks: dict[str, list[Callable[[], None]]] = {}  # by a placed pod's UID: deletion callbacks
 
     def statistics(self) -> CacheStatistics:
         """Count the entries."""
@@ -183,7 +183,7 @@ class ClusterCache:
             pod.flags, pod.start = parsed.flags, parsed.start
             self._touch(pod)
             if pod.flags & TERMINATING:
-                self._goes(parsed.uid)
+                self._notify_deletion(parsed.uid)
         return before
 
     def remove_pod(self, uid: str) -> PlacedPod | None:
@@ -197,16 +197,16 @@ class ClusterCache:
         self._label_keys.remove(uid, pod.labels)
         if len(self._overlay):
             self.forget_objects(uid)
-        self._goes(uid)
+        self._notify_deletion(uid)
         return pod
 
-    def when_going(self, uid: str, tell: Callable[[], None]) -> None:
-        """Call `tell` once, when the placed pod is deleted or terminating, before any other notification."""
-        self._when_going.setdefault(uid, []).append(tell)
+    def on_deletion(self, uid: str, callback: Callable[[], None]) -> None:
+        """Call `callback` once, when the placed pod is deleted or terminating, before any other notification."""
+        self._deletion_callbacks.setdefault(uid, []).append(callback)
 
-    def _goes(self, uid: str) -> None:
-        for tell in self._when_going.pop(uid, ()):
-            tell()
+    def _notify_deletion(self, uid: str) -> None:
+        for callback in self._deletion_callbacks.pop(uid, ()):
+            callback()
 
     def assume(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> None:
         """Assume the pod on the node before it is bound. Counts the pod in its class."""
@@ -331,7 +331,7 @@ class ClusterCache:
         else:
             self._changes.nominations.discard(uid)
 
-    def promise(self, nomination: snapshot_pb2.Nomination, node_name: str) -> None:
+    def nominate_node(self, nomination: snapshot_pb2.Nomination, node_name: str) -> None:
         """Nominate the node, known or not, for the pod; "" clears the nomination."""
         uid = nomination.pod.uid
         if not node_name:

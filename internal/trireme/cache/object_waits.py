@@ -16,48 +16,48 @@ class ObjectWaits:
     """Numbers changes of objects while there are interested callers."""
 
     def __init__(self) -> None:
-        self._interested = 0
+        self._recorders = 0
         self._number = 0
-        self._changed: dict[Key, int] = {}
+        self._changes: dict[Key, int] = {}
         self._waiting: dict[Key, set[asyncio.Event]] = {}
 
-    def touched(self, keys: Iterable[Key]) -> None:
+    def record(self, keys: Iterable[Key]) -> None:
         """Record that these objects changed or were deleted."""
-        if not self._interested:
+        if not self._recorders:
             return
         for key in keys:
             self._number += 1
-            self._changed[key] = self._number
+            self._changes[key] = self._number
             for event in self._waiting.get(key, ()):
                 event.set()
 
     @contextmanager
-    def interested(self) -> Iterator[None]:
+    def recording(self) -> Iterator[None]:
         """Record changes within the block."""
-        self._interested += 1
+        self._recorders += 1
         try:
             yield
         finally:
-            self._interested -= 1
-            if not self._interested:
-                self._changed.clear()
+            self._recorders -= 1
+            if not self._recorders:
+                self._changes.clear()
 
     def now(self) -> int:
         """The number of the last change; later ones get higher numbers."""
         return self._number
 
-    async def changed(self, keys: Iterable[Key], after: int) -> None:
-        """Return once one of the objects has changed after that number. Call it within `interested`."""
-        watched = set(keys)
-        if any(self._changed.get(key, 0) > after for key in watched):
+    async def wait_for_change(self, keys: Iterable[Key], after: int) -> None:
+        """Return once one of the objects has changed after that number. Call it within `recording`."""
+        awaited = set(keys)
+        if any(self._changes.get(key, 0) > after for key in awaited):
             return
         event = asyncio.Event()
-        for key in watched:
+        for key in awaited:
             self._waiting.setdefault(key, set()).add(event)
         try:
             await event.wait()
         finally:
-            for key in watched:
+            for key in awaited:
                 self._waiting[key].discard(event)
                 if not self._waiting[key]:
                     del self._waiting[key]

@@ -180,13 +180,13 @@ class Start:
 
     def _version(self, parsed: Parsed) -> str:
         """Print the version if requested; else return the one to report."""
-        wanted: str = parsed["version"]
-        if wanted == "true":
+        version: str = parsed["version"]
+        if version == "true":
             self.stdout.write(f"Kubernetes {versions.KUBERNETES}\n")
-        elif wanted == "raw":
+        elif version == "raw":
             self.stdout.write(f"{release.build_information()}\n")
         else:
-            return wanted if wanted.startswith("v") else versions.KUBERNETES
+            return version if version.startswith("v") else versions.KUBERNETES
         raise _Stopped(Outcome(0))
 
     # The configuration.

@@ -95,30 +95,30 @@ class FeatureGates:
 
     effective: Effective = versions.DEFAULT
     #: The flag's values, and those that `AllAlpha` and `AllBeta` set.
-    chosen: Mapping[str, bool] | None = None
+    values: Mapping[str, bool] | None = None
 
     def enabled(self, name: str) -> bool:
         """Whether a feature is on."""
-        if self.chosen and name in self.chosen:
-            return self.chosen[name]
+        if self.values and name in self.values:
+            return self.values[name]
         return table().at(name, self.effective).default
 
     def all(self) -> dict[str, bool]:
         """Every gate that exists in the effective version, and whether it is on."""
-        known = table()
+        gate_table = table()
         return {
             name: self.enabled(name)
-            for name in sorted(known.gates)
-            if known.at(name, self.effective).stage is not Stage.PRE_ALPHA
+            for name in sorted(gate_table.gates)
+            if gate_table.at(name, self.effective).stage is not Stage.PRE_ALPHA
         }
 
     def experimental(self) -> list[str]:
         """The alpha features that are on."""
-        known = table()
+        gate_table = table()
         return [
             name
-            for name in sorted(known.gates)
-            if known.at(name, self.effective).stage is Stage.ALPHA and self.enabled(name)
+            for name in sorted(gate_table.gates)
+            if gate_table.at(name, self.effective).stage is Stage.ALPHA and self.enabled(name)
         ]
 
 
@@ -165,58 +165,58 @@ def parse_gates(text: str) -> dict[str, bool]:
     return found
 
 
-def set_gates(asked: Mapping[str, bool], effective: Effective) -> GateResult:
+def set_gates(requested: Mapping[str, bool], effective: Effective) -> GateResult:
     """Sets gates.
 
     Raises:
         GateError: a gate is unknown, locked or not yet there, or depends on one that is off.
     """
-    known = table()
-    chosen: dict[str, bool] = {}
+    gate_table = table()
+    values: dict[str, bool] = {}
     problems: list[str] = []
     logs: list[str] = []
-    for name, value in asked.items():
-        if name not in known.gates:
+    for name, value in requested.items():
+        if name not in gate_table.gates:
             # Nothing after an unknown gate is checked.
             raise GateError([*problems, f"unrecognized feature gate: {name}"], logs)
-        spec = known.at(name, effective)
-        said = str(value).lower()
+        spec = gate_table.at(name, effective)
+        text = str(value).lower()
         if spec.locked and spec.default != value:
             locked = str(spec.default).lower()
-            problems.append(f"cannot set feature gate {name} to {said}, feature is locked to {locked}")
+            problems.append(f"cannot set feature gate {name} to {text}, feature is locked to {locked}")
             continue
         if name in (ALL_ALPHA, ALL_BETA):
-            _set_all(name, value, effective, chosen)
+            _set_all(name, value, effective, values)
             continue
         if spec.stage is Stage.PRE_ALPHA:
             emulated, oldest = (f"{major}.{minor}" for major, minor in (effective.emulated, effective.oldest_peer))
             problems.append(
-                f"cannot set feature gate {name} to {said}, feature is PreAlpha at emulated version {emulated}, "
+                f"cannot set feature gate {name} to {text}, feature is PreAlpha at emulated version {emulated}, "
                 f"min compatibility version {oldest}"
             )
             continue
-        chosen[name] = value
+        values[name] = value
         if spec.stage in (Stage.DEPRECATED, Stage.GA):
             stage = "deprecated" if spec.stage is Stage.DEPRECATED else "GA"
             logs.append(
                 f'I "Warning: setting {stage} feature gate. It will be removed in a future release." '
-                f"featureGate={golang.quote(name)} value={said}"
+                f"featureGate={golang.quote(name)} value={text}"
             )
-    gates = FeatureGates(effective, chosen)
+    gates = FeatureGates(effective, values)
     problems = problems or _unmet(gates)
     if problems:
         raise GateError(problems, logs)
     return GateResult(gates, tuple(logs))
 
 
-def _set_all(name: str, value: bool, effective: Effective, chosen: dict[str, bool]) -> None:
+def _set_all(name: str, value: bool, effective: Effective, values: dict[str, bool]) -> None:
     """`AllAlpha` and `AllBeta`: every gate of that stage that has not been set by then."""
-    known = table()
+    gate_table = table()
     stage = Stage.ALPHA if name == ALL_ALPHA else Stage.BETA
-    for other in known.gates:
-        if other not in (ALL_ALPHA, ALL_BETA) and known.at(other, effective).stage is stage:
-            chosen.setdefault(other, value)
-    chosen[name] = value
+    for other in gate_table.gates:
+        if other not in (ALL_ALPHA, ALL_BETA) and gate_table.at(other, effective).stage is stage:
+            values.setdefault(other, value)
+    values[name] = value
 
 
 def _unmet(gates: FeatureGates) -> list[str]:

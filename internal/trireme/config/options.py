@@ -117,8 +117,8 @@ def _has_blank(values: tuple[str, ...]) -> bool:
     return any(not value.strip() for value in values)
 
 
-def _has(values: tuple[str, ...], wanted: str) -> bool:
-    return any(value.lower() == wanted.lower() for value in values)
+def _has(values: tuple[str, ...], name: str) -> bool:
+    return any(value.lower() == name.lower() for value in values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Serving:
     token_review: Connection | None = None
     access_review: Connection | None = None
     #: The cluster's own authentication settings; empty if there are none.
-    looked_up: Mapping[str, str] = field(default_factory=dict)
+    cluster_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def prepare(
     try:
         _check_options(options)
         token_review = _authentication(authentication, environment, log)
-        looked_up = _looked_up(authentication, token_review, lookup, log)
+        cluster_settings = _cluster_settings(authentication, token_review, lookup, log)
         access_review = _authorization(authorization, environment, log)
     except ConfigurationError:
         listener.close()
@@ -143,7 +143,7 @@ def prepare(
         certificate.private_key,
         token_review,
         access_review,
-        looked_up,
+        cluster_settings,
     )
 
 
@@ -269,7 +269,7 @@ def _authentication(options: AuthenticationOptions, environment: Mapping[str, st
     return connection
 
 
-def _looked_up(
+def _cluster_settings(
     options: AuthenticationOptions, connection: Connection | None, lookup: Lookup | None, log: Log
 ) -> Mapping[str, str]:
     """The cluster's own authentication settings, if they are required and can be read.

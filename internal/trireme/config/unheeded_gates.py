@@ -11,7 +11,7 @@ from trireme.config.gates import FeatureGates
 
 def warnings(gates: FeatureGates) -> Iterator[str]:
     """The warnings for gates set to a value that has no effect."""
-    chosen = gates.chosen or {}
+    values = gates.values or {}
     for gate, row in gate_effects.rows().items():
-        if row.unheeded is not None and chosen.get(gate) == row.unheeded:
+        if row.unheeded is not None and values.get(gate) == row.unheeded:
             yield f"feature gate {gate}={str(row.unheeded).lower()} has no effect: {row.text}"

@@ -32,7 +32,7 @@ MAX_ANSWER_BYTES = 512 << 20
 _CHUNK_BYTES = 1 << 20
 _MAX_REDIRECTS = 10
 # How often certificate files are checked.
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 # Small enough to parse on the event loop.
 _LONG_BYTES = 1 << 20
 
@@ -99,14 +99,14 @@ class _Tls:
         self._config = config
         self._clock = clock
         self._stamp = _stamp(config)
-        self._looked_at = clock()
+        self._checked_at = clock()
         self._context = tls_context(config)
 
     def context(self) -> ssl.SSLContext:
         """The context for the next request."""
         now = self._clock()
-        if now - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = now
+        if now - self._checked_at >= CHECK_SECONDS:
+            self._checked_at = now
             stamp = _stamp(self._config)
             if stamp != self._stamp:
                 self._stamp = stamp

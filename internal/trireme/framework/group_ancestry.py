@@ -22,13 +22,13 @@ def upwards(
     The last one has no parent, or comes as None because it does not exist or was visited before. `get` finds a group by
     its key, `parent_of` the key of its parent.
     """
-    seen: set[_Key] = set()
-    ahead: _Key | None = key
-    while ahead is not None:
-        group = None if ahead in seen else get(ahead)
-        seen.add(ahead)
-        yield ahead, group
-        ahead = None if group is None else parent_of(ahead, group)
+    visited: set[_Key] = set()
+    next_key: _Key | None = key
+    while next_key is not None:
+        group = None if next_key in visited else get(next_key)
+        visited.add(next_key)
+        yield next_key, group
+        next_key = None if group is None else parent_of(next_key, group)
 
 
 def topmost(

@@ -51,8 +51,8 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
         self, request: frontend_pb2.ActivateRequest, context: aio.ServicerContext[Any, Any]
     ) -> frontend_pb2.ActivateResponse:
         """Move the pods to the active queue."""
-        asked = {(f"{pod.namespace}/{pod.name}", pod.uid): pod for pod in request.pods}
-        return frontend_pb2.ActivateResponse(activated=[asked[pod] for pod in self._activate(list(asked))])
+        pods = {(f"{pod.namespace}/{pod.name}", pod.uid): pod for pod in request.pods}
+        return frontend_pb2.ActivateResponse(activated=[pods[pod] for pod in self._activate(list(pods))])
 
     async def _check_caller(self, plugin: str, context: aio.ServicerContext[Any, Any]) -> None:
         """Abort the call if the caller may not act for the plugin."""
@@ -67,7 +67,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
 
 
 @contextlib.asynccontextmanager
-async def served(config: own.TriremeConfiguration, service: HandleService) -> AsyncIterator[None]:
+async def serve(config: own.TriremeConfiguration, service: HandleService) -> AsyncIterator[None]:
     """Serve at the configured address. Raises: ListenError."""
     if not config.handle_listen:
         yield

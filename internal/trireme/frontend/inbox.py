@@ -45,7 +45,7 @@ class Inbox:
             self._namespace.on_namespaces(batch)
         self._watch.on_objects(kind, batch)
         changed = (event.object.metadata for event in batch if event.object is not None)
-        self._waits.touched((kind.field, metadata.namespace, metadata.name) for metadata in changed)
+        self._waits.record((kind.field, metadata.namespace, metadata.name) for metadata in changed)
         self._wake()
 
 
@@ -74,4 +74,4 @@ class DeletedPods:
         placed = self._cache.pod(uid)
         if placed is not None:
             namespace, _, name = placed.key.partition("/")
-            self._waits.touched([(pre_binding.POD, namespace, name)])
+            self._waits.record([(pre_binding.POD, namespace, name)])

@@ -70,8 +70,8 @@ def _profile(profile: model.CompletedProfile, missing: frozenset[str]) -> snapsh
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
     )
     for point, number in POINTS.items():
-        left_out = missing | OWN_PERMIT if point is ExtensionPoint.PERMIT else missing
-        plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in left_out]
+        excluded = missing | OWN_PERMIT if point is ExtensionPoint.PERMIT else missing
+        plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in excluded]
         if plugins:
             entry = message.plugin_sets.add(extension_point=number)
             for plugin in plugins:

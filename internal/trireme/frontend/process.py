@@ -8,18 +8,18 @@ same from both.
 import gc
 from collections.abc import Sequence
 
-from trireme.frontend import ending
+from trireme.frontend import stop_signal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until a signal to stop arrives or the Lease is lost. Returns the exit code."""
-    told = ending.Ending()
+    stop = stop_signal.StopSignal()
     # What is loaded at the start stays: to look through it for garbage all the while costs a twentieth of the start.
     gc.disable()
     from trireme.rpc import forker
 
-    forked = forker.fork()
+    forker_line = forker.fork()
     with forker.without_system_authorities():
         from trireme.frontend import starting
 
-    return starting.start(argv, told, forked)
+    return starting.start(argv, stop, forker_line)

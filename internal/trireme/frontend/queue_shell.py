@@ -153,7 +153,7 @@ class QueueShell:
         """The next delta carries the nomination to the replicas."""
         namespace, _, name = pod.key.partition("/")
         identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)
-        self._cache.promise(snapshot_pb2.Nomination(pod=identity, pod_class=pod.class_id), after)
+        self._cache.nominate_node(snapshot_pb2.Nomination(pod=identity, pod_class=pod.class_id), after)
 
     def _described(self, pod: queued_pod.QueuedPodInfo) -> PodToEnqueue:
         """The pod as PreEnqueue plugins in this process see it."""

@@ -170,21 +170,21 @@ class RemoteQueue:
             else:
                 self.background.start(self._ask_hint(instruction))
 
-    async def _ask_hint(self, asked: remote_calls.CallQueueingHint) -> None:
+    async def _ask_hint(self, call: remote_calls.CallQueueingHint) -> None:
         event = plugin_pb2.ClusterEvent(
-            resource=asked.event.resource, actions=cluster_event.action_names(asked.event.action), hint=True
+            resource=call.event.resource, actions=cluster_event.action_names(call.event.action), hint=True
         )
-        pods = [self._pod_of(pod) for pod in asked.pods]
-        plugin = self._plugins.get(asked.plugin)
+        pods = [self._pod_of(pod) for pod in call.pods]
+        plugin = self._plugins.get(call.plugin)
         # A plugin that was rejected meanwhile cannot be called.
         answers = None
         if plugin is not None:
-            answers = await plugin.queueing_hint(event, _json(asked.old), _json(asked.new), pods)
+            answers = await plugin.queueing_hint(event, _json(call.old), _json(call.new), pods)
         if answers is None:
-            self._hint_answered(asked.call_id, None)
+            self._hint_answered(call.call_id, None)
             return
         hints = [queue_hints.Hint.QUEUE if helps else queue_hints.Hint.SKIP for helps in answers]
-        self._hint_answered(asked.call_id, hints)
+        self._hint_answered(call.call_id, hints)
 
 
 def _json(entry: Any) -> bytes:

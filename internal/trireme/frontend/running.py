@@ -17,16 +17,16 @@ from trireme.config import commandline
 from trireme.framework import release
 from trireme.frontend import (
     app,
-    ending,
+    early_lists,
     handle,
     leading,
     plugin_calls,
     plugin_monitor,
-    reading_ahead,
     scheduler_metrics,
+    stop_signal,
 )
 from trireme.frontend.phase_clients import children
-from trireme.frontend.serving import served, serving, serving_site
+from trireme.frontend.serving import frontend_state, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.remote import remote_client
 from trireme.rpc.listening import ListenError
@@ -41,27 +41,27 @@ log = logging.getLogger(__name__)
 GC_THRESHOLDS = (50_000, 20, 50)
 
 
-class _Ending(enum.Enum):
+class _EndReason(enum.Enum):
     """Why the frontend ends."""
 
-    ASKED = "asked"
+    STOPPED = "stopped"
     LEASE_LOST = "lease lost"
     FAILED = "failed"
 
 
 async def run(
     completed: commandline.CompletedConfig,
-    ahead: reading_ahead.Ahead,
+    early: early_lists.EarlyLists,
     local: children.Children,
-    told: ending.Ending,
+    stop: stop_signal.StopSignal,
 ) -> int:
-    """Run until a signal to stop arrives or the Lease is lost. `ahead` has the lists requested so far, `local` are our
+    """Run until a signal to stop arrives or the Lease is lost. `early` has the lists requested so far, `local` are our
     own phases, which may be starting.
 
     Returns the exit code. Raises: KubeconfigError, naming the file and the field at fault.
     """
     try:
-        why = await _run(completed, ahead, local, told)
+        reason = await _run(completed, early, local, stop)
     except (
         children.ChildError,
         remote_client.HandshakeError,
@@ -72,39 +72,39 @@ async def run(
         await local.stop()
         klog.error(log, "command failed", err=str(error))
         return 1
-    return _last_words(why, completed.configuration.leader_election.leader_elect)
+    return _report_end(reason, completed.configuration.leader_election.leader_elect)
 
 
-def _last_words(why: _Ending, elects: bool) -> int:
+def _report_end(reason: _EndReason, elects: bool) -> int:
     """The log line that kube-scheduler ends with, and its exit code."""
-    if why is _Ending.LEASE_LOST:
+    if reason is _EndReason.LEASE_LOST:
         klog.error(log, "Leaderelection lost")
-    elif why is _Ending.ASKED and elects:
+    elif reason is _EndReason.STOPPED and elects:
         klog.info(log, 0, "Requested to terminate, exiting")
         return 0
-    elif why is _Ending.ASKED:
+    elif reason is _EndReason.STOPPED:
         klog.error(log, "command failed", err="finished without leader elect")
     return 1
 
 
 async def _run(
     completed: commandline.CompletedConfig,
-    ahead: reading_ahead.Ahead,
+    early: early_lists.EarlyLists,
     local: children.Children,
-    told: ending.Ending,
-) -> _Ending:
+    stop: stop_signal.StopSignal,
+) -> _EndReason:
     stopping = asyncio.Event()
     # Set from the loop, so that the loop wakes up.
-    told.then(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
+    stop.on_stop(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
     monitor = plugin_monitor.PluginMonitor(completed)
     await monitor.start()
     supervisor = supervision.Supervisor()
     metrics = scheduler_metrics.of_configuration(completed)
-    watching = metrics.request_observer(completed.connection.host.rpartition("://")[2])
-    ahead.observe(watching)
-    scheduling = ahead.api
-    async with await client.connect(ahead.settings, watching) as writing:
-        clients = app.Clients(scheduling, writing, ahead.lists)
+    observer = metrics.request_observer(completed.connection.host.rpartition("://")[2])
+    early.observe(observer)
+    scheduling = early.api
+    async with await client.connect(early.settings, observer) as writing:
+        clients = app.Clients(scheduling, writing, early.lists)
         built = app.build(completed, clients, monitor.infos(), metrics, monitor.rejected)
         leadership = leading.Leadership(
             completed, built, scheduling, local, functools.partial(children.standing_in, completed), time.monotonic
@@ -119,11 +119,11 @@ async def _run(
                 supervisor.keep("remote plugins", functools.partial(monitor.run, built.plugin_updates.apply))
                 supervisor.keep("calls to remote plugins", calls.run)
             handles = handle.HandleService(completed.trireme, built.scheduling.waiting, built.scheduling.shell.activate)
-            elector = Elector(completed, ahead.settings, built.site.leader.observe_holder)
-            parts = served.of(built, local, calls.rows, elector.candidate_synced)
+            elector = Elector(completed, early.settings, built.site.leader.observe_holder)
+            state = frontend_state.of(built, local, calls.rows, elector.candidate_synced)
             async with (
-                serving.serve(completed, parts, supervisor) as site,
-                handle.served(completed.trireme, handles),
+                serving.serve(completed, state, supervisor) as site,
+                handle.serve(completed.trireme, handles),
             ):
                 return await _until_stopped(built, leadership, elector, local, stopping, site, supervisor)
         finally:
@@ -140,22 +140,23 @@ async def _until_stopped(
     stopping: asyncio.Event,
     site: serving_site.FrontendSite,
     supervisor: supervision.Supervisor,
-) -> _Ending:
+) -> _EndReason:
     running = asyncio.create_task(supervision.supervise("frontend", functools.partial(leadership.run, elector.elected)))
     keeping = asyncio.create_task(
         supervision.supervise("children", functools.partial(local.keep, built.site.wakeup.set))
     )
-    beside = asyncio.create_task(supervisor.failure())
-    stop = asyncio.create_task(stopping.wait())
+    failing = asyncio.create_task(supervisor.failure())
+    stopped = asyncio.create_task(stopping.wait())
     lost = asyncio.create_task(elector.lost.wait())
     leaving = asyncio.create_task(built.namespace.deleted.wait())
-    done, _ = await asyncio.wait({running, keeping, beside, stop, lost, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    site.ending()
-    asked = stop in done or leaving in done
-    why = _Ending.LEASE_LOST if lost in done else _Ending.ASKED if asked else _Ending.FAILED
-    for task in (running, keeping, beside, stop, lost, leaving):
+    tasks = (running, keeping, failing, stopped, lost, leaving)
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    site.begin_shutdown()
+    requested = stopped in done or leaving in done
+    reason = _EndReason.LEASE_LOST if lost in done else _EndReason.STOPPED if requested else _EndReason.FAILED
+    for task in tasks:
         task.cancel()
-    results = await asyncio.gather(running, keeping, beside, return_exceptions=True)
+    results = await asyncio.gather(running, keeping, failing, return_exceptions=True)
     if built.site.leader.leading:
         klog.info(log, 2, "Scheduling queue is closed")
     # First, so that nothing is written any more once another frontend may lead.
@@ -168,8 +169,8 @@ async def _until_stopped(
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
             _log_failure(result)
-            why = _Ending.FAILED
-    return why
+            reason = _EndReason.FAILED
+    return reason
 
 
 def _log_failure(error: BaseException) -> None:
@@ -229,7 +230,7 @@ class Elector:
         leading = await self._leading
         klog.info(log, 0, "Successfully acquired lease", lock=lock)
         uid = str((leading.lease.raw.get("metadata") or {}).get("uid") or "")
-        held = event_series.ObjectReference(
+        lease_reference = event_series.ObjectReference(
             "Lease",
             config.resource_namespace,
             config.resource_name,
@@ -241,9 +242,9 @@ class Elector:
         return Term(
             leading.epoch,
             self._elector.settings.identity,
-            self._seconds_left,
+            self._remaining_seconds,
             predecessor_seconds=min(leading.predecessor_seconds, lease.MAX_TRUST_SECONDS),
-            lease=held,
+            lease=lease_reference,
             scheduler_id=uid,
         )
 
@@ -261,8 +262,8 @@ class Elector:
         if self._elector is not None:
             await self._elector.stop()
 
-    def _seconds_left(self) -> float:
-        return 0.0 if self._elector is None else self._elector.seconds_left
+    def _remaining_seconds(self) -> float:
+        return 0.0 if self._elector is None else self._elector.remaining_seconds
 
     async def _without_election(self) -> Term:
         """The epoch is the version of a list made now; nobody else schedules, so the term does not end.

@@ -12,7 +12,7 @@ import uvloop
 from trireme.config import commandline, unheeded_gates
 from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
-from trireme.frontend import ending, reading_ahead
+from trireme.frontend import early_lists, stop_signal
 from trireme.frontend.phase_clients import children
 from trireme.rpc import forker
 from trireme_kube.client.errors import KubeconfigError
@@ -21,32 +21,32 @@ from trireme_kube.componentbase import klog
 log = logging.getLogger(__name__)
 
 
-def start(argv: Sequence[str] | None, told: ending.Ending, forked: forker.Line) -> int:
-    """Run until a signal to stop arrives or the Lease is lost. `forked`: the forker, which ends with this process.
+def start(argv: Sequence[str] | None, stop: stop_signal.StopSignal, forker_line: forker.Line) -> int:
+    """Run until a signal to stop arrives or the Lease is lost. `forker_line`: the forker, which ends with this process.
     Returns the exit code.
     """
-    build = functools.partial(_build, told, forked)
+    build = functools.partial(_build, stop, forker_line)
     return commandline.run(sys.argv[1:] if argv is None else argv, build=build, lookup=_look_up)
 
 
-def _build(told: ending.Ending, forked: forker.Line, completed: commandline.CompletedConfig) -> int:
+def _build(stop: stop_signal.StopSignal, forker_line: forker.Line, completed: commandline.CompletedConfig) -> int:
     klog.setup(_log_options(completed.options.logging, completed.gates.enabled("ContextualLogging")))
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
     for text in unheeded_gates.warnings(completed.gates):
         log.warning("%s", text)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(told, forked, completed))
+        return runner.run(_run(stop, forker_line, completed))
 
 
-async def _run(told: ending.Ending, forked: forker.Line, completed: commandline.CompletedConfig) -> int:
-    local = children.configured(completed, forked)
+async def _run(stop: stop_signal.StopSignal, forker_line: forker.Line, completed: commandline.CompletedConfig) -> int:
+    local = children.configured(completed, forker_line)
     try:
         await local.ask()
-        async with reading_ahead.begun(completed) as ahead:
+        async with early_lists.request_lists(completed) as early:
             # The remaining imports take most of a start; the phases' imports and the API server's lists go on at the
             # same time.
             running = await asyncio.to_thread(importlib.import_module, "trireme.frontend.running")
-            code: int = await running.run(completed, ahead, local, told)
+            code: int = await running.run(completed, early, local, stop)
             return code
     except KubeconfigError as error:
         # First, so that the log ends with the cause and not with the end of our phases.

@@ -9,11 +9,11 @@ from trireme_kube.client import event_series
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Term:
-    """One term of leadership. `lease_seconds` returns how long nobody else can have acquired the Lease."""
+    """One term of leadership. `remaining_seconds` returns how long nobody else can have acquired the Lease."""
 
     epoch: int
     holder: str
-    seconds_left: Callable[[], float]
+    remaining_seconds: Callable[[], float]
     # Whether no other process can have written what our informers have not shown yet.
     sole_writer: bool = False
     # For how long after the term's beginning an unreachable replica may work for an earlier leader.
@@ -25,7 +25,7 @@ class Term:
 
     def fence(self) -> cycle_pb2.Fence:
         """The fence that each call carries, so that phases obey the current leader."""
-        valid_ms = min(int(self.seconds_left() * 1000), 0xFFFF_FFFF)
+        valid_ms = min(int(self.remaining_seconds() * 1000), 0xFFFF_FFFF)
         return cycle_pb2.Fence(
             epoch=self.epoch,
             lease_valid_ms=valid_ms,

@@ -94,9 +94,9 @@ class PreBinding:
         ends: float | None = None
         # What happens to the pod itself matters too.
         own = (POD, item.pod.namespace, item.pod.name)
-        with self._waits.interested():
+        with self._waits.recording():
             while True:
-                asked_at = self._waits.now()
+                started = self._waits.now()
                 result = await self._call(cycle, item)
                 self._addresses.pop(item.pod.uid, None)
                 said = wire_status.from_message(result.status)
@@ -115,7 +115,7 @@ class PreBinding:
                     return status.error(said.plugin, text)
                 try:
                     async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
-                        await self._waits.changed({own, *keys}, asked_at)
+                        await self._waits.wait_for_change({own, *keys}, started)
                 except TimeoutError:
                     continue
 

@@ -272,7 +272,7 @@ class Preempting:
             known.last_turn = True
             known.unheard = self._cache.pod(known.last) is None
             if self._stands(known.last):
-                self._cache.when_going(known.last, lambda: self._going(pod, known))
+                self._cache.on_deletion(known.last, lambda: self._going(pod, known))
             elif self._preemptions.get(pod.uid) is known:
                 self._let_go(pod.key, pod.uid)
 
@@ -315,7 +315,7 @@ class Preempting:
         """Return once the room of a victim that is on no node yet is free: who tried before would try in vain."""
         if self._cache.pod(uid) is not None:
             gone = asyncio.Event()
-            self._cache.when_going(uid, gone.set)
+            self._cache.on_deletion(uid, gone.set)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TAKING_BACK_SECONDS):
                     await gone.wait()

@@ -104,7 +104,7 @@ class LeaseElector:
         self._thread.start()
 
     @property
-    def seconds_left(self) -> float:
+    def remaining_seconds(self) -> float:
         """How long nobody else can have acquired the Lease; 0 if we do not lead. Thread-safe. Units: seconds."""
         leading = self.leading
         return max(leading.valid_until - self._clock(), 0.0) if leading is not None else 0.0

@@ -24,7 +24,7 @@ WARN_BEFORE = timedelta(days=7)
 WARN_AGAIN = timedelta(days=1)
 # Of the time that a certificate is valid for.
 _LAST_PART = 10
-_LOOK_SECONDS = 600.0
+_CHECK_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Expiries:
     async def _watch(self) -> None:
         while True:
             self.warn()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
 
     def _read(self) -> Mapping[tuple[str, ...], float]:
         found: dict[tuple[str, ...], float] = {}

@@ -27,7 +27,7 @@ _NOSNIFF = {"X-Content-Type-Options": "nosniff"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """A request, as far as pages read it. `query` has all values of each name."""
 
     method: str
@@ -63,7 +63,7 @@ def text(body: str, status: int = 200, content_type: str = PLAIN) -> Reply:
 NOT_FOUND = text("404 page not found\n", 404)
 
 #: A page; None: there is nothing at that path.
-Page = Callable[[Asked], Awaitable[Reply | None]]
+Page = Callable[[Request], Awaitable[Reply | None]]
 
 
 class Guard(Protocol):
@@ -84,10 +84,10 @@ class Site:
     def __init__(self, pages: Mapping[str, Page]) -> None:
         self._pages = dict(pages)
 
-    async def answer(self, asked: Asked) -> Reply:
+    async def answer(self, request: Request) -> Reply:
         """The page at the path."""
-        page = self._pages.get(asked.path) or self._below(asked.path)
-        reply = await page(asked) if page is not None else None
+        page = self._pages.get(request.path) or self._below(request.path)
+        reply = await page(request) if page is not None else None
         return NOT_FOUND if reply is None else reply
 
     def application(self, guard: Guard | None) -> web.Application:
@@ -113,7 +113,7 @@ class Site:
             for name, value in request.query.items():
                 query.setdefault(name, []).append(value)
             body = await request.read() if request.can_read_body else b""
-            return await self.answer(Asked(request.method, request.path, query, request.headers, body))
+            return await self.answer(Request(request.method, request.path, query, request.headers, body))
         except web.HTTPException:
             raise
         except ReviewError as error:

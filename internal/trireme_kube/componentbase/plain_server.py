@@ -13,7 +13,7 @@ from aiohttp import web
 
 from trireme_kube.componentbase import exposition, http_site
 from trireme_kube.componentbase.health import PING, Check, Health
-from trireme_kube.componentbase.http_site import Asked, Page, Reply
+from trireme_kube.componentbase.http_site import Page, Reply, Request
 from trireme_kube.componentbase.instruments import Registry
 
 SHUTDOWN_SECONDS = 2.0
@@ -53,12 +53,12 @@ def _site(registry: Registry, not_ready: Callable[[], str], clock: Callable[[], 
     frontend = Check("frontend", problem, note=note)
     health = Health({"healthz": [PING], "livez": [PING], "readyz": [frontend]})
 
-    async def probe(asked: Asked) -> Reply | None:
-        report = health.report(asked.path, asked.query)
+    async def probe(request: Request) -> Reply | None:
+        report = health.report(request.path, request.query)
         return None if report is None else http_site.text(report.text, 200 if report.healthy else 500)
 
-    async def metrics(asked: Asked) -> Reply:
-        answer = exposition.answer(registry.families(), asked.headers)
+    async def metrics(request: Request) -> Reply:
+        answer = exposition.answer(registry.families(), request.headers)
         headers = {"Content-Encoding": answer.content_encoding} if answer.content_encoding else {}
         return Reply(answer.body, answer.content_type, headers=headers)
 

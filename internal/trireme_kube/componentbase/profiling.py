@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 
-from trireme_kube.componentbase.http_site import Asked, Page, Reply, text
+from trireme_kube.componentbase.http_site import Page, Reply, Request, text
 
 _PREFIX = "/debug/pprof/"
 _DEFAULT_SECONDS = 30.0
@@ -38,18 +38,18 @@ def pages() -> Mapping[str, Page]:
     """The pages, by path."""
     profiler = _Profiler()
 
-    async def root(_: Asked) -> Reply:
+    async def root(_: Request) -> Reply:
         body = f'<a href="{_PREFIX}">Found</a>.\n\n'.encode()
         return Reply(body, "text/html; charset=utf-8", 302, {"Location": _PREFIX})
 
-    async def below(asked: Asked) -> Reply:
-        name = asked.path.removeprefix(_PREFIX)
+    async def below(request: Request) -> Reply:
+        name = request.path.removeprefix(_PREFIX)
         if not name:
             return text(_INDEX, content_type="text/html; charset=utf-8")
         if name == "goroutine":
             return text(_stacks())
         if name == "profile":
-            return await profiler.run(asked.query)
+            return await profiler.run(request.query)
         unknown = text("Unknown profile\n", 404)
         return Reply(unknown.body, unknown.content_type, 404, {**unknown.headers, "X-Go-Pprof": "1"})
 

@@ -17,7 +17,7 @@ from trireme_kube.componentbase import certificate_lines, klog
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 
 _Stamp = tuple[tuple[int, int, int], ...]
 
@@ -77,7 +77,7 @@ class TlsContexts:
         self._settings = settings
         self._authorities = authorities
         self._clock = clock
-        self._looked = clock()
+        self._checked_at = clock()
         self._stamp = self._look()
         self._current = self._make()
         self.reloads = 0
@@ -85,9 +85,9 @@ class TlsContexts:
     def current(self) -> ssl.SSLContext:
         """The context for a connection that begins now."""
         now = self._clock()
-        if now - self._looked < LOOK_SECONDS:
+        if now - self._checked_at < CHECK_SECONDS:
             return self._current
-        self._looked = now
+        self._checked_at = now
         try:
             stamp = self._look()
             if stamp == self._stamp:

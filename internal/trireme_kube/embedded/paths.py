@@ -40,7 +40,7 @@ def parse(path: str, catalog: Catalog) -> Target | None:
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     unknown = len(rest) > 3 or (subresource and subresource not in resource.subresources)
-    if unknown and subresource not in resource.left_out:  # a proxy has more parts
+    if unknown and subresource not in resource.unserved:  # a proxy has more parts
         return None
     if name and resource.namespaced and not namespace:
         return None

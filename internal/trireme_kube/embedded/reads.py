@@ -112,7 +112,7 @@ class Reader:
 
     def one(self, resource: Resource, record: Record, form: Form) -> bytes:
         """A record in the requested form."""
-        record = views.shown(resource, record)
+        record = views.to_view(resource, record)
         if form.table:
             return orjson.dumps(
                 tables.table(resource, [record], self._clock(), form.include, _list_metadata(record.revision))
@@ -143,7 +143,7 @@ class Reader:
             self._keep(_page_key(target, query, revision), records)
             records = records[:limit]
         if resource.is_view:
-            records = [views.shown(resource, record) for record in records]
+            records = [views.to_view(resource, record) for record in records]
         if form.table:
             return orjson.dumps(tables.table(resource, records, self._clock(), form.include, metadata))
         if form.metadata_only:
@@ -161,7 +161,7 @@ class Reader:
         if predicate is None or not target.resource.is_view:
             return predicate
         stored = stored_as(target.resource)
-        return selection.predicate(stored, labels, views.stored_selector(target.resource, fields))
+        return selection.predicate(stored, labels, views.selector_to_storage(target.resource, fields))
 
     def _select(self, target: Target, query: Mapping[str, str]) -> tuple[int, list[Record]]:
         """The version and the records that a list starts from, before selectors."""
@@ -232,7 +232,7 @@ class Reader:
 
             def as_table(record: Record) -> bytes:
                 nonlocal headed
-                shown = views.shown(resource, record)
+                shown = views.to_view(resource, record)
                 metadata = _list_metadata(record.revision)
                 made = tables.table(resource, [shown], self._clock(), form.include, metadata, headers=not headed)
                 headed = True
@@ -242,7 +242,7 @@ class Reader:
         if form.metadata_only:
             return lambda record: orjson.dumps(metadata_only(record))
         if resource.is_view:
-            return lambda record: views.shown(resource, record).json()
+            return lambda record: views.to_view(resource, record).json()
         return None
 
 

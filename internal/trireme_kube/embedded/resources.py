@@ -49,7 +49,7 @@ class Resource:
     short: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    unserved: tuple[str, ...] = ()
     """Subresources that a real cluster has, answered with 501 here."""
     fields: tuple[str, ...] = ()
     """Field selectors beyond metadata.name and metadata.namespace."""
@@ -144,11 +144,11 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(
         "", "v1", "pods", "Pod", short=("po",), categories=_ALL,
         subresources=(STATUS, "binding", "eviction", "ephemeralcontainers", "resize", "log"), fields=_POD_FIELDS,
-        left_out=("attach", "exec", "portforward", "proxy"),
+        unserved=("attach", "exec", "portforward", "proxy"),
         counts_generations=True, returns_deleted=True,
     ),
     Resource(
-        "", "v1", "nodes", "Node", namespaced=False, short=("no",), subresources=(STATUS,), left_out=("proxy",),
+        "", "v1", "nodes", "Node", namespaced=False, short=("no",), subresources=(STATUS,), unserved=("proxy",),
         fields=("spec.unschedulable",), keeps_status=True,
     ),
     Resource(
@@ -160,9 +160,9 @@ RESOURCES: tuple[Resource, ...] = (
     ),
     Resource("", "v1", "configmaps", "ConfigMap", short=("cm",)),
     Resource("", "v1", "secrets", "Secret", fields=("type",)),
-    Resource("", "v1", "serviceaccounts", "ServiceAccount", short=("sa",), left_out=("token",), returns_deleted=True),
+    Resource("", "v1", "serviceaccounts", "ServiceAccount", short=("sa",), unserved=("token",), returns_deleted=True),
     Resource(
-        "", "v1", "services", "Service", short=("svc",), categories=_ALL, subresources=(STATUS,), left_out=("proxy",),
+        "", "v1", "services", "Service", short=("svc",), categories=_ALL, subresources=(STATUS,), unserved=("proxy",),
         fields=("spec.clusterIP", "spec.type"), returns_deleted=True, created_by_update=True,
     ),
     Resource("", "v1", "endpoints", "Endpoints", short=("ep",), created_by_update=True),

@@ -186,7 +186,7 @@ class ApiServer:
 
     async def _resource(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> writes.Reply:
         method = request.method
-        if target.subresource in target.resource.left_out:
+        if target.subresource in target.resource.unserved:
             raise api_errors.subresource_not_found(target.resource, target.subresource)
         form = _form(request.headers.get("Accept", ""), query)
         if method == "GET":

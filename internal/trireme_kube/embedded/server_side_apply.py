@@ -148,7 +148,7 @@ def _conflicts(fields: Fields, owned: Fields, value: Any, applied: Any, name: st
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ApplyRequest:
     """One apply request."""
 
     manager: str

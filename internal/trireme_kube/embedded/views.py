@@ -22,15 +22,15 @@ _RENAMED = (
     ("reportingComponent", "reportingController"),
 )
 _OUTWARD = dict(_RENAMED)
-_INWARD = {shown: stored for stored, shown in _RENAMED}
+_INWARD = {view: stored for stored, view in _RENAMED}
 
 
-def shown(resource: Resource, record: Record) -> Record:
+def to_view(resource: Resource, record: Record) -> Record:
     """The record in the form of `resource`."""
-    return Record(shown_object(resource, record.object), record.revision) if resource.is_view else record
+    return Record(object_to_view(resource, record.object), record.revision) if resource.is_view else record
 
 
-def shown_object(resource: Resource, stored: Object) -> Object:
+def object_to_view(resource: Resource, stored: Object) -> Object:
     """The object in the form of `resource`."""
     if not resource.is_view:
         return stored
@@ -42,7 +42,7 @@ def shown_object(resource: Resource, stored: Object) -> Object:
     return obj
 
 
-def stored(resource: Resource, body: Object) -> Object:
+def to_storage(resource: Resource, body: Object) -> Object:
     """The body of a write in the stored form."""
     if not resource.is_view:
         return body
@@ -53,9 +53,9 @@ def stored(resource: Resource, body: Object) -> Object:
     return obj
 
 
-def stored_selector(resource: Resource, fields: str) -> str:
+def selector_to_storage(resource: Resource, fields: str) -> str:
     """A field selector in terms of the stored form."""
     if resource.view_of:
-        for stored_name, shown_name in _RENAMED:
-            fields = fields.replace(shown_name, stored_name)
+        for stored_name, view_name in _RENAMED:
+            fields = fields.replace(view_name, stored_name)
     return fields

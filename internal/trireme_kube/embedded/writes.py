@@ -63,7 +63,7 @@ class Writer:
         """The body of a write, of the right kind and shape, in the form that is stored."""
         check_kind(target.resource, body)
         body = type_checking.conform(target.resource, body, strict=query.get("fieldValidation") == "Strict")
-        return views.stored(target.resource, body)
+        return views.to_storage(target.resource, body)
 
     def post(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
         """Creates an object, or acts through a subresource."""
@@ -120,7 +120,7 @@ class Writer:
             return Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
 
         def edit(obj: Object) -> Object:
-            view = views.shown_object(target.resource, obj)
+            view = views.object_to_view(target.resource, obj)
             return self._checked(target, query, change(view, body))
 
         record = self._registry.change(
@@ -136,7 +136,7 @@ class Writer:
         if not isinstance(body, dict):
             raise api_errors.bad_request("error decoding YAML: the body is no object")
         check_kind(target.resource, body)
-        applied = server_side_apply.Applied(
+        applied = server_side_apply.ApplyRequest(
             manager=manager,
             force=query.get("force") == "true",
             subresource=target.subresource,

@@ -110,22 +110,22 @@ def test_each_pod_gives_back_what_is_its_own() -> None:
 async def test_a_change_between_question_and_wait_is_not_missed() -> None:
     """The volume is bound while bind's answer is on its way: waiting for the next change would take for ever."""
     waits = object_waits.ObjectWaits()
-    with waits.interested():
-        asked_at = waits.now()
-        waits.touched([KEY])
-        await asyncio.wait_for(waits.changed([KEY], asked_at), 1)
+    with waits.recording():
+        started = waits.now()
+        waits.record([KEY])
+        await asyncio.wait_for(waits.wait_for_change([KEY], started), 1)
 
 
 async def test_only_the_objects_named_end_the_wait() -> None:
     """Else every change in the cluster would ask bind again for every pod that waits."""
     waits = object_waits.ObjectWaits()
-    with waits.interested():
-        waiting = asyncio.create_task(waits.changed([KEY], waits.now()))
+    with waits.recording():
+        waiting = asyncio.create_task(waits.wait_for_change([KEY], waits.now()))
         await asyncio.sleep(0)
-        waits.touched([("persistent_volume", "", "another")])
+        waits.record([("persistent_volume", "", "another")])
         await asyncio.sleep(0)
         assert not waiting.done()
-        waits.touched([KEY])
+        waits.record([KEY])
         await asyncio.wait_for(waiting, 1)
 
 

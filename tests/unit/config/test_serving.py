@@ -132,7 +132,7 @@ def test_the_clusters_authentication_settings_are_looked_up(desk: Desk) -> None:
     desk.lookup = lookup
     ended = _serve(desk, "--authentication-kubeconfig=kubeconfig")
     assert ended.completed.serving is not None
-    assert ended.completed.serving.looked_up == {"client-ca-file": "pem"}
+    assert ended.completed.serving.cluster_settings == {"client-ca-file": "pem"}
     assert asked == ["https://127.0.0.1:6443"]
     assert _serve(desk, "--authentication-kubeconfig=kubeconfig", "--authentication-skip-lookup").completed.serving
     assert len(asked) == 1

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from trireme_kube.embedded.api_errors import ApiError
-from trireme_kube.embedded.server_side_apply import Applied
+from trireme_kube.embedded.server_side_apply import ApplyRequest
 
 
-def applied(manager: str, *, force: bool = False, **fields: Any) -> Applied:
+def applied(manager: str, *, force: bool = False, **fields: Any) -> ApplyRequest:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, **fields}
-    return Applied(manager=manager, force=force, subresource="", now="2026-01-01T00:00:00Z", body=body)
+    return ApplyRequest(manager=manager, force=force, subresource="", now="2026-01-01T00:00:00Z", body=body)
 
 
 def created(manager: str = "one", **fields: Any) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_force_takes_the_field_over() -> None:
 def test_applying_the_same_twice_changes_nothing() -> None:
     """Otherwise each `kubectl apply` would write, and wake every watcher."""
     obj = created(data={"a": "1"})
-    later = Applied("one", False, "", "2027-01-01T00:00:00Z", applied("one", data={"a": "1"}).body)
+    later = ApplyRequest("one", False, "", "2027-01-01T00:00:00Z", applied("one", data={"a": "1"}).body)
     assert later.to(obj) == obj
 
 

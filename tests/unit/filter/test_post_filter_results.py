@@ -59,7 +59,7 @@ class Preempting(domain_cluster.Cluster):
     def promise(self, class_id: int, uid: str, name: str) -> None:
         """A pod of the class waits for the node."""
         identity = cycle_pb2.PodIdentity(namespace="default", name=uid, uid=uid)
-        self.cache.promise(snapshot_pb2.Nomination(pod=identity, pod_class=class_id), name)
+        self.cache.nominate_node(snapshot_pb2.Nomination(pod=identity, pod_class=class_id), name)
 
 
 def _make(seed: int, **wanted: Any) -> tuple[Preempting, int]:

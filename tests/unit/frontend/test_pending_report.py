@@ -24,11 +24,11 @@ def _world() -> Iterator[World]:
 
 
 def _waits(world: World, name: str) -> tuple[dict[str, Any], str]:
-    report = status_report.status(world.served())
+    report = status_report.status(world.frontend_state())
     (found,) = (pod for pod in report["pending"] if pod["pod"] == f"ns/{name}")
     assert any(alike["summary"] == found["summary"] for alike in report["pendingAlike"])
     assert f"ns/{name}" in display.as_text(status_command.render(report, one_by_one=True))
-    explained = status_report.explain(world.served(), f"ns/{name}")
+    explained = status_report.explain(world.frontend_state(), f"ns/{name}")
     assert explained is not None
     assert explained["summary"] == found["summary"]
     return found["waitsFor"], found["summary"]
@@ -190,7 +190,7 @@ def test_pods_that_wait_for_the_same_have_one_line(world: World) -> None:
         world.create(name, 4)
     world.create("s", 5)
     world.answer_all()
-    report = status_report.status(world.served(), 2)
+    report = status_report.status(world.frontend_state(), 2)
     assert [entry["pod"] for entry in report["pending"]] == ["ns/p", "ns/q"]
     assert [(entry["pods"], entry["example"]) for entry in report["pendingAlike"]] == [(3, "ns/p"), (1, "ns/s")]
     *_, header, first, second = display.as_text(status_command.render(report), 200).splitlines()

@@ -43,7 +43,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
         found = world.frontend.scheduling.queue.get(f"ns/{name}")
         assert found is not None
         assert (type(found.state), found.gated_by) == (states.Gated, GUARD)
-        explained = status_report.explain(world.served(), f"ns/{name}")
+        explained = status_report.explain(world.frontend_state(), f"ns/{name}")
         assert explained is not None
         assert explained["summary"] == f"waits for the plugin {GUARD}, which was rejected"
     world.answer_all()

@@ -21,7 +21,7 @@ def _flipped(gate: str) -> dict[str, bool]:
     value = not KNOWN.at(gate, versions.DEFAULT).default
     chosen = {gate: value}
     while True:
-        known = gates.FeatureGates(chosen=chosen)
+        known = gates.FeatureGates(values=chosen)
         if value:
             more = {need: True for name in chosen for need in KNOWN.dependencies.get(name, ())}
         else:

@@ -58,11 +58,11 @@ async def test_a_frontend_exits(failing: str, caplog: pytest.LogCaptureFixture) 
         "elector": types.SimpleNamespace(elected=None, lost=asyncio.Event(), stop=_nothing),
         "local": types.SimpleNamespace(keep=_cancelled if failing == "children" else _forever, stop=_nothing),
         "stopping": asyncio.Event(),
-        "site": types.SimpleNamespace(ending=lambda: None),
+        "site": types.SimpleNamespace(begin_shutdown=lambda: None),
     }
     async with asyncio.timeout(20):
-        why = await running._until_stopped(**parts, supervisor=supervisor)
+        reason = await running._until_stopped(**parts, supervisor=supervisor)
     await supervisor.close()
-    assert running._last_words(why, elects=True) == 1
+    assert running._report_end(reason, elects=True) == 1
     (values,) = [record.values for record in caplog.records if record.message.startswith("A task ended")]
     assert values == {"task": failing, "err": "something that it awaited was cancelled"}

@@ -46,7 +46,7 @@ def test_what_is_written_and_shown_is_by_the_wall_clock() -> None:
         assert written == int(world.wall())
         pod = world.frontend.scheduling.queue.get("ns/big")
         assert pod is not None
-        shown = world.served().pending_report().of(pod)
+        shown = world.frontend_state().pending_report().of(pod)
         assert shown["since"] == pytest.approx(world.wall(), abs=2.0)
 
 

@@ -164,7 +164,7 @@ def test_the_table_is_that_of_the_plugins(case: str) -> None:
 @pytest.mark.parametrize("groups", [False, True], ids=["no groups", "groups"])
 def test_whatever_changes_may_help_a_pod_that_an_extender_refused(groups: bool) -> None:
     """Broken, a pod that an extender refused waits five minutes."""
-    features = gates.FeatureGates(chosen={"GenericWorkload": groups})
+    features = gates.FeatureGates(values={"GenericWorkload": groups})
     resources = {
         "Pod",
         "Node",

@@ -139,12 +139,12 @@ def test_the_error_and_the_next_call_are_shown(world: World, far: Far) -> None:
     """Broken, a user sees that a plugin is waited for, and not that it cannot be called."""
     for name in ("p", "q"):
         world.create(name, 1)
-    explained = status_report.explain(world.served(), "ns/p")
+    explained = status_report.explain(world.frontend_state(), "ns/p")
     assert explained is not None
     assert explained["summary"] == (
         "plugin Far could not be called: far:1: UNAVAILABLE: refused; is tried again at 13:46:41 UTC"
     )
-    (alike,) = status_report.status(world.served())["pendingAlike"]
+    (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
     assert (alike["pods"], alike["waitsFor"]["because"]) == (2, "far:1: UNAVAILABLE: refused")
 
 
@@ -152,12 +152,12 @@ def test_a_pod_that_is_held_back_says_why(world: World, far: Far) -> None:
     """Broken, an operator sees which plugin holds the pod back and has to search the log for its reason."""
     far.failing, far.refused = set(), {"p"}
     world.create("p", 1)
-    report = status_report.explain(world.served(), "ns/p")
+    report = status_report.explain(world.frontend_state(), "ns/p")
     assert report is not None
     assert report["summary"] == "is held back by Far: held"
     assert report["waitsFor"]["because"] == "held"
     assert report["story"][-1]["cause"] == "UnscheduledPodAdd, gated by Far: held"
     shown = display.as_text(explain_command.render(report))
     assert "the pod was created, gated by Far: held" in shown
-    (alike,) = status_report.status(world.served())["pendingAlike"]
+    (alike,) = status_report.status(world.frontend_state())["pendingAlike"]
     assert alike["summary"] == "is held back by Far: held"

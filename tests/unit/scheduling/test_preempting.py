@@ -38,13 +38,13 @@ class World:
         self.lagging = False
         self.held: dict[str, str] = {}
         self.patience = 0.0
-        self.when_going: dict[str, list[Callable[[], None]]] = {}
+        self.deletion_callbacks: dict[str, list[Callable[[], None]]] = {}
         self.waiting = waiting_pods.WaitingPods()
         self.nominations = nominator.Nominator()
         self.pre_binding = pods_in_pre_bind.PodsInPreBind()
         self.preempting = preempting.Preempting(
             SimpleNamespace(  # type: ignore[arg-type]
-                pod=self.placed.get, set_evicting=self._set_evicting, when_going=self._when_going
+                pod=self.placed.get, set_evicting=self._set_evicting, on_deletion=self._on_deletion
             ),
             self.nominations,
             self.waiting,
@@ -76,11 +76,11 @@ class World:
     def go_away(self, uid: str) -> None:
         """The watch tells that the pod is gone."""
         self.placed.pop(uid, None)
-        for tell in self.when_going.pop(uid, ()):
-            tell()
+        for callback in self.deletion_callbacks.pop(uid, ()):
+            callback()
 
-    def _when_going(self, uid: str, tell: Callable[[], None]) -> None:
-        self.when_going.setdefault(uid, []).append(tell)
+    def _on_deletion(self, uid: str, callback: Callable[[], None]) -> None:
+        self.deletion_callbacks.setdefault(uid, []).append(callback)
 
     def _set_evicting(self, uid: str, evicting: bool) -> None:
         if uid in self.placed:
@@ -443,7 +443,7 @@ def test_who_waits_for_a_pod_to_go_is_told_when_it_is_being_deleted_or_gone() ->
     told: list[str] = []
     for uid in ("a", "b"):
         _show(cache, registry, uid)
-        cache.when_going(uid, lambda uid=uid: told.append(uid))  # type: ignore[misc]
+        cache.on_deletion(uid, lambda uid=uid: told.append(uid))  # type: ignore[misc]
         _show(cache, registry, uid)
     assert told == []
     _show(cache, registry, "a", deletionTimestamp="2026-01-01T00:00:00Z")

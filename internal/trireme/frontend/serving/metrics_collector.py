@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from trireme.config import commandline, gates
 from trireme.frontend.phase_clients import children
-from trireme.frontend.serving.served import Served
+from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.client import resources
 from trireme_kube.componentbase import versions
 from trireme_kube.componentbase.instruments import (
@@ -27,19 +27,19 @@ _BACKOFF = "backoff"
 _ATTEMPT_FAILED = "ScheduleAttemptFailure"
 
 
-def instruments(served: Served, completed: commandline.CompletedConfig) -> Iterable[Instrument]:
+def instruments(state: FrontendState, completed: commandline.CompletedConfig) -> Iterable[Instrument]:
     """All instruments that read a frontend."""
-    yield from _waiting(served)
-    yield from _entering(served)
-    yield from _cache(served)
-    yield from _replicas(served)
-    yield from _process(served)
+    yield from _waiting(state)
+    yield from _entering(state)
+    yield from _cache(state)
+    yield from _replicas(state)
+    yield from _process(state)
     yield from _program(completed)
 
 
-def _waiting(served: Served) -> Iterable[Instrument]:
+def _waiting(state: FrontendState) -> Iterable[Instrument]:
     def pending() -> Mapping[Values, float]:
-        statistics = served.scheduling.queue.statistics()
+        statistics = state.scheduling.queue.statistics()
         members: dict[Values, float] = {
             ("incomplete",): statistics.waiting_for_group,
             ("pending",): statistics.group_in_flight,
@@ -47,7 +47,7 @@ def _waiting(served: Served) -> Iterable[Instrument]:
         return {**members, **_labelled(statistics.pending)}
 
     def queued() -> Mapping[Values, float]:
-        statistics = served.scheduling.queue.statistics()
+        statistics = state.scheduling.queue.statistics()
         members = statistics.members_by_queue
         pods: dict[Values, float] = {
             (queue, "pod"): count - members.get(queue, 0) for queue, count in statistics.pending.items()
@@ -56,11 +56,11 @@ def _waiting(served: Served) -> Iterable[Instrument]:
         return pods | groups
 
     def in_flight() -> Mapping[Values, float]:
-        statistics = served.scheduling.queue.statistics()
+        statistics = state.scheduling.queue.statistics()
         return {("PodPopped",): statistics.in_flight, **_labelled(statistics.in_flight_events)}
 
     def refused() -> Mapping[Values, float]:
-        refused_by = served.scheduling.queue.statistics().refused_by
+        refused_by = state.scheduling.queue.statistics().refused_by
         return {(plugin, profile): count for (profile, plugin), count in refused_by.items()}
 
     yield Gauge("scheduler_pending_pods", "Pending pods, by the queue that they are in.", pending, ("queue",), STABLE)
@@ -85,12 +85,12 @@ def _waiting(served: Served) -> Iterable[Instrument]:
     )
 
 
-def _entering(served: Served) -> Iterable[Instrument]:
+def _entering(state: FrontendState) -> Iterable[Instrument]:
     def entities() -> Mapping[Values, float]:
         """A pod that is requeued after its attempt does not enter anew, and neither does one that an event moves to the
         back-off queue.
         """
-        incoming = served.scheduling.queue.statistics().incoming
+        incoming = state.scheduling.queue.statistics().incoming
         return {
             (*key, "pod"): count for key, count in incoming.items() if key[1] != _ATTEMPT_FAILED and key[0] != _BACKOFF
         }
@@ -98,7 +98,7 @@ def _entering(served: Served) -> Iterable[Instrument]:
     yield CountedElsewhere(
         "scheduler_queue_incoming_pods_total",
         "Pods that entered a queue, by queue and by the event that brought them.",
-        lambda: served.scheduling.queue.statistics().incoming,
+        lambda: state.scheduling.queue.statistics().incoming,
         ("queue", "event"),
         STABLE,
     )
@@ -111,45 +111,45 @@ def _entering(served: Served) -> Iterable[Instrument]:
     yield CountedElsewhere(
         "trireme_batches_total",
         "Batches taken from the queue.",
-        lambda: _one(served.scheduling.queue.statistics().batches),
+        lambda: _one(state.scheduling.queue.statistics().batches),
     )
     yield CountedElsewhere(
         "trireme_dropped_events_total",
         "Events for pods being scheduled that were given up, because too many were kept: such pods are tried again.",
-        lambda: _one(served.scheduling.queue.statistics().dropped_events),
+        lambda: _one(state.scheduling.queue.statistics().dropped_events),
     )
     yield Gauge(
         "trireme_queue_groups",
         "Groups of refused pods that no event can tell apart.",
-        lambda: _one(served.scheduling.queue.statistics().refusal_groups),
+        lambda: _one(state.scheduling.queue.statistics().refusal_groups),
     )
 
 
-def _cache(served: Served) -> Iterable[Instrument]:
+def _cache(state: FrontendState) -> Iterable[Instrument]:
     def sizes() -> Mapping[Values, float]:
-        statistics = served.cluster.cache.statistics()
+        statistics = state.cluster.cache.statistics()
         return {("nodes",): statistics.nodes, ("pods",): statistics.pods, ("assumed_pods",): statistics.assumed_pods}
 
     yield Gauge("scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", sizes, ("type",))
-    yield Gauge("trireme_pod_classes", "Classes of pods.", lambda: _one(served.cluster.cache.statistics().classes))
+    yield Gauge("trireme_pod_classes", "Classes of pods.", lambda: _one(state.cluster.cache.statistics().classes))
     yield Gauge(
         "trireme_snapshot_generation",
         "Generation of the cluster cache; replicas follow it.",
-        lambda: _one(served.cluster.cache.statistics().generation),
+        lambda: _one(state.cluster.cache.statistics().generation),
     )
     yield Gauge(
         "informer_store_resource_version",
         "Resource version up to which every event was delivered.",
         lambda: {
             (_NAME, *_group_version(entry.resource), f"{entry.resource.kind.lower()}s"): entry.statistics().version
-            for entry in served.informers
+            for entry in state.informers
         },
         ("name", "group", "version", "resource"),
     )
 
 
-def _replicas(served: Served) -> Iterable[Instrument]:
-    phases = {"filter": served.phases.links.filters, "score": served.phases.links.scores}
+def _replicas(state: FrontendState) -> Iterable[Instrument]:
+    phases = {"filter": state.phases.links.filters, "score": state.phases.links.scores}
     labels = ("phase", "address")
 
     def each(attribute: str) -> Reading:
@@ -160,7 +160,7 @@ def _replicas(served: Served) -> Iterable[Instrument]:
         }
 
     def lag() -> Mapping[Values, float]:
-        newest = served.cluster.cache.generation
+        newest = state.cluster.cache.generation
         return {
             (phase, entry.address): max(newest - entry.acknowledged, 0)
             for phase, replicas in phases.items()
@@ -169,7 +169,7 @@ def _replicas(served: Served) -> Iterable[Instrument]:
 
     def binders(attribute: str) -> Reading:
         return lambda: {
-            (entry.address,): float(getattr(entry, attribute)) for entry in served.phases.links.binders.statistics()
+            (entry.address,): float(getattr(entry, attribute)) for entry in state.phases.links.binders.statistics()
         }
 
     yield Gauge(
@@ -218,37 +218,37 @@ def _replicas(served: Served) -> Iterable[Instrument]:
     )
 
 
-def _process(served: Served) -> Iterable[Instrument]:
+def _process(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge(
         "scheduler_goroutines",
         "What runs side by side, by what it does: here the pods being bound.",
-        lambda: {("binding",): served.scheduling.binding.binding},
+        lambda: {("binding",): state.scheduling.binding.binding},
         ("operation",),
         BETA,
     )
     yield Gauge(
         "leader_election_master_status",
         "Whether we hold the lease: 1, or 0 while another does.",
-        lambda: {(_NAME,): int(served.site.leader.leading)},
+        lambda: {(_NAME,): int(state.site.leader.leading)},
         ("name",),
     )
-    yield Gauge("trireme_waiting_pods", "Pods waiting on Permit.", lambda: _one(len(served.scheduling.waiting.pods())))
+    yield Gauge("trireme_waiting_pods", "Pods waiting on Permit.", lambda: _one(len(state.scheduling.waiting.pods())))
     yield Gauge(
         "trireme_phase_available",
         "Whether a phase can be asked.",
-        lambda: {(phase,): int(phase not in served.phases.links.missing()) for phase in ("filter", "score", "bind")},
+        lambda: {(phase,): int(phase not in state.phases.links.missing()) for phase in ("filter", "score", "bind")},
         ("phase",),
     )
     yield Gauge(
         "trireme_phase_fallback",
         "Whether a phase of the frontend's own stands in for configured ones that do not answer.",
-        lambda: {(phase,): int(served.phases.stands_in(phase)) for phase in ("filter", "score", "bind")},
+        lambda: {(phase,): int(state.phases.stands_in(phase)) for phase in ("filter", "score", "bind")},
         ("phase",),
     )
     yield CountedElsewhere(
         "trireme_child_starts_total",
         "Starts of the frontend's own phases, by child; more than one means that it had ended.",
-        lambda: _children(served.local.statistics()),
+        lambda: _children(state.local.statistics()),
         ("child",),
     )
 

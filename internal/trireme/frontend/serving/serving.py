@@ -17,7 +17,7 @@ from trireme.config import commandline
 from trireme.config import serving as serving_config
 from trireme.framework import release
 from trireme.frontend.serving import serving_site, serving_trust
-from trireme.frontend.serving.served import Served
+from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.client import client, credentials
 from trireme_kube.componentbase import (
     authentication,
@@ -43,13 +43,13 @@ class ServingError(Exception):
 
 @contextlib.asynccontextmanager
 async def serve(
-    completed: commandline.CompletedConfig, parts: Served, supervisor: supervision.Supervisor
+    completed: commandline.CompletedConfig, state: FrontendState, supervisor: supervision.Supervisor
 ) -> AsyncIterator[serving_site.FrontendSite]:
     """Serve on the listener that the configuration opened, and on the Unix socket that it names.
 
     Raises: ServingError, naming the file at fault.
     """
-    served = serving_site.FrontendSite(completed, parts)
+    served = serving_site.FrontendSite(completed, state)
     async with contextlib.AsyncExitStack() as stack:
         if completed.serving is not None:
             await stack.enter_async_context(_secure(completed, completed.serving, served, supervisor))
@@ -60,7 +60,7 @@ async def serve(
         try:
             yield served
         finally:
-            served.ending()
+            served.begin_shutdown()
 
 
 @contextlib.asynccontextmanager
@@ -113,7 +113,7 @@ async def _secure(
         trust = serving_trust.ClusterTrust(
             options.authentication,
             tokens,
-            serving.looked_up,
+            serving.cluster_settings,
             with_uid=completed.gates.enabled("AllowParsingUserUIDFromCertAuth"),
         )
         try:

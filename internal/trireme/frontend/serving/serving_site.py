@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from trireme.config import command_flags, commandline
 from trireme.frontend import plugin_calls
 from trireme.frontend.serving import liveness, metrics_collector, metrics_resources, own_certificates, status_report
-from trireme.frontend.serving.served import Served
+from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client import lease_candidate
@@ -32,7 +32,7 @@ from trireme_kube.componentbase import (
     status_documents,
     versions,
 )
-from trireme_kube.componentbase.http_site import Asked, Page, Reply
+from trireme_kube.componentbase.http_site import Page, Reply, Request
 from trireme_kube.componentbase.instruments import ALPHA, BETA, CountedElsewhere, Registry
 
 PROGRAM = "kube-scheduler"
@@ -50,11 +50,11 @@ class FrontendSite:
     def __init__(
         self,
         completed: commandline.CompletedConfig,
-        served: Served,
+        state: FrontendState,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._completed = completed
-        self._served = served
+        self._served = state
         self._started = own_process.start_time()
         self._ending = False
         self._clock = clock
@@ -68,12 +68,12 @@ class FrontendSite:
             (name.partition(",")[0], name.partition(",")[2]): frozenset(values.split(","))
             for name, values in options.labels().items()
         }
-        self._liveness = liveness.Liveness(served.scheduling.scheduler, liveness.limit_seconds(completed), clock)
+        self._liveness = liveness.Liveness(state.scheduling.scheduler, liveness.limit_seconds(completed), clock)
         self._health = health.Health(self._checks(), {"readyz": self._plugin_notes})
         self._registry = Registry(options.disabled, allowed, options.hidden)
         self._registry.add(
-            *served.site.metrics.instruments(),
-            *metrics_collector.instruments(served, completed),
+            *state.site.metrics.instruments(),
+            *metrics_collector.instruments(state, completed),
             *own_process.instruments(),
             *self.access.instruments(),
             self.loop_lag.instrument,
@@ -108,14 +108,14 @@ class FrontendSite:
         """The metrics, and those of health alone."""
         return self._registry, self._slis
 
-    def ending(self) -> None:
+    def begin_shutdown(self) -> None:
         """The process is ending: report not ready from now on."""
         self._ending = True
 
     # Health
 
     def _checks(self) -> Mapping[str, list[health.Check]]:
-        served = self._served
+        state = self._served
         elects = self._completed.configuration.leader_election.leader_elect
         election = [health.Check("leaderElection", self._election_problem)] if elects else []
         chosen = elects and self._completed.gates.enabled(lease_candidate.GATE)
@@ -131,7 +131,7 @@ class FrontendSite:
                 *election,
                 health.Check("shutdown", lambda: "process is shutting down" if self._ending else ""),
                 health.Check(
-                    "sched-handler-sync", lambda: "" if served.synced else "handlers are not fully synchronized"
+                    "sched-handler-sync", lambda: "" if state.synced else "handlers are not fully synchronized"
                 ),
                 *candidacy,
                 *phases,
@@ -143,7 +143,7 @@ class FrontendSite:
 
     def _election_problem(self) -> str:
         term = self._served.site.leader.term
-        if term is None or term.seconds_left() > 0:
+        if term is None or term.remaining_seconds() > 0:
             self._expired_since = None
             return ""
         if self._expired_since is None:
@@ -184,31 +184,31 @@ class FrontendSite:
             pages |= {"/debug/flags": _flags_index, "/debug/flags/*": _flags_index, "/debug/flags/v": self._verbosity}
         return pages
 
-    async def _health_page(self, asked: Asked) -> Reply | None:
-        report = self._health.report(asked.path, asked.query)
+    async def _health_page(self, request: Request) -> Reply | None:
+        report = self._health.report(request.path, request.query)
         if report is None:
             return None
         if report.single and report.healthy:
             return Reply(report.text.encode())
         return http_site.text(report.text, 200 if report.healthy else 500)
 
-    async def _metrics(self, asked: Asked) -> Reply:
-        if asked.method == "DELETE":
+    async def _metrics(self, request: Request) -> Reply:
+        if request.method == "DELETE":
             self._registry.reset()
             return Reply(b"metrics reset\n")
-        return self._exposed(exposition.answer(self._registry.families(), asked.headers))
+        return self._exposed(exposition.answer(self._registry.families(), request.headers))
 
-    async def _service_levels(self, asked: Asked) -> Reply:
-        if asked.method == "DELETE":
+    async def _service_levels(self, request: Request) -> Reply:
+        if request.method == "DELETE":
             self._slis.reset()
             return Reply(b"metrics reset\n")
-        return self._exposed(exposition.answer(self._slis.families(), asked.headers))
+        return self._exposed(exposition.answer(self._slis.families(), request.headers))
 
-    async def _resources(self, asked: Asked) -> Reply:
+    async def _resources(self, request: Request) -> Reply:
         if not self._served.site.leader.leading:
             return Reply(b"")
         families = metrics_resources.families(self._served.cluster.cache, self._served.scheduling.queue)
-        return self._exposed(exposition.answer(families, asked.headers))
+        return self._exposed(exposition.answer(families, request.headers))
 
     def _exposed(self, answer: exposition.Answer) -> Reply:
         headers = {"Process-Start-Time-Unix": str(int(self._started))}
@@ -216,13 +216,13 @@ class FrontendSite:
             headers["Content-Encoding"] = answer.content_encoding
         return Reply(answer.body, answer.content_type, headers=headers)
 
-    async def _configuration(self, _: Asked) -> Reply:
+    async def _configuration(self, _: Request) -> Reply:
         document = {"componentconfig": commandline.without_secrets(self._completed.document())}
         return Reply.of(status_documents.Document(200, http_site.JSON, golang.json_text(document)), sniff=False)
 
     def _page(self, page: status_documents.Page) -> Page:
-        async def answer(asked: Asked) -> Reply:
-            return Reply.of(page.answer(asked.headers.get("Accept", ""), write_yaml))
+        async def answer(request: Request) -> Reply:
+            return Reply.of(page.answer(request.headers.get("Accept", ""), write_yaml))
 
         return answer
 
@@ -270,25 +270,25 @@ class FrontendSite:
             space=" ",
         )
 
-    async def _verbosity(self, asked: Asked) -> Reply:
-        if asked.method != "PUT":
+    async def _verbosity(self, request: Request) -> Reply:
+        if request.method != "PUT":
             return http_site.text("unsupported http method\n", 406, "text/plain")
-        given = asked.body.decode("utf-8", "replace").strip()
+        given = request.body.decode("utf-8", "replace").strip()
         if not given.isascii() or not given.isdigit():
             refusal = f"strconv.ParseUint: parsing {json.dumps(given)}: invalid syntax\n"
             return http_site.text(refusal, 400, "text/plain")
         klog.set_verbosity(int(given))
         return http_site.text(f"successfully set klog.logging.verbosity to {given}\n", 200, "text/plain")
 
-    async def _status(self, asked: Asked) -> Reply:
+    async def _status(self, request: Request) -> Reply:
         try:
-            pods = int(asked.query.get("pods", [str(status_report.MAX_PODS)])[0])
+            pods = int(request.query.get("pods", [str(status_report.MAX_PODS)])[0])
         except ValueError:
             return http_site.text("pods must be a number\n", 400)
         return _json(status_report.status(self._served, pods))
 
-    async def _explain(self, asked: Asked) -> Reply:
-        key = asked.query.get("pod", [""])[0]
+    async def _explain(self, request: Request) -> Reply:
+        key = request.query.get("pod", [""])[0]
         if not key:
             return http_site.text("which pod? ask for ?pod=namespace/name\n", 400)
         report = status_report.explain(self._served, key)
@@ -297,7 +297,7 @@ class FrontendSite:
         return _json(report)
 
 
-async def _flags_index(_: Asked) -> Reply:
+async def _flags_index(_: Request) -> Reply:
     lines = ("<html>", "<head>", "<title>/debug/flags/</title>", "</head>", "<body>", "/debug/flags/<br>", "<br>")
     rest = ("flags:<br>", "<table>", "<tr>v<br>", "</table>", "<br>", "full flags configurable<br>", "</body>")
     return Reply(("\n".join((*lines, *rest, "</html>")) + "\n").encode(), "text/html; charset=utf-8")

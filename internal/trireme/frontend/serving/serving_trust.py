@@ -39,7 +39,7 @@ class ClusterTrust:
         self,
         options: AuthenticationOptions,
         api: client.ApiClient | None,
-        looked_up: Mapping[str, str],
+        cluster_settings: Mapping[str, str],
         *,
         with_uid: bool,
     ) -> None:
@@ -47,20 +47,20 @@ class ClusterTrust:
         self._with_uid = with_uid
         self._options = options
         self._api = None if options.skip_lookup else api
-        self._looked_up = looked_up
+        self._cluster_settings = cluster_settings
         # The latest values, and the parts of them in force, by their key in the ConfigMap.
         self._usable: dict[str, tuple[bytes, bytes]] = {}
-        self._made_of: tuple[bytes, bytes, Mapping[str, str]] | None = None
+        self._sources: tuple[bytes, bytes, Mapping[str, str]] | None = None
         self._trust = Trust()
 
     async def follow(self) -> None:
         """Read the ConfigMap again and again until cancelled."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
-            if self._api is None or not self._wanted:
+            if self._api is None or not self._needs_cluster:
                 continue
             try:
-                self._looked_up = await _settings(self._api)
+                self._cluster_settings = await _settings(self._api)
             except (ApiError, ApiUnreachable) as error:
                 log.warning("keeping the authentication configuration in use: %s", error)
 
@@ -85,14 +85,14 @@ class ClusterTrust:
     def trust(self) -> Trust:
         """The authorities that authenticate callers now."""
         clients, proxies = self._bundles()
-        made_of = (clients, proxies, self._looked_up)
-        if made_of != self._made_of:
-            self._made_of = made_of
+        sources = (clients, proxies, self._cluster_settings)
+        if sources != self._sources:
+            self._sources = sources
             self._trust = Trust(_certificates(clients), self._proxies(_certificates(proxies)), self._with_uid)
         return self._trust
 
     @property
-    def _wanted(self) -> bool:
+    def _needs_cluster(self) -> bool:
         return not (self._options.client_ca_file and self._options.request_header_client_ca_file)
 
     def _bundles(self) -> tuple[bytes, bytes]:
@@ -106,7 +106,7 @@ class ClusterTrust:
         """The bundle in the file, or else in the ConfigMap; an unusable one changes nothing."""
         known = self._usable.get(key, (b"", b""))
         try:
-            found = Path(file).read_bytes() if file else self._looked_up.get(key, "").encode()
+            found = Path(file).read_bytes() if file else self._cluster_settings.get(key, "").encode()
         except OSError as error:
             log.error("%s: %s", file, error.strerror)
             return known[1]
@@ -138,7 +138,7 @@ class ClusterTrust:
 
     def _list(self, key: str) -> tuple[str, ...]:
         try:
-            value = orjson.loads(self._looked_up.get(key) or "[]")
+            value = orjson.loads(self._cluster_settings.get(key) or "[]")
         except orjson.JSONDecodeError:
             log.error("%s of %s is not a list in JSON", key, CONFIG_MAP)
             return ()

@@ -12,7 +12,7 @@ import numpy as np
 
 from trireme.cache import cluster_cache, placed_pod
 from trireme.framework import release
-from trireme.frontend.serving.served import Served
+from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.queueing import states
 from trireme.results import class_answer
 from trireme.scheduling import cluster_watch, fit_error
@@ -24,18 +24,18 @@ MAX_PODS = 100
 MAX_NODES = 10
 
 
-def status(served: Served, max_pods: int = MAX_PODS) -> Json:
+def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
     """The whole frontend; at most so many pending pods, the longest waiting first, and all of them by class."""
-    queue = served.scheduling.queue.statistics()
-    pending = sorted(served.scheduling.queue.pods(), key=lambda pod: pod.timestamp)
-    report = served.pending_report()
-    cache = served.cluster.cache.statistics()
+    queue = state.scheduling.queue.statistics()
+    pending = sorted(state.scheduling.queue.pods(), key=lambda pod: pod.timestamp)
+    report = state.pending_report()
+    cache = state.cluster.cache.statistics()
     return {
         "version": release.installed(),
-        "leadership": _leadership(served),
-        "synced": served.synced,
-        "missing": served.phases.links.missing() if served.site.leader.leading else [],
-        "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": served.scheduling.binding.binding},
+        "leadership": _leadership(state),
+        "synced": state.synced,
+        "missing": state.phases.links.missing() if state.site.leader.leading else [],
+        "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": state.scheduling.binding.binding},
         "batches": queue.batches,
         "attempts": queue.scheduling_cycle,
         "cluster": {
@@ -45,52 +45,52 @@ def status(served: Served, max_pods: int = MAX_PODS) -> Json:
             "podClasses": cache.classes,
             "generation": cache.generation,
         },
-        "replicas": _replicas(served),
-        "plugins": served.plugin_rows(),
-        "children": [dataclasses.asdict(child) for child in served.local.statistics()],
+        "replicas": _replicas(state),
+        "plugins": state.plugin_rows(),
+        "children": [dataclasses.asdict(child) for child in state.local.statistics()],
         "informers": [
             {"name": entry.name, "state": entry.state, "synced": entry.synced, "failures": entry.failures}
-            for entry in (informer.statistics() for informer in served.informers)
+            for entry in (informer.statistics() for informer in state.informers)
         ],
-        "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in served.scheduling.waiting.pods()],
+        "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in state.scheduling.waiting.pods()],
         "pending": [report.of(pod) for pod in pending[:max_pods]],
         "pendingAlike": report.alike(pending),
         "pendingPods": len(pending),
     }
 
 
-def explain(served: Served, key: str) -> Json | None:
+def explain(state: FrontendState, key: str) -> Json | None:
     """Explain the state of the pod (namespace/name); None: the pod is unknown."""
-    queued = served.scheduling.queue.get(key)
+    queued = state.scheduling.queue.get(key)
     if queued is None:
-        placed = next((pod for pod in served.cluster.cache.pods() if pod.key == key), None)
-        return _foreign(served, key) if placed is None else _placed(served, placed)
-    out = served.pending_report().of(queued)
+        placed = next((pod for pod in state.cluster.cache.pods() if pod.key == key), None)
+        return _foreign(state, key) if placed is None else _placed(state, placed)
+    out = state.pending_report().of(queued)
     pending: cluster_watch.PendingPod = queued.record.pod
     if pending.invalid:
         out["invalid"] = pending.invalid
     if pending.parsed.condition:
         out["condition"] = dict(zip(("status", "reason", "message", "since"), pending.parsed.condition, strict=True))
-    answer = served.phases.answers.peek((queued.record.profile, queued.record.class_id))
+    answer = state.phases.answers.peek((queued.record.profile, queued.record.class_id))
     if answer is not None and answer.generation:
-        out |= _answer(served.cluster.cache, answer)
-    out["story"] = _story(served, key)
+        out |= _answer(state.cluster.cache, answer)
+    out["story"] = _story(state, key)
     return out
 
 
-def _leadership(served: Served) -> Json:
-    leader = served.site.leader
+def _leadership(state: FrontendState) -> Json:
+    leader = state.site.leader
     term = leader.term
     if term is None:
         return {"leading": False, "lease": leader.lease, "holder": leader.holder}
-    seconds = round(term.seconds_left(), 1)
+    seconds = round(term.remaining_seconds(), 1)
     return {"leading": True, "epoch": term.epoch, "holder": term.holder, "secondsLeft": seconds}
 
 
-def _replicas(served: Served) -> Json:
-    newest = served.cluster.cache.generation
+def _replicas(state: FrontendState) -> Json:
+    newest = state.cluster.cache.generation
     out: Json = {}
-    for name, replicas in (("filter", served.phases.links.filters), ("score", served.phases.links.scores)):
+    for name, replicas in (("filter", state.phases.links.filters), ("score", state.phases.links.scores)):
         out[name] = [
             {
                 "address": link.address,
@@ -105,17 +105,17 @@ def _replicas(served: Served) -> Json:
         ]
     out["bind"] = [
         {"address": link.address, "inStep": link.fenced, "callsInFlight": link.in_flight, "lastError": link.last_error}
-        for link in served.phases.links.binders.statistics()
+        for link in state.phases.links.binders.statistics()
     ]
     return out
 
 
-def _foreign(served: Served, key: str) -> Json | None:
+def _foreign(state: FrontendState, key: str) -> Json | None:
     """A pending pod of another scheduler; None: there is no such pod."""
-    scheduler = served.scheduling.watch.scheduler_of(key)
+    scheduler = state.scheduling.watch.scheduler_of(key)
     if not scheduler:
         return None
-    profiles = sorted(served.scheduling.watch.profiles)
+    profiles = sorted(state.scheduling.watch.profiles)
     return {
         "pod": key,
         "place": "foreign",
@@ -126,8 +126,8 @@ def _foreign(served: Served, key: str) -> Json | None:
     }
 
 
-def _placed(served: Served, pod: placed_pod.PlacedPod) -> Json:
-    story = _story(served, pod.key)
+def _placed(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
+    story = _story(state, pod.key)
     bound = [move["at"] for move in story if move["uid"] == pod.uid and move["to"] == states.Done.label]
     when = {"boundAt": bound[-1]} if bound else {"startedAt": float(pod.start)} if pod.start else {}
     return {
@@ -137,16 +137,16 @@ def _placed(served: Served, pod: placed_pod.PlacedPod) -> Json:
         "place": "bound",
         "summary": f"is bound to node {pod.node_name}",
         "node": pod.node_name,
-        "nodeKnown": served.cluster.cache.slot_of(pod.node_name) != placed_pod.NO_SLOT,
+        "nodeKnown": state.cluster.cache.slot_of(pod.node_name) != placed_pod.NO_SLOT,
         **when,
         "story": story,
     }
 
 
-def _story(served: Served, key: str) -> list[Json]:
+def _story(state: FrontendState, key: str) -> list[Json]:
     """The pod's last transitions in the queue, oldest first."""
-    moves = served.scheduling.queue.transitions_of(key)
-    at = served.to_wall
+    moves = state.scheduling.queue.transitions_of(key)
+    at = state.to_wall
     return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.label, "cause": move.cause} for move in moves]
 
 

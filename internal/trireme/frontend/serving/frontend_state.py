@@ -13,7 +13,7 @@ from trireme_kube.componentbase import clocks
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class FrontendState:
     """Read-only. `plugin_rows` are the remote plugins as `trireme status` shows them; `candidate_synced` returns
     whether the informer of our LeaseCandidate has synced.
     """
@@ -61,8 +61,8 @@ def of(
     local: children.Children,
     plugin_rows: Callable[[], list[dict[str, Any]]] = list,
     candidate_synced: Callable[[], bool] = lambda: False,
-) -> Served:
+) -> FrontendState:
     """The state of the frontend; `local` are its own phases."""
-    return Served(
+    return FrontendState(
         app.site, app.cluster, app.phases, app.scheduling, app.informers, local, plugin_rows, candidate_synced
     )

@@ -11,24 +11,24 @@ from collections.abc import Callable
 from types import FrameType
 
 
-class Ending:
+class StopSignal:
     """Whether the process has received a signal to stop."""
 
     def __init__(self) -> None:
-        self._told = False
-        self._then: Callable[[], object] | None = None
+        self._received = False
+        self._action: Callable[[], object] | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
 
-    def then(self, act: Callable[[], object]) -> None:
-        """Call `act` when a signal to stop arrives; at once if one has."""
-        self._then = act
-        if self._told:
-            act()
+    def on_stop(self, action: Callable[[], object]) -> None:
+        """Call `action` when a signal to stop arrives; at once if one has."""
+        self._action = action
+        if self._received:
+            action()
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        if self._told:
+        if self._received:
             os._exit(1)
-        self._told = True
-        if self._then is not None:
-            self._then()
+        self._received = True
+        if self._action is not None:
+            self._action()

@@ -9,7 +9,7 @@ from aiohttp import web
 from kube_fake_server import Seen, end_of_list, line, listing, serving, stream, thing, without_streams
 
 from trireme.config import gates
-from trireme.frontend import reading_ahead
+from trireme.frontend import early_lists
 from trireme_kube.client import resources, watch
 
 
@@ -21,7 +21,7 @@ def _completed(url: str, delayed: bool, extenders: int, *, streams: bool = True)
         ),
         options=types.SimpleNamespace(master=url),
         version="v1.37.0",
-        gates=gates.FeatureGates(chosen={"WatchListClient": streams}),
+        gates=gates.FeatureGates(values={"WatchListClient": streams}),
     )
 
 
@@ -36,25 +36,25 @@ async def _script(request: web.Request, seen: Seen) -> web.StreamResponse:
 
 async def test_pods_and_nodes_are_listed_and_their_requests_counted_later() -> None:
     """If this fails, a start waits for the API server that could have listed meanwhile, or metrics miss requests."""
-    async with serving(_script) as server, reading_ahead.begun(_completed(server.url, False, 0)) as ahead:
+    async with serving(_script) as server, early_lists.request_lists(_completed(server.url, False, 0)) as early:
         names = []
         for resource in (resources.PODS, resources.NODES):
-            async with ahead.lists[resource] as begun:
-                events = watch.LineDecoder().feed(await begun.chunk())
+            async with early.lists[resource] as prefetched:
+                events = watch.LineDecoder().feed(await prefetched.chunk())
             names.append(events[0]["object"]["metadata"]["name"])
             assert watch.ends_initial_events(events[1]["object"])
         assert names == ["pods", "nodes"]
-        told: list[tuple[str, int]] = []
-        ahead.observe(lambda method, status, seconds, waited: told.append((method, status)))
-        assert told == [("GET", 200)] * 2
-        await ahead.api.get(resources.SERVICES.path)
-        assert told == [("GET", 200)] * 3
+        requests: list[tuple[str, int]] = []
+        early.observe(lambda method, status, seconds, waited: requests.append((method, status)))
+        assert requests == [("GET", 200)] * 2
+        await early.api.get(resources.SERVICES.path)
+        assert requests == [("GET", 200)] * 3
 
 
-async def test_what_was_begun_and_nobody_read_ends_with_the_frontend() -> None:
+async def test_an_early_list_without_a_reader_ends_with_the_frontend() -> None:
     """If this fails, a frontend that cannot start hangs, or leaves connections behind."""
     async with serving(without_streams(_script)) as server:
-        async with reading_ahead.begun(_completed(server.url, False, 0)):
+        async with early_lists.request_lists(_completed(server.url, False, 0)):
             while len(server.seen) < 4:
                 await asyncio.sleep(0.001)
         assert sum("sendInitialEvents" in seen.query for seen in server.seen) == 2
@@ -65,11 +65,13 @@ async def test_what_was_begun_and_nobody_read_ends_with_the_frontend() -> None:
     [(True, 0, True), (False, 1, True), (False, 0, False)],
     ids=["delayCacheUntilActive", "extenders", "without-streams"],
 )
-async def test_what_is_wanted_later_or_otherwise_is_not_begun(delayed: bool, extenders: int, streams: bool) -> None:
+async def test_delayed_or_differently_encoded_lists_are_not_requested(
+    delayed: bool, extenders: int, streams: bool
+) -> None:
     """If this fails, a standby reads the cluster against its orders, extenders get pods without their JSON, or lists
     are streamed though the gate for that is off.
     """
     async with serving(_script) as server:
-        async with reading_ahead.begun(_completed(server.url, delayed, extenders, streams=streams)) as ahead:
-            assert not ahead.lists
+        async with early_lists.request_lists(_completed(server.url, delayed, extenders, streams=streams)) as early:
+            assert not early.lists
         assert not server.seen

@@ -16,7 +16,7 @@ from trireme_kube.client import client, content_types, credentials, list_prefetc
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Ahead:
+class EarlyLists:
     """The connection that the cluster is read over, and the lists requested on it."""
 
     settings: client.ClientSettings
@@ -32,7 +32,7 @@ class Ahead:
 
 
 @contextlib.asynccontextmanager
-async def begun(completed: commandline.CompletedConfig) -> AsyncIterator[Ahead]:
+async def request_lists(completed: commandline.CompletedConfig) -> AsyncIterator[EarlyLists]:
     """Connect, and request the lists.
 
     Raises:
@@ -60,4 +60,4 @@ async def begun(completed: commandline.CompletedConfig) -> AsyncIterator[Ahead]:
             seconds = listwatch.watch_seconds(random.random)
             lists[resource] = list_prefetch.ListPrefetch(api, resource, api.accept, seconds)
             stack.push_async_callback(lists[resource].end)
-        yield Ahead(settings, api, lists, requests)
+        yield EarlyLists(settings, api, lists, requests)
