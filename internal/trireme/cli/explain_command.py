@@ -9,6 +9,7 @@ from rich import console, padding, text
 from trireme.cli import display, frontend_connection
 from trireme.cli.display import Report
 from trireme.framework import event_phrases
+from trireme.registry import explain_sides
 
 # How many of the events that may wake a pod are shown.
 _EVENTS = 8
@@ -75,7 +76,7 @@ def _refusals(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
     entries = []
     for refusal in refusals:
         reason = ", ".join(refusal["messages"]) or refusal["code"]
-        details = [_details(reason) for reason in refusal["reasons"]]
+        details = [_details(refusal["plugin"], reason) for reason in refusal["reasons"]]
         shown = refusal["examples"] if wide else refusal["examples"][:3]
         more = " …" if refusal["nodes"] > len(shown) and shown else ""
         known = "; ".join(detail for detail in details if detail)
@@ -90,12 +91,11 @@ def _refusals(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
     return display.rows(("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON",))
 
 
-def _details(reason: Report) -> str:
-    """The parameters of a reason in words, e.g. `cpu: 100 requested`."""
-    rest = {name: value for name, value in reason.items() if name != "code"}
-    if "resource" in rest and "asked" in rest:
-        return f"{rest['asked']} {rest['resource']} requested"
-    return ", ".join(f"{name} {value}" for name, value in rest.items())
+def _details(plugin: str, reason: Report) -> str:
+    """A reason in the plugin's words, e.g. `100 cpu requested`; without such words, its parameters."""
+    parameters = {name: value for name, value in reason.items() if name != "code"}
+    text = explain_sides.text(plugin, reason["code"], parameters)
+    return text or ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
 def _events(events: Sequence[str], wide: bool) -> str:

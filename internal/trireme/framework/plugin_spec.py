@@ -91,6 +91,9 @@ class PluginSpec:
     events: Side | None = None
     #: Its `plugin_args.PluginArgs`; None: it takes none, or any.
     args: Side | None = None
+    #: Texts for the reasons of its refusals, by code, with names of parameters in braces: `trireme explain` shows them.
+    #: A reason without a text is shown by its parameters.
+    explain: Side | None = None
     #: Ignores running pods whose resize is deferred.
     passes_over_resizes: bool = False
     #: Supports pod signatures: equal pods can be recognised by the fields that it reads. If one plugin of a profile

@@ -10,7 +10,7 @@ import pytest
 from trireme import plugins
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import interfaces
-from trireme.registry import bind_sides, filter_sides, score_sides
+from trireme.registry import bind_sides, explain_sides, filter_sides, score_sides
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import bind_pb2, snapshot_pb2
 
@@ -63,6 +63,21 @@ def test_what_plugins_carry_out_in_the_bind_phase_are_actions() -> None:
     assert len(stated) == len(set(stated))
     assert set(stated) <= kinds
     assert all(callable(bind_sides.action(kind)) for kind in stated)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "code", "expected"),
+    [
+        ("NodeResourcesFit", "insufficientResource", "2 cpu requested"),
+        ("NodeResourcesFit", "unheard", ""),
+        ("NodeName", "nodeName", ""),
+        ("Unheard", "insufficientResource", ""),
+    ],
+    ids=["text", "no-such-reason", "no-texts", "not-in-tree"],
+)
+def test_the_texts_of_reasons(plugin: str, code: str, expected: str) -> None:
+    """What has no text is shown by its parameters; a missing one must not end the command."""
+    assert explain_sides.text(plugin, code, {"asked": "2", "resource": "cpu"}) == expected
 
 
 def test_a_plugin_that_is_not_in_tree_or_has_no_such_side_is_not_made() -> None:

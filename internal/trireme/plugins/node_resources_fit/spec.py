@@ -13,4 +13,5 @@ SPEC = PluginSpec(
     },
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
+    explain=Side(".explain:TEXTS"),
 )

@@ -1,0 +1,3 @@
+"""The reasons of NodeResourcesFit's refusals in words."""
+
+TEXTS = {"insufficientResource": "{asked} {resource} requested"}
