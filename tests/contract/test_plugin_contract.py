@@ -6,19 +6,25 @@ questions covers them.
 """
 
 import asyncio
-import os
-import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from contract_services import (
+    CYCLE,
+    DEADLINE,
+    FOLLOWERS,
+    PHASES,
+    PLUGINS,
+    UNLIMITED,
+    Served,
+    check_columns,
+    connected,
+    get,
+    start,
+)
 from google.protobuf import descriptor_pb2
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -36,101 +42,10 @@ from trireme.v1 import (
     score_pb2,
     score_pb2_grpc,
     snapshot_pb2,
-    snapshot_pb2_grpc,
     status_pb2,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
-UNLIMITED = 2**31 - 1
-DEADLINE = 20.0
-
-FILTER = "trireme.v1.FilterService"
-SCORE = "trireme.v1.ScoreService"
-PLUGIN = "trireme.v1.PluginService"
-SNAPSHOT = "trireme.v1.SnapshotService"
-
-
-@dataclass(frozen=True)
-class Served:
-    """A process that serves the contract."""
-
-    name: str
-    address: str
-    services: frozenset[str]
-    process: "subprocess.Popen[str]"
-
-
-SERVICES: Mapping[str, frozenset[str]] = {
-    "python": frozenset({PLUGIN, FILTER, SCORE}),
-    "go": frozenset({PLUGIN, FILTER, SCORE}),
-    "filter": frozenset({PLUGIN, SNAPSHOT, FILTER}),
-    "score": frozenset({PLUGIN, SNAPSHOT, SCORE}),
-    "follower in python": frozenset({PLUGIN, SNAPSHOT, FILTER}),
-    "follower in go": frozenset({PLUGIN, SNAPSHOT, FILTER}),
-}
-PLUGINS = ("python", "go")
-PHASES = ("filter", "score")
-# Plugins with NODE_DATA_SNAPSHOT.
-FOLLOWERS = ("follower in python", "follower in go")
-
-
-def go_plugin(package: str = ".") -> Path:
-    """A Go plugin's binary, built if need be."""
-    if shutil.which("go") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("there is no Go toolchain to build examples/plugin-go with")
-        pytest.skip("no Go toolchain: the plugin in Go is not tested")
-    binary = ROOT / "build" / f"plugin-go{package.removeprefix('.').replace('/', '-')}"
-    subprocess.run(["go", "build", "-o", binary, package], cwd=ROOT / "examples" / "plugin-go", check=True, timeout=600)
-    return binary
-
-
-def command(name: str) -> Sequence[str | Path]:
-    """What starts it."""
-    if name == "python":
-        return (sys.executable, ROOT / "examples" / "plugin-python" / "maintenance.py")
-    if name == "go":
-        return (go_plugin(),)
-    if name == "follower in go":
-        return (go_plugin("./podlimit"),)
-    if name == "follower in python":
-        return (sys.executable, ROOT / "examples" / "plugin-python" / "pod_limit.py")
-    return (sys.executable, ROOT / "cmd" / name)
-
-
-@asynccontextmanager
-async def connected(served: Served) -> AsyncIterator[aio.Channel]:
-    """A channel to it."""
-    async with aio.insecure_channel(served.address) as channel:
-        yield channel
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
-    """The processes that tests of this module have started; each is started once."""
-    started: dict[str, Served] = {}
-    yield started
-    for served in started.values():
-        served.process.terminate()
-    for served in started.values():
-        served.process.communicate(timeout=DEADLINE)
-
-
-def start(name: str, folder: Path) -> Served:
-    """Start it, and wait for its one line on stdout."""
-    address = f"unix:{folder}/{name.replace(' ', '-')}.sock"
-    process = subprocess.Popen([*command(name), "--listen", address], stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    assert process.stdout is not None
-    line = process.stdout.readline().strip()
-    assert line == f"listening on {address}"
-    return Served(name, line.removeprefix("listening on "), SERVICES[name], process)
-
-
-def get(name: str, running: dict[str, Served], factory: pytest.TempPathFactory) -> Served:
-    """The process of this name."""
-    if name not in running:
-        running[name] = start(name, factory.mktemp(name.replace(" ", "-")))
-    return running[name]
+pytestmark = pytest.mark.processes
 
 
 def configuration(
@@ -251,23 +166,6 @@ async def test_sigterm_ends_it_with_exit_code_0(name: str, tmp_path: Path) -> No
     served.process.communicate()
 
 
-# Answers about nodes: what any of them may say.
-
-
-def check_columns(
-    columns: filter_pb2.NodeColumns, count: int, plugin: str = "Maintenance", newest: int = 3
-) -> interfaces.Verdicts:
-    """The columns as verdicts; fails where they are not what the contract asks for."""
-    distinct = {status.SerializeToString(deterministic=True) for status in columns.statuses}
-    assert len(distinct) == len(columns.statuses), "a status stands there twice"
-    assert all(status.plugin for status in columns.statuses), "a status without its plugin"
-    response = filter_pb2.FilterResponse(columns=columns)
-    answers = remote_response.read_filter(response, plugin, count, interfaces.Dependency.NODE_PODS, newest)
-    assert answers.error() is None
-    assert not answers.capacity[answers.index > 0].any(), "a refused node has room"
-    return interfaces.Verdicts(answers.index, answers.capacity)
-
-
 # The example plugins: the same plugin in several languages.
 
 
@@ -281,13 +179,6 @@ def view(name: str, **labels: str) -> filter_pb2.NodeView:
 
 MAINTENANCE = "example.com/maintenance"
 PREFERENCE = "example.com/preference"
-CONFIG_HASH = 9
-CYCLE = cycle_pb2.Cycle(
-    profile="default-scheduler",
-    generation=3,
-    config_hash=CONFIG_HASH,
-    pod=core_pb2.Pod(metadata={"namespace": "shop"}),
-)
 
 
 async def filtered(plugin: Served, request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
@@ -487,244 +378,3 @@ async def test_a_deposed_leader_is_refused_and_another_scheduler_is_not(plugin: 
     assert await refusal("new", 4) == stale
     assert await refusal("new", 5) == ""
     assert await refusal("old", 999) == stale
-
-
-# The phases: the same checks on what they answer, after the stream has brought them a cluster.
-
-
-@asynccontextmanager
-async def synced(phase: Served, epoch: int) -> AsyncIterator[tuple[aio.Channel, cycle_pb2.Cycle]]:
-    """A channel to the phase, which has three nodes and one class of pods; and a cycle about it."""
-    configuration = snapshot_pb2.Configuration(
-        profiles=[
-            snapshot_pb2.Profile(
-                scheduler_name="default-scheduler",
-                plugin_sets=[
-                    snapshot_pb2.PluginSet(
-                        extension_point=point, plugins=[snapshot_pb2.WeightedPlugin(name=name, weight=1)]
-                    )
-                    for point, name in (
-                        (plugin_pb2.EXTENSION_POINT_FILTER, "NodeUnschedulable"),
-                        (plugin_pb2.EXTENSION_POINT_SCORE, "TaintToleration"),
-                    )
-                ],
-            )
-        ]
-    )
-    fence = cycle_pb2.Fence(epoch=epoch)
-    nodes = [
-        snapshot_pb2.NodeEntry(
-            slot=slot, node=core_pb2.Node(metadata={"name": f"n{slot}"}, spec={"unschedulable": slot == 1})
-        )
-        for slot in range(3)
-    ]
-    pod_class = snapshot_pb2.PodClass(id=1, pod=CYCLE.pod)
-    messages = [
-        snapshot_pb2.SyncRequest(hello=snapshot_pb2.Hello(fence=fence, config_hash=5, configuration=configuration)),
-        snapshot_pb2.SyncRequest(
-            delta=snapshot_pb2.Delta(reset=True, to_generation=3, nodes=nodes, classes=[pod_class])
-        ),
-    ]
-    async with connected(phase) as channel:
-        stub: Any = snapshot_pb2_grpc.SnapshotServiceStub(channel)
-        stream = stub.Sync(timeout=DEADLINE)
-        for message in messages:
-            await stream.write(message)
-        assert (await stream.read()).applied_generation == 3
-        cycle = cycle_pb2.Cycle(fence=fence, generation=3, config_hash=5, profile="default-scheduler", pod_class=1)
-        yield channel, cycle
-        stream.cancel()
-
-
-async def test_the_filter_phase_answers_as_a_plugin_does(
-    running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Broken, a phase in another language, written from the contract, would not be understood; or ours is not."""
-    async with synced(get("filter", running, tmp_path_factory), 1) as (channel, cycle):
-        stub: Any = filter_pb2_grpc.FilterServiceStub(channel)
-        response = await stub.Filter(filter_pb2.FilterRequest(cycle=cycle, count=2), timeout=DEADLINE)
-        info_stub: Any = plugin_pb2_grpc.PluginServiceStub(channel)
-        info = await info_stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(), timeout=DEADLINE)
-    assert check_columns(response.columns, 3, "NodeUnschedulable").index.tolist() == [0, 1, 0]
-    assert response.columns.statuses[0].plugin == "NodeUnschedulable"
-    assert [entry.name for entry in info.plugins] == ["NodeUnschedulable"]
-
-
-async def test_the_score_phase_answers_as_a_plugin_does(
-    running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Broken, as for filter."""
-    async with synced(get("score", running, tmp_path_factory), 1) as (channel, cycle):
-        stub: Any = score_pb2_grpc.ScoreServiceStub(channel)
-        selection = filter_pb2.NodeSelection(slots=[2, 0])
-        response = await stub.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=selection), timeout=DEADLINE)
-    assert [column.plugin for column in response.columns] == ["TaintToleration"]
-    scores = remote_response.read_score(response, "TaintToleration", 2, interfaces.Normalization.MAX_REVERSED)
-    assert scores is not None
-
-
-# Plugins that follow the cluster: they get the stream that phases get, and are called by slot and generation.
-
-
-POD_LIMIT = "example.com/pod-limit"
-
-
-class Frontend:
-    """A frontend's end of the stream to one plugin."""
-
-    def __init__(self, stream: Any, stub: Any, fence: cycle_pb2.Fence) -> None:
-        self._stream = stream
-        self._stub = stub
-        self._fence = fence
-
-    async def send(self, from_generation: int, to_generation: int, **fields: Any) -> None:
-        """A delta."""
-        delta = snapshot_pb2.Delta(from_generation=from_generation, to_generation=to_generation, **fields)
-        await self._stream.write(snapshot_pb2.SyncRequest(delta=delta))
-
-    async def acknowledged(self, generation: int) -> None:
-        """Return once the plugin says that it has seen so much."""
-        while (await self._stream.read()).applied_generation < generation:
-            pass
-
-    async def ended(self) -> grpc.StatusCode:
-        """How the plugin ended the stream."""
-        try:
-            while await self._stream.read() is not aio.EOF:
-                pass
-        except aio.AioRpcError:
-            pass
-        code: grpc.StatusCode = await self._stream.code()
-        return code
-
-    async def capacities(self, generation: int, *slots: int, seconds: float = DEADLINE, **fields: Any) -> list[int]:
-        """How many pods the plugin lets the nodes at the slots take, as it answers within so many seconds."""
-        cycle = cycle_pb2.Cycle(fence=self._fence, generation=generation, profile="default-scheduler", pod=CYCLE.pod)
-        request = filter_pb2.FilterRequest(cycle=cycle, nodes=filter_pb2.NodeSelection(slots=slots), **fields)
-        response = await self._stub.Filter(request, timeout=seconds)
-        verdicts = check_columns(response.columns, len(slots) + len(request.dry_runs), "PodLimit", generation)
-        assert verdicts.capacity is not None
-        return verdicts.capacity.tolist()
-
-
-def limited(slot: int, limit: int) -> snapshot_pb2.NodeEntry:
-    """A node that takes so many pods."""
-    metadata = {"name": f"n{slot}", "labels": {POD_LIMIT: str(limit)}}
-    return snapshot_pb2.NodeEntry(slot=slot, node=core_pb2.Node(metadata=metadata))
-
-
-def placed(**slots: int) -> snapshot_pb2.PodColumns:
-    """Pods at these slots; `p3` is in row 3."""
-    rows = [int(name.removeprefix("p")) for name in slots]
-    return snapshot_pb2.PodColumns(
-        row=rows,
-        pod_class=[1] * len(rows),
-        slot=list(slots.values()),
-        uid=[f"uid-{row}" for row in rows],
-        name=[f"pod-{row}" for row in rows],
-        start_time_s=[0] * len(rows),
-        flags=[0] * len(rows),
-    )
-
-
-@asynccontextmanager
-async def following(follower: Served, epoch: int, scheduler_id: str) -> AsyncIterator[Frontend]:
-    """A frontend that has sent a full sync of generation 3, in two chunks: nodes 0 and 1, which take two and three
-    pods, and node 2 without a limit; a pod on node 0, two on node 1.
-    """
-    fence = cycle_pb2.Fence(epoch=epoch, scheduler_id=scheduler_id)
-    async with connected(follower) as channel:
-        sync: Any = snapshot_pb2_grpc.SnapshotServiceStub(channel)
-        stub: Any = filter_pb2_grpc.FilterServiceStub(channel)
-        stream = sync.Sync(timeout=DEADLINE * 2)
-        hello = snapshot_pb2.Hello(fence=fence, config_hash=5, configuration=snapshot_pb2.Configuration())
-        await stream.write(snapshot_pb2.SyncRequest(hello=hello))
-        frontend = Frontend(stream, stub, fence)
-        bare = snapshot_pb2.NodeEntry(slot=2, node=core_pb2.Node(metadata={"name": "n2"}))
-        pod_class = snapshot_pb2.PodClass(id=1, pod=CYCLE.pod)
-        await frontend.send(
-            0, 3, reset=True, partial=True, nodes=[limited(0, 2), limited(1, 3), bare], classes=[pod_class]
-        )
-        await frontend.send(3, 3, pods=placed(p0=0, p1=1, p2=1))
-        await frontend.acknowledged(3)
-        yield frontend
-        stream.cancel()
-
-
-@pytest.fixture(params=FOLLOWERS)
-def follower(
-    request: pytest.FixtureRequest, running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
-) -> Served:
-    """Each plugin that follows the cluster."""
-    return get(request.param, running, tmp_path_factory)
-
-
-async def test_followers_describe_themselves_so(follower: Served) -> None:
-    """Broken, the frontend opens no stream, and the plugin answers about an empty cluster."""
-    info = await remote_client.handshake("PodLimit", follower.address, deadline_seconds=DEADLINE)
-    assert info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT
-    assert info.depends_on == plugin_pb2.DEPENDENCY_NODE_PODS
-
-
-async def test_a_follower_knows_the_pods_on_nodes(follower: Served) -> None:
-    """Broken, the plugin decides by another cluster than the scheduler's."""
-    async with following(follower, 10, "pods on nodes") as frontend:
-        assert await frontend.capacities(3, 1, 0, 2) == [1, 1, UNLIMITED]
-        # One pod moves, one goes, one comes, a node is another one, and a slot gets another node.
-        await frontend.send(3, 4, removed_pods=[2], pods=placed(p0=1, p3=1), nodes=[limited(0, 7)])
-        assert await frontend.capacities(4, 0, 1) == [7, 0]
-        await frontend.send(4, 5, removed_slots=[2], nodes=[limited(3, 4)])
-        await frontend.send(5, 6, nodes=[limited(2, 5)])
-        assert await frontend.capacities(6, 2, 3) == [5, 4]
-
-
-async def test_a_follower_answers_dry_runs(follower: Served) -> None:
-    """Broken, preemption evicts pods that need not go, or never finds whom it may."""
-    async with following(follower, 10, "dry runs") as frontend:
-        runs = [
-            filter_pb2.DryRun(slot=1, removed_rows=[1, 2]),
-            filter_pb2.DryRun(slot=0, added_classes=[1]),
-            filter_pb2.DryRun(slot=0, removed_rows=[0], added_classes=[1]),
-        ]
-        assert await frontend.capacities(3, dry_runs=runs) == [3, 0, 1]
-
-
-async def test_a_follower_that_is_behind_says_so(follower: Served) -> None:
-    """Broken, a call is answered from a cluster in which pods are missing that the scheduler has placed."""
-    async with following(follower, 10, "behind") as frontend:
-        with pytest.raises(aio.AioRpcError) as caught:
-            await frontend.capacities(4, 0, seconds=0.5)
-        assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-        # A call that is a moment ahead of its delta waits for it.
-        early = asyncio.create_task(frontend.capacities(4, 0))
-        await asyncio.sleep(0.05)
-        await frontend.send(3, 4, pods=placed(p5=0))
-        assert await early == [0]
-
-
-async def test_a_follower_refuses_what_it_cannot_apply(follower: Served) -> None:
-    """Broken, a delta that was lost is never noticed."""
-    async with following(follower, 10, "gaps") as frontend:
-        await frontend.send(8, 9)
-        assert await frontend.ended() is grpc.StatusCode.FAILED_PRECONDITION
-
-
-async def test_a_follower_follows_the_newest_leader_alone(follower: Served) -> None:
-    """Broken, the plugin mixes two leaders' clusters, or a deposed one takes it away from its successor."""
-    async with following(follower, 10, "leaders") as old:
-        async with following(follower, 11, "leaders") as new:
-            await old.send(3, 4)
-            assert await old.ended() is grpc.StatusCode.ABORTED
-            with pytest.raises(aio.AioRpcError) as caught:
-                await old.capacities(3, 0, seconds=0.5)
-            assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-            async with connected(follower) as channel:
-                stub: Any = snapshot_pb2_grpc.SnapshotServiceStub(channel)
-                late = stub.Sync(timeout=DEADLINE)
-                hello = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=10, scheduler_id="leaders"))
-                await late.write(snapshot_pb2.SyncRequest(hello=hello))
-                assert await Frontend(late, None, hello.fence).ended() is grpc.StatusCode.FAILED_PRECONDITION
-            assert await new.capacities(3, 0) == [1]
-        # The scheduler of another cluster has lower epochs.
-        async with following(follower, 2, "rebuilt") as rebuilt:
-            assert await rebuilt.capacities(3, 0) == [1]

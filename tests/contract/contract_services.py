@@ -1,0 +1,136 @@
+"""The processes that tests of the contract run: plugins in every language of examples/, and the phases."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from grpc import aio
+
+from trireme.plugin_api import interfaces
+from trireme.remote import remote_response
+from trireme.v1 import (
+    core_pb2,
+    cycle_pb2,
+    filter_pb2,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+UNLIMITED = 2**31 - 1
+DEADLINE = 20.0
+
+FILTER = "trireme.v1.FilterService"
+SCORE = "trireme.v1.ScoreService"
+PLUGIN = "trireme.v1.PluginService"
+SNAPSHOT = "trireme.v1.SnapshotService"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A process that serves the contract."""
+
+    name: str
+    address: str
+    services: frozenset[str]
+    process: "subprocess.Popen[str]"
+
+
+SERVICES: Mapping[str, frozenset[str]] = {
+    "python": frozenset({PLUGIN, FILTER, SCORE}),
+    "go": frozenset({PLUGIN, FILTER, SCORE}),
+    "filter": frozenset({PLUGIN, SNAPSHOT, FILTER}),
+    "score": frozenset({PLUGIN, SNAPSHOT, SCORE}),
+    "follower in python": frozenset({PLUGIN, SNAPSHOT, FILTER}),
+    "follower in go": frozenset({PLUGIN, SNAPSHOT, FILTER}),
+}
+PLUGINS = ("python", "go")
+PHASES = ("filter", "score")
+# Plugins with NODE_DATA_SNAPSHOT.
+FOLLOWERS = ("follower in python", "follower in go")
+
+
+def go_plugin(package: str = ".") -> Path:
+    """A Go plugin's binary, built if need be."""
+    if shutil.which("go") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("there is no Go toolchain to build examples/plugin-go with")
+        pytest.skip("no Go toolchain: the plugin in Go is not tested")
+    binary = ROOT / "build" / f"plugin-go{package.removeprefix('.').replace('/', '-')}"
+    subprocess.run(["go", "build", "-o", binary, package], cwd=ROOT / "examples" / "plugin-go", check=True, timeout=600)
+    return binary
+
+
+def command(name: str) -> Sequence[str | Path]:
+    """What starts it."""
+    if name == "python":
+        return (sys.executable, ROOT / "examples" / "plugin-python" / "maintenance.py")
+    if name == "go":
+        return (go_plugin(),)
+    if name == "follower in go":
+        return (go_plugin("./podlimit"),)
+    if name == "follower in python":
+        return (sys.executable, ROOT / "examples" / "plugin-python" / "pod_limit.py")
+    return (sys.executable, ROOT / "cmd" / name)
+
+
+CONFIG_HASH = 9
+CYCLE = cycle_pb2.Cycle(
+    profile="default-scheduler",
+    generation=3,
+    config_hash=CONFIG_HASH,
+    pod=core_pb2.Pod(metadata={"namespace": "shop"}),
+)
+
+
+@asynccontextmanager
+async def connected(served: Served) -> AsyncIterator[aio.Channel]:
+    """A channel to it."""
+    async with aio.insecure_channel(served.address) as channel:
+        yield channel
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
+    """The processes that tests of this module have started; each is started once."""
+    started: dict[str, Served] = {}
+    yield started
+    for served in started.values():
+        served.process.terminate()
+    for served in started.values():
+        served.process.communicate(timeout=DEADLINE)
+
+
+def start(name: str, folder: Path) -> Served:
+    """Start it, and wait for its one line on stdout."""
+    address = f"unix:{folder}/{name.replace(' ', '-')}.sock"
+    process = subprocess.Popen([*command(name), "--listen", address], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    line = process.stdout.readline().strip()
+    assert line == f"listening on {address}"
+    return Served(name, line.removeprefix("listening on "), SERVICES[name], process)
+
+
+def get(name: str, running: dict[str, Served], factory: pytest.TempPathFactory) -> Served:
+    """The process of this name."""
+    if name not in running:
+        running[name] = start(name, factory.mktemp(name.replace(" ", "-")))
+    return running[name]
+
+
+def check_columns(
+    columns: filter_pb2.NodeColumns, count: int, plugin: str = "Maintenance", newest: int = 3
+) -> interfaces.Verdicts:
+    """The columns as verdicts; fails where they are not what the contract asks for."""
+    distinct = {status.SerializeToString(deterministic=True) for status in columns.statuses}
+    assert len(distinct) == len(columns.statuses), "a status stands there twice"
+    assert all(status.plugin for status in columns.statuses), "a status without its plugin"
+    response = filter_pb2.FilterResponse(columns=columns)
+    answers = remote_response.read_filter(response, plugin, count, interfaces.Dependency.NODE_PODS, newest)
+    assert answers.error() is None
+    assert not answers.capacity[answers.index > 0].any(), "a refused node has room"
+    return interfaces.Verdicts(answers.index, answers.capacity)
