@@ -18,6 +18,7 @@ _ROOMS = (
     "inter_pod_affinity",
     "node_affinity",
     "node_declared_features",
+    "node_label",
     "node_name",
     "node_ports",
     "node_resources_balanced_allocation",

@@ -28,6 +28,7 @@ _NAMED = {
         "ImageLocality",
         "InterPodAffinity",
         "NodeAffinity",
+        "NodeLabel",
         "NodeName",
         "NodePorts",
         "NodeResourcesBalancedAllocation",

@@ -1,0 +1,1 @@
+"""NodeLabel's room: a file for each side, and what they share."""

@@ -1,0 +1,63 @@
+"""The arguments of NodeLabel.
+
+Source: pkg/scheduler/apis/config (types_pluginargs.go, validation) of Kubernetes 1.22, the last to have the plugin.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trireme.framework import feature_gates
+from trireme.framework.plugin_args import JsonArgs, PluginArgs
+from trireme.plugin_kit import args_schema
+from trireme_kube.apimachinery.field_errors import Problem, child, index, invalid
+from trireme_kube.apimachinery.schema import STRING, Field, Many, struct
+
+_SCHEMA = struct(
+    "v1",
+    "NodeLabelArgs",
+    *args_schema.TYPE_META,
+    Field("presentLabels", Many(STRING)),
+    Field("absentLabels", Many(STRING)),
+    Field("presentLabelsPreference", Many(STRING)),
+    Field("absentLabelsPreference", Many(STRING)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """NodeLabelArgs: keys of labels that nodes must have, must not have, should have and should not have."""
+
+    present: Sequence[str] = ()
+    absent: Sequence[str] = ()
+    preferred_present: Sequence[str] = ()
+    preferred_absent: Sequence[str] = ()
+
+
+def read(args: JsonArgs) -> Args:
+    """The arguments from their JSON."""
+    return Args(
+        tuple(args.get("presentLabels") or ()),
+        tuple(args.get("absentLabels") or ()),
+        tuple(args.get("presentLabelsPreference") or ()),
+        tuple(args.get("absentLabelsPreference") or ()),
+    )
+
+
+def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
+    return [
+        *_conflicts(path, args, "presentLabels", "absentLabels"),
+        *_conflicts(path, args, "presentLabelsPreference", "absentLabelsPreference"),
+    ]
+
+
+def _conflicts(path: str, args: JsonArgs, present: str, absent: str) -> list[Problem]:
+    """No label may be in both lists; of one that is listed twice as present, the last place is named."""
+    places = {label: place for place, label in enumerate(args.get(present) or ())}
+    return [
+        invalid(index(child(path, present), places[label]), label, f"conflict with {index(child(path, absent), place)}")
+        for place, label in enumerate(args.get(absent) or ())
+        if label in places
+    ]
+
+
+ARGS = PluginArgs(_SCHEMA, _validate, "want args to be of type NodeLabelArgs, got <nil>")
