@@ -1,4 +1,4 @@
-# `make help` lists the targets. Everything is set up by them: only Python 3.11 and make are needed (Go for what says so).
+# `make help` lists the targets. They set up everything: only Python 3.11 and make are needed (Go for some targets).
 SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV), which takes some minutes the first time" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@$(BIN)/python -m compileall -q internal # as pip does for what it copies; else each start compiles anew where Python may not write
+	@$(BIN)/python -m compileall -q internal # as pip does; otherwise each start compiles again where Python may not write
 	@touch $@
 
 .PHONY: setup
@@ -34,7 +34,7 @@ up: $(STAMP) ## Run everything against the embedded cluster, with sample workloa
 	@$(BIN)/trireme up --nodes $(NODES) --demo $(ARGS)
 
 .PHONY: up-real
-up-real: $(STAMP) controlplane ## As up, against a real control plane, whose pods are bound and never start (needs Go)
+up-real: $(STAMP) controlplane ## As up, against a real control plane without kubelets (needs Go)
 	@$(BIN)/python tests/controlplane/launcher.py --controllers --nodes $(NODES) -- bash -c '$(BIN)/trireme up --kubeconfig "$$KUBECONFIG" --demo'
 
 .PHONY: run-frontend
@@ -89,7 +89,7 @@ test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real con
 	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest tests --ignore tests/unit --numprocesses 3 --dist loadfile || status=1; exit $$status
 
 .PHONY: flaky
-flaky: $(STAMP) ## Run the tests that start processes 20 times, several at a time, and name those that failed (ROUNDS=20 TESTS=tests/contract)
+flaky: $(STAMP) ## Run the tests that start processes 20 times, several at a time, and list the failed ones (ROUNDS=20 TESTS=tests/contract)
 	@$(BIN)/python tests/flaky.py --rounds $(or $(ROUNDS),20) $(or $(TESTS),tests)
 
 .PHONY: conformance
@@ -97,12 +97,12 @@ conformance: $(STAMP) ## Agreement with kube-scheduler's decisions, of services 
 	@$(BIN)/python tests/conformance/agreement.py $(if $(CASES),--cases $(CASES)) $(if $(ANSWERS),--print-answers)
 
 .PHONY: differential
-differential: $(STAMP) ## Random input, given to kube-scheduler too (KIND=decisions|hints|config|flags N=500 SEED=1 FROM=golden|scratch|preemption|gates; needs Go)
+differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=decisions|hints|config|flags N=500 SEED=1 FROM=golden|scratch|preemption|gates; needs Go)
 	@$(BIN)/python tests/conformance/differential.py --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1) \
 		--from $(or $(FROM),both)
 
 .PHONY: mutation
-mutation: $(STAMP) ## Whether tests notice each small change of the queueing hints, some minutes (MODULES="pods nodes")
+mutation: $(STAMP) ## Mutation tests of the queueing hints, some minutes (MODULES="pods nodes")
 	@$(BIN)/python tests/mutation/mutation_run.py $(MODULES)
 
 .PHONY: sig-scheduling
@@ -111,20 +111,20 @@ sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 m
 	@$(BIN)/python tests/sige2e/sig_scheduling.py $(if $(SCHEDULER),--scheduler $(SCHEDULER)) $(if $(FOCUS),--focus "$(FOCUS)")
 
 .PHONY: clients
-clients: $(STAMP) ## Clients of Kubernetes against the embedded cluster (CLIENTS="helm rust"; takes what each is built with)
+clients: $(STAMP) ## Clients of Kubernetes against the embedded cluster (CLIENTS="helm rust"; needs their toolchains)
 	@$(BIN)/python tests/clients/run_clients.py $(CLIENTS)
 
 .PHONY: presubmit
-presubmit: test ## Says whether a change may land: everything that CI checks
+presubmit: test ## Check whether a change may land: everything that CI checks
 
 .PHONY: protos
-protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go what examples/plugin-go needs
+protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go the code for examples/plugin-go
 	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh
 	@if command -v go >/dev/null; then examples/plugin-go/generate.sh; fi
 
 .PHONY: docs
-docs: $(STAMP) ## Write the documents that are made from the code: metrics, TriremeConfiguration, feature gates, queue
-	@$(BIN)/python tests/contract/metrics_document.py
+docs: $(STAMP) ## Write the documents generated from the code: metrics, TriremeConfiguration, feature gates, queue
+	@PYTHONPATH=tests/helpers:tests/controlplane $(BIN)/python tests/contract/metrics_document.py
 	@$(BIN)/python tests/helpers/configuration_document.py
 	@$(BIN)/python tests/helpers/gates_document.py
 	@$(BIN)/python tests/helpers/queue_document.py
@@ -138,10 +138,10 @@ bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WOR
 	@$(BIN)/python tests/bench/run.py $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))
 
 .PHONY: soak
-soak: $(STAMP) controlplane ## Events keep pace with 100,000 pods at a steady rate (PODS=100000 RATE=200; needs Go)
+soak: $(STAMP) controlplane ## Check that events keep pace with 100,000 pods at a steady rate (PODS=100000 RATE=200; needs Go)
 	@$(BIN)/python tests/bench/run.py --workloads soak --nodes 5000 --rounds 1 --result build/soak.json \
 		--set measurePods=$(or $(PODS),100000),podsPerSecond=$(or $(RATE),200)
 
 .PHONY: clean
-clean: ## Remove what was built and installed
+clean: ## Remove build results and the environment
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -80,7 +80,7 @@ async def test_there_is_always_a_reason(tmp_path: Path, monkeypatch: pytest.Monk
     async with _server(tmp_path, 503, "") as server:
         assert await _said(tmp_path, server) == "HTTP status 503"
     async with _server(tmp_path, 200, "<html>") as server:
-        assert await _said(tmp_path, server) == f"{server}: what answers there is no frontend of Trireme"
+        assert await _said(tmp_path, server) == f"{server}: the server there is not a frontend of Trireme"
     monkeypatch.setattr(frontend_connection, "DEADLINE_SECONDS", 0.2)
     async with _server(tmp_path, 200, "", delay=1.0) as server:
         assert await _said(tmp_path, server) == f"{server}: no answer within 0 s"

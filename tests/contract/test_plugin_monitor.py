@@ -217,7 +217,7 @@ async def test_descriptions_that_differ_again_and_again_count_after_a_back_off(
             assert monitor.infos() == changes.infos[0]
             (status,) = monitor.statuses()
             assert (status.takes_part, status.reachable, status.changing) == (True, True, True)
-            assert status.problem.startswith("describes itself otherwise again and again: ")
+            assert status.problem.startswith("changes its description again and again: ")
             in_force = phase_configuration.config_hash(phase_configuration.configuration(config, changes.infos[0]))
             assert {each.config_hash for each in configured(served)[1:]} == {in_force}
     assert len([each for each in caplog.records if "again and again" in each.message]) == 1

@@ -64,7 +64,7 @@ async def test_readiness_names_the_phase_that_is_missing(tmp_path: Path, phase: 
         assert "readyz check failed" in text
         assert await _get(served, f"/readyz/{phase}", _token("admin")) == (
             500,
-            f"internal server error: no replica of {phase} can be asked\n",
+            f"internal server error: no replica of {phase} is available\n",
         )
         assert (await _get(served, f"/readyz?exclude={phase}"))[0] == 200
         assert (await _get(served, "/livez"))[0] == (await _get(served, "/healthz"))[0] == 200

@@ -13,10 +13,10 @@ _HEAD = """# Feature gates
 <!-- Written by `make docs` from internal/trireme/config/gate_effects.py. -->
 
 Trireme accepts every gate that kube-scheduler v1.37 accepts, with the same defaults, stages and messages
-(`--feature-gates`, `--emulated-version`). These are the ones that kube-scheduler's code asks about, and what they do
-here. *obeyed*: as in kube-scheduler, in both positions. *nothing to do*: it decides how kube-scheduler does a thing,
-not what comes of it. *not heeded*: setting it is answered by a warning in the log at the start. Gates that are locked
-are left out, and so are those that no scheduler looks at.
+(`--feature-gates`, `--emulated-version`). This table has the gates that kube-scheduler's code reads, and their effect
+here. *implemented*: as in kube-scheduler, on or off. *not applicable*: it decides how kube-scheduler does something,
+not the result. *no effect*: setting it logs a warning at the start. Locked gates are left out, and so are gates that
+no scheduler reads.
 """
 
 
@@ -34,13 +34,13 @@ def _section(section: gate_effects.Section) -> str:
 
 def _lines(row: gate_effects.Row) -> Iterator[str]:
     """One line for the gates that have one default, so at most two."""
-    said = row.effect.value + (f": {row.text}" if row.text else "")
-    if row.unheeded is not None:
-        said = f"`{str(row.unheeded).lower()}` is {said}"
+    effect = row.effect.value + (f": {row.text}" if row.text else "")
+    if row.ineffective is not None:
+        effect = f"`{str(row.ineffective).lower()}` has {effect}"
     for default in (True, False):
         names = [f"`{gate}`" for gate in row.gates if gates.table().at(gate, versions.DEFAULT).default is default]
         if names:
-            yield f"| {', '.join(names)} | {'on' if default else 'off'} | {said} |\n"
+            yield f"| {', '.join(names)} | {'on' if default else 'off'} | {effect} |\n"
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser("config", help="check, show and convert configuration files", description=__doc__)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
-    validate = actions.add_parser("validate", help="say what is wrong with configuration files")
+    validate = actions.add_parser("validate", help="report the problems of configuration files")
     validate.add_argument("files", nargs="+", metavar="FILE", help="KubeSchedulerConfiguration or TriremeConfiguration")
     _add_surroundings(validate)
     validate.set_defaults(run=run_validate)
@@ -47,7 +47,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     show.set_defaults(run=run_print)
 
     convert = actions.add_parser(
-        "convert", help="bring an old configuration up to date", prefix_chars=_NO_PREFIX, add_help=False
+        "convert", help="convert an old configuration", prefix_chars=_NO_PREFIX, add_help=False
     )
     convert.add_argument("arguments", nargs="*")
     convert.set_defaults(run=run_convert)
@@ -55,7 +55,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _add_surroundings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--trireme-config", default="", metavar="FILE", help="TriremeConfiguration whose remote plugins there are"
+        "--trireme-config", default="", metavar="FILE", help="TriremeConfiguration with the remote plugins"
     )
     parser.add_argument(
         "--feature-gates", action="append", default=[], metavar="NAME=BOOL", help="as the frontend's (may be repeated)"

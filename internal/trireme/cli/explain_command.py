@@ -17,7 +17,7 @@ _EVENTS = 8
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("explain", help="say why a pod is where it is", description=__doc__)
+    parser = commands.add_parser("explain", help="explain the state of a pod", description=__doc__)
     pod = parser.add_argument(
         "pod", type=_pod, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
     )

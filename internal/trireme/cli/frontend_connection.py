@@ -67,10 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--socket", default="", help=f"the frontend's admin socket (default {default_socket()}, or ${_SOCKET_VARIABLE})"
     )
-    parser.add_argument("--server", default="", metavar="URL", help="ask this HTTPS address instead")
+    parser.add_argument("--server", default="", metavar="URL", help="connect to this HTTPS address instead")
     parser.add_argument("--token-file", default="", help="bearer token for --server")
     parser.add_argument("--ca-file", default="", help="authority of the certificate of --server")
-    parser.add_argument("--insecure", action="store_true", help="believe any certificate of --server")
+    parser.add_argument("--insecure", action="store_true", help="accept any certificate of --server")
     display.add_arguments(parser)
 
 
@@ -116,7 +116,7 @@ async def ask(options: argparse.Namespace, path: str, query: Mapping[str, str]) 
         if isinstance(error, aiohttp.ClientConnectorError) and not options.server:
             raise Unanswered(
                 f"no scheduler listens at {_socket(options)} ({error.os_error.strerror}): start one with `trireme up`, "
-                "or say where one is with --socket or --server"
+                "or name one with --socket or --server"
             ) from error
         raise Unanswered(f"{options.server or _socket(options)}: {_problem(error)}") from error
     if response.status != 200:
@@ -127,7 +127,7 @@ async def ask(options: argparse.Namespace, path: str, query: Mapping[str, str]) 
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise Unanswered(f"{options.server or _socket(options)}: what answers there is no frontend of Trireme")
+        raise Unanswered(f"{options.server or _socket(options)}: the server there is not a frontend of Trireme")
     return answer
 
 
@@ -147,12 +147,12 @@ def _advice(options: argparse.Namespace, code: int, reason: str) -> str:
     if _ANONYMOUS not in reason:
         return (
             ". Its role must allow `get` of the non-resource URL /trireme/v1/*, and the frontend needs "
-            "--authorization-kubeconfig to ask the API server about that"
+            "--authorization-kubeconfig to have the API server review it"
         )
     if options.token_file:
         return (
-            ". The frontend does not look whose token it is: start it with --authentication-kubeconfig and "
-            "--authorization-kubeconfig, or ask by its socket on its own machine"
+            ". The frontend does not review tokens: start it with --authentication-kubeconfig and "
+            "--authorization-kubeconfig, or connect to its socket on its own machine"
         )
     return ". Give the token of a user who may `get` the non-resource URL /trireme/v1/* by --token-file"
 

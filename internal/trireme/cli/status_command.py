@@ -17,13 +17,13 @@ _ALL = 1 << 31
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("status", help="show what the scheduler is doing", description=__doc__)
+    parser = commands.add_parser("status", help="show the state of the scheduler", description=__doc__)
     frontend_connection.add_arguments(parser)
     parser.add_argument(
         "--pods",
         type=numbers_given.whole(0),
-        help=f"name so many pending pods, one a line (default: {LINES} lines, one for all that wait for the same; all "
-        "pods as JSON or YAML)",
+        help=f"show so many pending pods, one per line (default: {LINES} lines, one for all that wait for the same; "
+        "all pods as JSON or YAML)",
     )
     parser.set_defaults(run=run)
 

@@ -114,7 +114,9 @@ def _authentication() -> Section:
                 "",
                 "kubeconfig of the API server that reviews tokens. Without one, requests with tokens are anonymous.",
             ),
-            Flag("authentication-token-webhook-cache-ttl", kinds.DURATION, _TEN_SECONDS, "How long a review is kept."),
+            Flag(
+                "authentication-token-webhook-cache-ttl", kinds.DURATION, _TEN_SECONDS, "How long a review is cached."
+            ),
             Flag("client-ca-file", kinds.STRING, "", "Authorities whose client certificates identify their callers."),
             Flag(
                 "requestheader-username-headers",
@@ -133,19 +135,19 @@ def _authentication() -> Section:
                 "requestheader-extra-headers-prefix",
                 kinds.STRINGS,
                 ("x-remote-extra-",),
-                "Prefixes of headers with which a proxy says more of the user.",
+                "Prefixes of headers in which a proxy adds attributes of the user.",
             ),
             Flag(
                 "requestheader-client-ca-file",
                 kinds.STRING,
                 "",
-                "Authorities of the proxies whose headers are believed.",
+                "Authorities of the proxies whose headers are trusted.",
             ),
             Flag(
                 "requestheader-allowed-names",
                 kinds.STRINGS,
                 (),
-                "Common names of the proxies whose headers are believed; empty means all.",
+                "Common names of the proxies whose headers are trusted; empty means all.",
             ),
             Flag(
                 "authentication-skip-lookup",
@@ -157,7 +159,7 @@ def _authentication() -> Section:
                 "authentication-tolerate-lookup-failure",
                 kinds.BOOL,
                 True,
-                "Go on without the settings that could not be looked up; everybody may then be anonymous.",
+                "Continue if the settings cannot be read from the cluster; all callers may then be anonymous.",
             ),
         ),
     )
@@ -177,13 +179,13 @@ def _authorization() -> Section:
                 "authorization-webhook-cache-authorized-ttl",
                 kinds.DURATION,
                 _TEN_SECONDS,
-                "How long a review that allowed is kept.",
+                "How long a review that allows a request is cached.",
             ),
             Flag(
                 "authorization-webhook-cache-unauthorized-ttl",
                 kinds.DURATION,
                 _TEN_SECONDS,
-                "How long a review that refused is kept.",
+                "How long a review that denies a request is cached.",
             ),
             Flag(
                 "authorization-always-allow-paths",
@@ -201,7 +203,7 @@ def _deprecated() -> Section:
         (
             Flag("profiling", kinds.BOOL, True, f"DEPRECATED: serve /debug/pprof/. {_IGNORED}"),
             Flag("contention-profiling", kinds.BOOL, True, f"DEPRECATED: profile blocking, too. {_IGNORED}"),
-            Flag("kubeconfig", kinds.STRING, "", f"DEPRECATED: file that says how to reach the API server. {_IGNORED}"),
+            Flag("kubeconfig", kinds.STRING, "", f"DEPRECATED: kubeconfig of the API server. {_IGNORED}"),
             Flag(
                 "kube-api-content-type",
                 kinds.STRING,
@@ -209,7 +211,7 @@ def _deprecated() -> Section:
                 f"DEPRECATED: content type of requests to the API server. {_IGNORED}",
             ),
             Flag("kube-api-qps", kinds.FLOAT32, 50.0, f"DEPRECATED: requests a second to the API server. {_IGNORED}"),
-            Flag("kube-api-burst", kinds.INT32, 100, f"DEPRECATED: requests at once to the API server. {_IGNORED}"),
+            Flag("kube-api-burst", kinds.INT32, 100, f"DEPRECATED: burst of requests to the API server. {_IGNORED}"),
             Flag(
                 "pod-max-in-unschedulable-pods-duration",
                 kinds.DURATION,
@@ -353,7 +355,7 @@ def _global() -> Section:
                 "version",
                 kinds.VERSION,
                 "false",
-                "Print the version and exit; raw prints all that is known of the build, vX.Y.Z... reports another one.",
+                "Print the version and exit; raw prints all details of the build, vX.Y.Z... reports another one.",
             ),
             Flag("help", kinds.BOOL, False, f"help for {PROGRAM}", letter="h"),
         ),

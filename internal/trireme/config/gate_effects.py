@@ -12,19 +12,19 @@ from typing import Final
 class Effect(enum.Enum):
     """The effect of a gate."""
 
-    OBEYED = "obeyed"
-    NOTHING_TO_DO = "nothing to do"
-    NOT_HEEDED = "not heeded"
+    IMPLEMENTED = "implemented"
+    NOT_APPLICABLE = "not applicable"
+    INEFFECTIVE = "no effect"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Gates with the same effect. `text` explains it; `unheeded` is the value that has no effect."""
+    """Gates with the same effect. `text` explains it; `ineffective` is the value that has no effect."""
 
     gates: tuple[str, ...]
     effect: Effect
     text: str = ""
-    unheeded: bool | None = None
+    ineffective: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,128 +36,128 @@ class Section:
     below: str = ""
 
 
-def _obeyed(*gates: str, text: str = "") -> Row:
-    return Row(gates, Effect.OBEYED, text)
+def _implemented(*gates: str, text: str = "") -> Row:
+    return Row(gates, Effect.IMPLEMENTED, text)
 
 
-def _nothing_to_do(*gates: str, text: str) -> Row:
-    return Row(gates, Effect.NOTHING_TO_DO, text)
+def _not_applicable(*gates: str, text: str) -> Row:
+    return Row(gates, Effect.NOT_APPLICABLE, text)
 
 
-def _unheeded(*gates: str, value: bool, text: str) -> Row:
-    return Row(gates, Effect.NOT_HEEDED, text, value)
+def _ineffective(*gates: str, value: bool, text: str) -> Row:
+    return Row(gates, Effect.INEFFECTIVE, text, value)
 
 
 _QUEUEING = Section(
     "Queueing, preemption, groups",
     (
-        _obeyed(
+        _implemented(
             "SchedulerPopFromBackoffQ",
-            text="with nothing else to do, refused pods are taken before their back-off is over",
+            text="with nothing else to do, refused pods are scheduled before their back-off is over",
         ),
-        _obeyed(
+        _implemented(
             "SchedulerAsyncPreemption",
-            text="victims are deleted beside the scheduling of others, and the preemptor is held meanwhile; off: the "
-            "attempt waits for it",
+            text="victims are deleted while other pods are scheduled, and the preemptor waits; off: the attempt waits",
         ),
-        _obeyed(
-            "NominatedNodeNameForExpectation", text="a pod is nominated before a PreBind or Permit that takes long"
-        ),
-        _nothing_to_do(
+        _implemented("NominatedNodeNameForExpectation", text="a pod is nominated before a long PreBind or Permit"),
+        _not_applicable(
             "SchedulerAsyncAPICalls",
             text="bind is a process of its own, so writing is always asynchronous; the metrics of such calls are not "
             "served",
         ),
-        _nothing_to_do("SchedulerPreQueueingHints", text="a hint is asked about a class of pods, not about each pod"),
-        _obeyed(
+        _not_applicable("SchedulerPreQueueingHints", text="a hint is called for a class of pods, not for each pod"),
+        _implemented(
             "OpportunisticBatching",
-            text="the log names plugins and extenders that rule out batches; pods of one class are scheduled in "
-            "batches, exactly, either way",
+            text="the log names plugins and extenders that prevent signatures; pods of one class are scheduled in "
+            "batches either way, with the same decisions",
         ),
-        _obeyed("GenericWorkload", text="PodGroups"),
-        _obeyed("TopologyAwareWorkloadScheduling", text="a PodGroup in one domain"),
-        _obeyed("PodGroupPreemptionPolicy", text="the PodGroup's `preemptionPolicy`, which its pods have to share"),
-        _obeyed(
+        _implemented("GenericWorkload", text="PodGroups"),
+        _implemented("TopologyAwareWorkloadScheduling", text="a PodGroup in one domain"),
+        _implemented("PodGroupPreemptionPolicy", text="the PodGroup's `preemptionPolicy`, which its pods must share"),
+        _implemented(
             "CompositePodGroup",
             text="groups of groups, which the API server serves as `v1alpha3` only; needs `GenericWorkload` and "
             "`TopologyAwareWorkloadScheduling`",
         ),
-        _obeyed("DRAWorkloadResourceClaims", text="claims for devices that belong to a PodGroup are reserved for it"),
-        _obeyed(
+        _implemented("DRAWorkloadResourceClaims", text="device claims of a PodGroup are reserved for it"),
+        _implemented(
             "InPlacePodVerticalScalingSchedulerPreemption",
-            text="room is made on its own node for a running pod whose resize is deferred",
+            text="the scheduler preempts on its own node for a running pod whose resize is deferred",
         ),
     ),
     below="""The embedded cluster serves groups, and groups of groups, where they are on:
 `make up ARGS=--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true`;
-`kubectl get podgroups` shows what became of them.
+`kubectl get podgroups` shows their state.
 
-`SchedulerQueueingHints` is gone in v1.37: naming it fails, and hints are always used.
+`SchedulerQueueingHints` was removed in v1.37: setting it fails, and hints are always used.
 """,
 )
 
 _PLUGINS = Section(
     "Plugins",
     (
-        _obeyed("DRAConsumableCapacity", "DRADeviceBindingConditions", "DRADeviceTaints", "DRADeviceTaintRules"),
-        _obeyed("DRAPartitionableDevices", "DRASchedulerFilterTimeout"),
-        _obeyed("DRAFractionalCapacityRange", text="on with `--min-compatibility-version=1.37`"),
-        _obeyed("DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRAListTypeAttributes"),
-        _obeyed("DRAOptionalNodeOperations"),
-        _obeyed("DRANodeAllocatableResources", text="devices may stand for cpu, memory and huge pages of their node"),
-        _obeyed("MatchLabelKeysInPodTopologySpread"),
-        _obeyed("StorageCapacityScoring", "VolumeLimitScaling"),
-        _nothing_to_do("InterPodAffinityHostnameFastPath", text="it is faster, and says the same"),
-        _obeyed("PodLevelResources", text="requests of a pod as a whole count"),
-        _obeyed("InPlacePodLevelResourcesVerticalScaling", text="so does what the status says of them during a resize"),
-        _obeyed("TaintTolerationComparisonOperators", text="tolerations with `Lt` and `Gt`"),
+        _implemented("DRAConsumableCapacity", "DRADeviceBindingConditions", "DRADeviceTaints", "DRADeviceTaintRules"),
+        _implemented("DRAPartitionableDevices", "DRASchedulerFilterTimeout"),
+        _implemented("DRAFractionalCapacityRange", text="on with `--min-compatibility-version=1.37`"),
+        _implemented("DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRAListTypeAttributes"),
+        _implemented("DRAOptionalNodeOperations"),
+        _implemented("DRANodeAllocatableResources", text="devices may stand for a node's cpu, memory and huge pages"),
+        _implemented("MatchLabelKeysInPodTopologySpread"),
+        _implemented("StorageCapacityScoring", "VolumeLimitScaling"),
+        _not_applicable("InterPodAffinityHostnameFastPath", text="an optimisation without an effect on decisions"),
+        _implemented("PodLevelResources", text="pod-level requests count"),
+        _implemented(
+            "InPlacePodLevelResourcesVerticalScaling",
+            text="the pod-level resources in the status count during a resize",
+        ),
+        _implemented("TaintTolerationComparisonOperators", text="tolerations with `Lt` and `Gt`"),
     ),
 )
 
 _PROCESS = Section(
     "The process",
     (
-        _obeyed(
+        _implemented(
             "CoordinatedLeaderElection",
-            text="the API server chooses who leads, by LeaseCandidates; of the Lease `kube-system/kube-scheduler` "
+            text="the API server chooses the leader among LeaseCandidates; of the Lease `kube-system/kube-scheduler` "
             "alone, as in kube-scheduler",
         ),
-        _obeyed("ComponentFlagz", text="`/flagz` is served"),
-        _obeyed("ComponentStatusz", text="`/statusz` is served"),
-        _obeyed("RemoteRequestHeaderUID", text="`--requestheader-uid-headers` may be set"),
-        _obeyed("LoggingAlphaOptions", "LoggingBetaOptions", text="the logging flags of that stage may be set"),
-        _obeyed("ContextualLogging", text="lines name the part of the scheduler that they are of"),
-        _unheeded(
+        _implemented("ComponentFlagz", text="`/flagz` is served"),
+        _implemented("ComponentStatusz", text="`/statusz` is served"),
+        _implemented("RemoteRequestHeaderUID", text="`--requestheader-uid-headers` may be set"),
+        _implemented("LoggingAlphaOptions", "LoggingBetaOptions", text="the logging flags of that stage may be set"),
+        _implemented("ContextualLogging", text="lines name the part of the scheduler that wrote them"),
+        _ineffective(
             "NativeHistograms",
             value=True,
             text="histograms have classic buckets alone, also in protobuf answers of `/metrics`",
         ),
-        _obeyed("AllowParsingUserUIDFromCertAuth", text="a client's certificate may state its UID"),
-        _unheeded("CBORServingAndStorage", value=True, text="`/statusz` and `/flagz` are not served as CBOR"),
+        _implemented("AllowParsingUserUIDFromCertAuth", text="a client's certificate may state its UID"),
+        _ineffective("CBORServingAndStorage", value=True, text="`/statusz` and `/flagz` are not served as CBOR"),
     ),
 )
 
 _CLIENT = Section(
     "The connection to the API server",
     (
-        _obeyed("WatchListClient", text="the API server streams what it lists; off: it is listed in pages"),
-        _unheeded(
+        _implemented("WatchListClient", text="lists are streamed; off: they are read in pages"),
+        _ineffective(
             "ClientsAllowCBOR",
             "ClientsPreferCBOR",
             value=True,
             text="objects are read as protobuf or JSON; without effect in kube-scheduler, too, unless "
             "`clientConnection.contentType` is `application/cbor`",
         ),
-        _unheeded("ClientsAllowCARotation", value=False, text="files of certificates are read again when they change"),
-        _nothing_to_do(
+        _ineffective("ClientsAllowCARotation", value=False, text="certificate files are read again when they change"),
+        _not_applicable(
             "AtomicFIFO",
             "InOrderInformersBatchProcess",
             "InformerResourceVersion",
             "UnlockWhileProcessingFIFO",
             "ClientsAllowTLSCacheGC",
-            text="how client-go keeps its caches; ours are others",
+            text="internals of client-go's caches, which Trireme does not use",
         ),
-        _nothing_to_do("UnauthenticatedHTTP2DOSMitigation", text="HTTP/1.1 alone is served"),
+        _not_applicable("UnauthenticatedHTTP2DOSMitigation", text="HTTP/1.1 alone is served"),
     ),
 )
 

@@ -145,7 +145,7 @@ _LABEL_NAME = "[a-zA-Z_][a-zA-Z0-9_]*"
 
 
 _HIDDEN_METRICS = {"scheduler_preemption_goroutines_duration_seconds": "SchedulerAsyncPreemption"}
-"""What v1.37 of kube-scheduler hides as long as nobody asks for it, and the gate that it is there with."""
+"""Metrics that kube-scheduler v1.37 hides by default, and the gate that each needs."""
 
 
 @dataclass(frozen=True, slots=True)

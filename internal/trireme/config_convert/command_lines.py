@@ -86,7 +86,7 @@ def flag_set() -> FlagSet:
         Flag("policy-configmap-namespace", text, configurations.DEFAULT_POLICY_NAMESPACE, "Its namespace."),
         Flag("port", number, 10251, "Port without TLS."),
         Flag("scheduler-name", text, "", "Pods with this schedulerName are scheduled."),
-        Flag("use-legacy-policy-config", truth, False, "Use --policy-config-file, whatever else says."),
+        Flag("use-legacy-policy-config", truth, False, "Use --policy-config-file, even if a ConfigMap is named too."),
     )
     removed = tuple(
         Flag(name, truth if is_switch else text, False if is_switch else "", "Without equivalent.")
@@ -140,7 +140,7 @@ def _from_file(path: str, parsed: Parsed, sources: Sources) -> Draft:
     else:
         _leader_election(parsed, draft)
     for name in sorted(ignored & parsed.given):
-        draft.note(f"--{name}", "had no effect beside a configuration file; it was left out")
+        draft.note(f"--{name}", "had no effect with a configuration file; it was dropped")
     if parsed.given & set(_POLICY):
         if draft.says_plugins:
             raise ConversionError("a Policy and plugins in the configuration exclude each other")
@@ -198,9 +198,9 @@ def _rest(parsed: Parsed, draft: Draft) -> None:
     logs = sorted(set(LOG_FLAGS) & parsed.given)
     if logs:
         about = ", ".join(f"--{name}" for name in logs)
-        draft.note(about, "are gone: logs go to stderr, what runs the process takes them from there")
+        draft.note(about, "were removed: logs go to stderr, from where the runtime of the process collects them")
     for name in sorted(set(UNUSED_FLAGS) & parsed.given):
-        draft.note(f"--{name}", "has no equivalent: it is of no use to a scheduler any more")
+        draft.note(f"--{name}", "has no equivalent: a scheduler does not need it any more")
     draft.flags.extend(shlex.quote(f"--{name}={text}") for name, text in parsed.uses if name not in _REMOVED_FLAGS)
     _feature_gates(parsed, draft)
 
@@ -214,6 +214,6 @@ def _feature_gates(parsed: Parsed, draft: Draft) -> None:
             if name in table:
                 remaining.append(f"{name}={str(on).lower()}")
             else:
-                draft.note(f"--feature-gates={name}", "is gone: what it switched has long been decided")
+                draft.note(f"--feature-gates={name}", "was removed: the feature is always on, or gone")
     if remaining:
         draft.flags.append(f"--feature-gates={','.join(remaining)}")

@@ -169,7 +169,7 @@ def _leader_election(value: Reader, draft: Draft) -> None:
 def note_lock(about: str, lock: str, draft: Draft) -> None:
     """Note that Leases are the only kind of lock."""
     if lock not in ("", "leases"):
-        text = f"{lock} is gone, Leases are the only lock; an instance that holds the old one does not count"
+        text = f"{lock} was removed, Leases are the only lock; an instance that holds the old one does not count"
         draft.note(about, f"{text}: end it first")
 
 
@@ -218,7 +218,7 @@ def _old_settings(value: Reader, draft: Draft) -> None:
         note_insecure_port(name, value.text(name), draft)
     domains = value.text("failureDomains")
     if domains:
-        draft.note("failureDomains", "is gone: pods and default constraints name their topology keys themselves")
+        draft.note("failureDomains", "was removed: pods and default constraints name their topology keys themselves")
     switched = value.reader("featureGates")
     if switched is not None and switched.value:
         text = ",".join(f"{name}={str(on).lower()}" for name, on in switched.value.items())

@@ -9,10 +9,10 @@ from types import MappingProxyType
 #: Plugins that do not exist any more, with what to do instead.
 REMOVED_PLUGINS = MappingProxyType(
     {
-        "NodeLabel": "is gone; a NodeAffinity of the pods, or addedAffinity among NodeAffinity's arguments, does that",
-        "NodePreferAvoidPods": "is gone, with the annotation preferAvoidPods; a PreferNoSchedule taint does that",
-        "NodeResourceLimits": "is gone, it never left alpha; requests decide alone",
-        "ServiceAffinity": "is gone; a pod affinity or topologySpreadConstraints of the pods do that",
+        "NodeLabel": "was removed; the pods' NodeAffinity, or addedAffinity in NodeAffinity's arguments, replaces it",
+        "NodePreferAvoidPods": "was removed, with the annotation preferAvoidPods; a PreferNoSchedule taint replaces it",
+        "NodeResourceLimits": "was removed, it never left alpha; only requests count",
+        "ServiceAffinity": "was removed; a pod affinity or topologySpreadConstraints of the pods replace it",
     }
 )
 #: Limits of in-tree volumes. Such volumes are CSI volumes today, and counted as those.

@@ -42,7 +42,9 @@ def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, 
     if weight:
         work.plugins.args_of("InterPodAffinity")["hardPodAffinityWeight"] = weight
     if policy.boolean("alwaysCheckAllPredicates"):
-        notes.append(Note("alwaysCheckAllPredicates", "is gone: of a node, the first plugin that refuses it is told"))
+        notes.append(
+            Note("alwaysCheckAllPredicates", "was removed: the status of the first plugin that refuses a node counts")
+        )
     listed = extenders.convert(policy, notes)
     for name in ("kind", "apiVersion", "metadata"):
         policy.take(name)
@@ -74,7 +76,7 @@ class _Conversion:
             node_labels.require(self.plugins, self.labels)
             if _AFFINITY not in self.filters:
                 self.filters.add(_AFFINITY)
-                text = "is a part of NodeAffinity, which now also regards what pods say themselves"
+                text = "is a part of NodeAffinity, which now also evaluates the pods' own affinity"
                 self.notes.append(Note("labelsPresence", text))
 
     def _predicate(self, predicate: Reader) -> str:
@@ -99,7 +101,9 @@ class _Conversion:
         if name not in legacy.PREDICATES:
             raise ConversionError(f"{predicate.path}: predicate type not found for {quote(old_name)}")
         if name.startswith("Max") and name != "MaxCSIVolumeCountPred":
-            self.notes.append(Note(about, "is gone: such volumes are CSI volumes, and NodeVolumeLimits counts them"))
+            self.notes.append(
+                Note(about, "was removed: such volumes are CSI volumes, and NodeVolumeLimits counts them")
+            )
         return name
 
     # What scores.
@@ -176,7 +180,7 @@ class _Conversion:
         name = list(running)[-1]
         for other in running:
             if other != name:
-                self.notes.append(Note(other, f"has no place beside {name}: a profile has one strategy"))
+                self.notes.append(Note(other, f"cannot be combined with {name}: a profile has one strategy"))
         scorers[_FIT] = running[name]
         if name == "NodeResourcesMostAllocated":
             self.plugins.args_of(_FIT)["scoringStrategy"] = {"type": legacy.STRATEGIES[name]}

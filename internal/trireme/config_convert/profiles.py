@@ -131,13 +131,13 @@ class _Conversion:
         if not running and by_default:
             running = {self.scorer: 1}
         elif by_default:
-            self._note_once(self.scorer, f"has no place beside {next(iter(running))}: a profile has one strategy")
+            self._note_once(self.scorer, f"cannot be combined with {next(iter(running))}: a profile has one strategy")
         if not running:
             score.disable(_FIT)
             return
         name, weight = next(iter(running.items()))
         for other in list(running)[1:]:
-            self._note_once(other, f"has no place beside {name}: a profile has one strategy")
+            self._note_once(other, f"cannot be combined with {name}: a profile has one strategy")
         if score.all_off or weight not in (None, 1):
             score.enable(_FIT, weight)
         strategy = _strategy(name, args[name])
@@ -163,7 +163,7 @@ class _Conversion:
             if not filters.runs_default(_AFFINITY):
                 filters.enable(_AFFINITY)
                 self._note_once(
-                    "NodeLabel", "is a part of NodeAffinity, which now also regards what pods say themselves"
+                    "NodeLabel", "is a part of NodeAffinity, which now also evaluates the pods' own affinity"
                 )
             node_labels.require(self.plugins, labels)
         if (SCORE in where or MULTI_POINT in where) and labels.preferences:
@@ -177,7 +177,7 @@ class _Conversion:
             where = self.plugins.forget(name)
             points.update(where)
             if where:
-                self._note_once(name, "is gone: such volumes are CSI volumes, and NodeVolumeLimits counts them")
+                self._note_once(name, "was removed: such volumes are CSI volumes, and NodeVolumeLimits counts them")
         for point in points & {FILTER, MULTI_POINT}:
             if not self.plugins.at(point).runs_default("NodeVolumeLimits"):
                 self.plugins.at(point).enable("NodeVolumeLimits")

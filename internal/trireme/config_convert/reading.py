@@ -125,7 +125,7 @@ class Reader:
     def unknown(self) -> list[Note]:
         """Notes about the fields that were not read."""
         return [
-            Note(self.at(name), "is no field that any version had; it was left out")
+            Note(self.at(name), "is not a field of any version; it was dropped")
             for name, value in self._remaining.items()
             if value is not None
         ]

@@ -43,7 +43,7 @@ def _check(text: str) -> None:
             raise ConfigurationError(aggregate(problems))
         _construct(config, current)
     except ConfigurationError as error:
-        raise ConversionError(f"what comes of it would not work: {error}") from error
+        raise ConversionError(f"the result would not work: {error}") from error
 
 
 def _construct(config: SchedulerConfiguration, current: FeatureGates) -> None:

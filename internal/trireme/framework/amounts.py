@@ -38,7 +38,7 @@ Picker = Callable[[core_pb2.Container], Nanos]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What feature gates decide about the arithmetic. `pod_level`: requests of a pod as a whole count (gate
+    """What feature gates decide about the arithmetic. `pod_level`: pod-level requests count (gate
     PodLevelResources); `pod_level_status`: so does what its status says of them (gate
     InPlacePodLevelResourcesVerticalScaling); `claims`: so do the devices of its claims that stand for resources of the
     node (gate DRANodeAllocatableResources).

@@ -46,7 +46,7 @@ _MOVES: Final = {
     "ScheduleAttemptFailure": "it could not be scheduled",
     "BackoffComplete": "its back-off ended",
     "PopFromBackoffQ": "nothing else was waiting",
-    "ForceActivate": "a plugin asked for it",
+    "ForceActivate": "a plugin activated it",
     "UnschedulableTimeout": "it had waited long enough",
     "popped": "its turn came",
     "done": "the attempt ended",

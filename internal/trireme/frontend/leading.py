@@ -189,7 +189,7 @@ async def _catch_up_with(entry: informer.Informer[Any]) -> None:
             return
         except (ApiError, ApiUnreachable, TimeoutError) as error:
             log.warning(
-                "%s: it is not known yet what an earlier leader wrote: %s",
+                "%s: the writes of an earlier leader are not known yet: %s",
                 entry.resource.name,
                 str(error) or f"not shown within {CATCH_UP_SECONDS:g} s",
             )

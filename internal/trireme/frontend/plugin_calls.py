@@ -85,7 +85,7 @@ async def _ask(channel: aio.Channel) -> Sequence[plugin_pb2.PluginStatistics]:
     try:
         response = await call(plugin_pb2.GetPluginStatisticsRequest(), timeout=TIMEOUT_SECONDS)
     except aio.AioRpcError as error:
-        log.debug("a phase does not say how calls to plugins went: %s", error.details())
+        log.debug("a phase does not report its calls to plugins: %s", error.details())
         return ()
     statistics: Sequence[plugin_pb2.PluginStatistics] = response.plugins
     return statistics

@@ -32,9 +32,8 @@ class DescriptionChanges:
     def problem(self) -> str:
         """The problem while changes repeat, and the remedy."""
         return (
-            "describes itself otherwise again and again: it is called by an earlier description, and a new one does "
-            f"not count for another {max(0.0, self._end - self._clock()):.0f} s; see that its answers to GetPluginInfo "
-            "do not differ"
+            "changes its description again and again: an earlier one stays in force, and a new one has no effect for "
+            f"another {max(0.0, self._end - self._clock()):.0f} s; check why its answers to GetPluginInfo differ"
         )
 
     def admits(self) -> bool:

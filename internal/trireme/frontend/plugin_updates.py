@@ -92,7 +92,7 @@ class PluginUpdates:
         if self._nodes.enabled or not remote_plugins.want_node_json(infos):
             return
         self._nodes.enabled = True
-        log.info("reading all nodes again, as JSON: a remote plugin wants them so")
+        log.info("reading all nodes again, as JSON: a remote plugin reads them in this form")
         self._informers[1].request_json()
         await self._informers[1].relist()
 

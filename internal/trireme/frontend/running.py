@@ -278,7 +278,7 @@ class Elector:
                     scheduler_id = await self._scheduler_id(connection)
                     break
                 except (ApiError, ApiUnreachable) as error:
-                    log.warning("the API server does not say its version: %s", error)
+                    log.warning("the API server does not report its version: %s", error)
                     await asyncio.sleep(1.0)
         return Term(
             epoch,

@@ -139,14 +139,14 @@ class SchedulerMetrics:
             "Pods scheduled after no event but the time limit had woken them; many mean that a hint misses something.",
         )
         self.preemption_attempts = Counter(
-            "scheduler_preemption_attempts_total", "Attempts to make room for a pod by evicting others.", (), STABLE
+            "scheduler_preemption_attempts_total", "Attempts to preempt for a pod.", (), STABLE
         )
         self.preemption_victims = Histogram(
-            "scheduler_preemption_victims", "Pods chosen to make room for one.", exponential(1, 2, 7), (), STABLE
+            "scheduler_preemption_victims", "Victims of preemption.", exponential(1, 2, 7), (), STABLE
         )
         self.preemptions = Counter(
             "scheduler_preemption_goroutines_execution_total",
-            "Evictions for a pod carried out beside scheduling, by how they ended.",
+            "Asynchronous evictions for a pod, by outcome.",
             ("result",),
         )
         self.preemption_seconds = Histogram(
@@ -164,7 +164,7 @@ class SchedulerMetrics:
 
     def _make_placements(self) -> None:
         self.generated_placements = Counter(
-            "scheduler_generated_placements_total", "Placements that groups of pods were tried in.", ("profile",)
+            "scheduler_generated_placements_total", "Placements generated for groups of pods.", ("profile",)
         )
         self.placement_evaluations = Counter(
             "scheduler_placement_evaluations_total",
@@ -196,11 +196,11 @@ class SchedulerMetrics:
             _MILLISECONDS,
         )
         self.group_preemption_attempts = Counter(
-            "scheduler_workload_preemption_attempts_total", "Attempts to make room for a group of pods.", ("result",)
+            "scheduler_workload_preemption_attempts_total", "Attempts to preempt for a group of pods.", ("result",)
         )
         self.group_preemption_victims = Histogram(
             "scheduler_workload_preemption_victims",
-            "Pods chosen to make room for a group of pods.",
+            "Victims of preemption for a group of pods.",
             exponential(1, 2, 11),
         )
         self.disruptions = Histogram(
@@ -216,7 +216,7 @@ class SchedulerMetrics:
         )
         self.evaluation_seconds = Histogram(
             "scheduler_preemption_evaluation_duration_seconds",
-            "Time to find whom to evict.",
+            "Time to find the victims.",
             exponential(0.001, 2, 16),
             ("preemptor", "result"),
         )
@@ -251,7 +251,7 @@ class SchedulerMetrics:
         )
         self.hint_seconds = Histogram(
             "scheduler_queueing_hint_execution_duration_seconds",
-            "Time of a plugin's queueing hint: a pod's share where it was asked about several at once.",
+            "Time of a plugin's queueing hint: a pod's share if one call was about several pods.",
             _PLUGIN_SECONDS,
             ("plugin", "event", "hint"),
         )
@@ -273,7 +273,7 @@ class SchedulerMetrics:
         )
         self.device_attempts = Counter(
             "scheduler_dra_bindingconditions_allocations_total",
-            "Devices that had to be prepared before a pod was bound, by what came of it.",
+            "Devices that had to be prepared before a pod was bound, by outcome.",
             ("profile", "driver", "status"),
         )
         self.device_seconds = Histogram(
@@ -290,11 +290,11 @@ class SchedulerMetrics:
 
     def _make_own(self) -> None:
         self.batch_size = Histogram(
-            "trireme_batch_size_pods", "Pods taken from the queue at once.", exponential(1, 2, 11), ("profile",)
+            "trireme_batch_size_pods", "Pods in a batch from the queue.", exponential(1, 2, 11), ("profile",)
         )
         self.rpc_seconds = Histogram(
             "trireme_rpc_duration_seconds",
-            "Time until a phase answered, asking other replicas included, by gRPC code.",
+            "Time until a phase answered, including retries at other replicas, by gRPC code.",
             exponential(0.0001, 2, 18),
             ("phase", "rpc", "code"),
         )

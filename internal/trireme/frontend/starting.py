@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import uvloop
 
-from trireme.config import commandline, unheeded_gates
+from trireme.config import commandline, ineffective_gates
 from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
 from trireme.frontend import early_lists, stop_signal
@@ -32,7 +32,7 @@ def start(argv: Sequence[str] | None, stop: stop_signal.StopSignal, forker_line:
 def _build(stop: stop_signal.StopSignal, forker_line: forker.Line, completed: commandline.CompletedConfig) -> int:
     klog.setup(_log_options(completed.options.logging, completed.gates.enabled("ContextualLogging")))
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
-    for text in unheeded_gates.warnings(completed.gates):
+    for text in ineffective_gates.warnings(completed.gates):
         log.warning("%s", text)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_run(stop, forker_line, completed))

@@ -18,7 +18,7 @@ class LoopLag:
         self._clock = clock
         self.instrument = Histogram(
             "trireme_event_loop_lag_seconds",
-            "How much later than asked for the event loop woke a task.",
+            "How late the event loop woke a task.",
             exponential(0.001, 2, 14),
         )
 

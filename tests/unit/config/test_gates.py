@@ -7,7 +7,7 @@ import gates_document
 import pytest
 from config_starts import feature_gates
 
-from trireme.config import gate_effects, gates, unheeded_gates
+from trireme.config import gate_effects, gates, ineffective_gates
 from trireme.config.gates import GateError, GateResult, Stage
 from trireme_kube.componentbase import versions
 
@@ -113,18 +113,18 @@ def test_a_version_that_cannot_be_emulated_is_refused(emulated: str, oldest: str
     assert message in "".join(problems)
 
 
-def test_who_sets_a_gate_that_is_not_heeded_is_told_so() -> None:
+def test_setting_a_gate_without_effect_is_a_warning() -> None:
     """A gate that is accepted and ignored in silence is a promise broken."""
-    assert not list(unheeded_gates.warnings(feature_gates()))
-    assert list(unheeded_gates.warnings(feature_gates(ClientsAllowCARotation=False))) == [
-        "feature gate ClientsAllowCARotation=false has no effect: files of certificates are read again when they change"
+    assert not list(ineffective_gates.warnings(feature_gates()))
+    assert list(ineffective_gates.warnings(feature_gates(ClientsAllowCARotation=False))) == [
+        "feature gate ClientsAllowCARotation=false has no effect: certificate files are read again when they change"
     ]
-    assert not list(unheeded_gates.warnings(feature_gates(ClientsAllowCARotation=True)))
+    assert not list(ineffective_gates.warnings(feature_gates(ClientsAllowCARotation=True)))
     everything = feature_gates(AllAlpha=True, GenericWorkload=True)
-    told = {text.split("=")[0].removeprefix("feature gate ") for text in unheeded_gates.warnings(everything)}
+    warned = {text.split("=")[0].removeprefix("feature gate ") for text in ineffective_gates.warnings(everything)}
     rows = gate_effects.rows()
     alpha = {gate for gate in rows if gates.table().at(gate, versions.DEFAULT).stage is Stage.ALPHA}
-    assert told == {gate for gate in alpha if rows[gate].unheeded is True}
+    assert warned == {gate for gate in alpha if rows[gate].ineffective is True}
 
 
 def test_every_gate_is_in_the_table_once() -> None:
@@ -138,22 +138,22 @@ def test_every_gate_is_in_the_table_once() -> None:
 
 
 def test_only_what_is_not_heeded_names_a_value() -> None:
-    """Else a warning is missing, or one is given for a gate that is obeyed."""
+    """Else a warning is missing, or one is given for a gate that is implemented."""
     for gate, row in gate_effects.rows().items():
-        assert (row.unheeded is not None) == (row.effect is gate_effects.Effect.NOT_HEEDED), gate
-        assert row.text or row.effect is gate_effects.Effect.OBEYED, gate
+        assert (row.ineffective is not None) == (row.effect is gate_effects.Effect.INEFFECTIVE), gate
+        assert row.text or row.effect is gate_effects.Effect.IMPLEMENTED, gate
 
 
-def test_what_is_obeyed_is_asked_about() -> None:
-    """Else the table says of a gate that it is obeyed, and no code looks at it."""
+def test_code_reads_every_implemented_gate() -> None:
+    """Else the table calls a gate implemented, and no code reads it."""
     source = "".join(
         path.read_text()
         for path in (REPOSITORY / "internal").rglob("*.py")
-        if path.name not in ("gate_effects.py", "unheeded_gates.py") and not path.name.endswith("_pb2.py")
+        if path.name not in ("gate_effects.py", "ineffective_gates.py") and not path.name.endswith("_pb2.py")
     )
     for gate, row in gate_effects.rows().items():
         asked = f'"{gate}"' in source
-        assert asked or row.effect is not gate_effects.Effect.OBEYED, f"{gate} is said to be obeyed"
+        assert asked or row.effect is not gate_effects.Effect.IMPLEMENTED, f"{gate} is said to be obeyed"
 
 
 def test_the_document_is_that_of_the_table() -> None:

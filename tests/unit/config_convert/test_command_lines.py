@@ -87,7 +87,7 @@ def test_flags_go_where_their_settings_are_now() -> None:
     assert config.leader_election.lease_duration.seconds == 40.0
     assert (config.client_connection.qps, config.client_connection.kubeconfig) == (12.5, "/k")
     assert not config.enable_contention_profiling
-    assert "--leader-elect-resource-lock: endpoints is gone" in converted.notes
+    assert "--leader-elect-resource-lock: endpoints was removed" in converted.notes
 
 
 def test_flags_that_are_still_flags_are_listed_as_they_stood() -> None:
@@ -106,7 +106,7 @@ def test_flags_that_are_still_flags_are_listed_as_they_stood() -> None:
     for flag in ("--secure-port=10260", "--tls-cipher-suites=A,B", "--v=2", "--feature-gates=GenericWorkload=false"):
         assert flag in lines
     assert "'--vmodule=a b=1'" in lines
-    for said in ("--logtostderr: are gone", "--google-json-key: has no equivalent", "EvenPodsSpread: is gone"):
+    for said in ("--logtostderr: were removed", "--google-json-key: has no equivalent", "EvenPodsSpread: was removed"):
         assert said in converted.notes
     assert "--port" not in converted.notes
 
@@ -132,7 +132,7 @@ def test_flags_beside_a_file_count_as_they_did() -> None:
     ignored = convert("--config=f", "--kubeconfig=/k", "--leader-elect=false", f=old)
     assert ignored.configuration.client_connection.kubeconfig == ""
     assert ignored.configuration.leader_election.leader_elect
-    assert "--kubeconfig: had no effect beside a configuration file" in ignored.notes
+    assert "--kubeconfig: had no effect with a configuration file" in ignored.notes
     newer = convert("--config=f", "--leader-elect=false", f={**old, "apiVersion": f"{GROUP}/v1beta3"})
     assert not newer.configuration.leader_election.leader_elect
     beside = convert("policy", "--kubeconfig=/k", "--scheduler-name=s", policy=POLICY)
@@ -169,7 +169,7 @@ def test_flags_beside_a_file_count_as_they_did() -> None:
         pytest.param(
             ["f"],
             {"f": {"apiVersion": f"{GROUP}/v1beta2", "kind": "KubeSchedulerConfiguration", "parallelism": 0}},
-            "what comes of it would not work: parallelism: Invalid value: 0",
+            "the result would not work: parallelism: Invalid value: 0",
             id="invalid",
         ),
         pytest.param(
@@ -181,7 +181,7 @@ def test_flags_beside_a_file_count_as_they_did() -> None:
                     "profiles": [{"plugins": {"bind": {"disabled": named("*")}}}],
                 }
             },
-            "what comes of it would not work: initializing profiles: creating profile for scheduler name "
+            "the result would not work: initializing profiles: creating profile for scheduler name "
             "default-scheduler: at least one bind plugin is needed",
             id="would-not-start",
         ),

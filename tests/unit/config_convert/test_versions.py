@@ -83,7 +83,7 @@ def test_two_strategies_cannot_be_had_and_that_is_said() -> None:
     """Else one of them vanishes without a word."""
     converted = with_plugins("v1beta1", {"score": {"enabled": [{"name": "NodeResourcesMostAllocated", "weight": 2}]}})
     assert converted.profile.args("NodeResourcesFit")["scoringStrategy"]["type"] == "MostAllocated"
-    assert "NodeResourcesLeastAllocated: has no place beside NodeResourcesMostAllocated" in converted.notes
+    assert "NodeResourcesLeastAllocated: cannot be combined with NodeResourcesMostAllocated" in converted.notes
 
 
 @pytest.mark.parametrize("version", ["v1alpha2", "v1beta1", "v1beta2"])
@@ -221,7 +221,7 @@ def test_settings_that_became_arguments() -> None:
     assert profile.args("NodeResourcesFit")["scoringStrategy"]["type"] == "MostAllocated"
     assert (election.resource_name, election.resource_namespace) == ("n", "ns")
     assert election.resource_lock == "leases"
-    assert "leaderElection.resourceLock: endpoints is gone" in converted.notes
+    assert "leaderElection.resourceLock: endpoints was removed" in converted.notes
     assert "healthzBindAddress: 0.0.0.0:10251 has no equivalent" in converted.notes
     assert "metricsBindAddress" not in converted.notes
 
@@ -230,7 +230,7 @@ def test_fields_that_nobody_knows_are_named() -> None:
     """Else a setting vanishes without a word."""
     notes = versioned("v1beta1", bogus=1, profiles=[{"other": 2, "plugins": {"filters": {}}}]).notes
     for path in ("bogus", "profiles[0].other", "profiles[0].plugins.filters"):
-        assert f"{path}: is no field that any version had" in notes
+        assert f"{path}: is not a field of any version" in notes
 
 
 @pytest.mark.parametrize("version", ["v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1"])

@@ -117,7 +117,7 @@ def test_a_pod_that_an_extender_did_not_bind_though_it_says_so_is_tried_again() 
         world.answer_all()
         world.deliver("pods", 1000)
     (waits,) = status_report.status(world.frontend_state())["pending"]
-    assert waits["summary"] == "was bound to node n0, says an extender; waits until the API server shows it"
+    assert waits["summary"] == "was bound to node n0 according to an extender; waits until the API server shows it"
     world.loop.advance(reported_bound.BELIEVED_SECONDS - 1.0)
     assert world.frontend.cluster.cache.statistics().assumed_pods == 1
     world.loop.advance(1.0)

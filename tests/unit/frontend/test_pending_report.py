@@ -94,7 +94,7 @@ def test_a_service_that_is_down(world: World, phase: str) -> None:
     }
     replicas[phase].available = False  # type: ignore[misc]
     world.create("p", 1)
-    assert _waits(world, "p") == ({"for": "service", "services": [phase]}, f"waits for {phase}, which cannot be asked")
+    assert _waits(world, "p") == ({"for": "service", "services": [phase]}, f"waits for {phase}, which is not available")
 
 
 def test_bind_that_goes_down_while_it_binds(world: World) -> None:

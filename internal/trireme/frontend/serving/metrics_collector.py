@@ -66,13 +66,13 @@ def _waiting(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge("scheduler_pending_pods", "Pending pods, by the queue that they are in.", pending, ("queue",), STABLE)
     yield Gauge(
         "scheduler_queued_entities",
-        "What is queued, by queue and by type.",
+        "Queued entities, by queue and by type.",
         queued,
         ("queue", "type"),
     )
     yield Gauge(
         "scheduler_inflight_events",
-        "Events that are kept for pods being scheduled, by event; PodPopped is those pods.",
+        "Events stored for pods being scheduled, by event; PodPopped counts those pods.",
         in_flight,
         ("event",),
     )
@@ -104,7 +104,7 @@ def _entering(state: FrontendState) -> Iterable[Instrument]:
     )
     yield CountedElsewhere(
         "scheduler_queue_incoming_entities_total",
-        "What entered a queue, by queue, event and type.",
+        "Entities that entered a queue, by queue, event and type.",
         entities,
         ("queue", "event", "type"),
     )
@@ -115,7 +115,7 @@ def _entering(state: FrontendState) -> Iterable[Instrument]:
     )
     yield CountedElsewhere(
         "trireme_dropped_events_total",
-        "Events for pods being scheduled that were given up, because too many were kept: such pods are tried again.",
+        "Events for pods being scheduled that were dropped because too many were stored: such pods are tried again.",
         lambda: _one(state.scheduling.queue.statistics().dropped_events),
     )
     yield Gauge(
@@ -195,7 +195,7 @@ def _replicas(state: FrontendState) -> Iterable[Instrument]:
     )
     yield CountedElsewhere(
         "trireme_replica_sent_bytes_total",
-        "Deltas sent to a replica, full synchronisations left out.",
+        "Deltas sent to a replica, without full synchronisations.",
         each("sent_bytes"),
         labels,
     )
@@ -221,7 +221,7 @@ def _replicas(state: FrontendState) -> Iterable[Instrument]:
 def _process(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge(
         "scheduler_goroutines",
-        "What runs side by side, by what it does: here the pods being bound.",
+        "Concurrent operations by kind: here the pods being bound.",
         lambda: {("binding",): state.scheduling.binding.binding},
         ("operation",),
         BETA,
@@ -235,13 +235,13 @@ def _process(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge("trireme_waiting_pods", "Pods waiting on Permit.", lambda: _one(len(state.scheduling.waiting.pods())))
     yield Gauge(
         "trireme_phase_available",
-        "Whether a phase can be asked.",
+        "Whether a replica of the phase is available.",
         lambda: {(phase,): int(phase not in state.phases.links.missing()) for phase in ("filter", "score", "bind")},
         ("phase",),
     )
     yield Gauge(
         "trireme_phase_fallback",
-        "Whether a phase of the frontend's own stands in for configured ones that do not answer.",
+        "Whether the frontend's own phase replaces configured ones that do not answer.",
         lambda: {(phase,): int(state.phases.stands_in(phase)) for phase in ("filter", "score", "bind")},
         ("phase",),
     )

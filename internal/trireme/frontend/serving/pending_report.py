@@ -183,7 +183,7 @@ class PendingReport:
 
     def _service(self, missing: Sequence[str]) -> Waits:
         names = " and ".join(missing)
-        text = f"waits for {names}, which cannot be asked"
+        text = f"waits for {names}, which is not available"
         return {"for": "service", "services": list(missing)}, text
 
     def _gate(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus, gate: Gated) -> Waits:
@@ -235,7 +235,7 @@ class PendingReport:
             if "bind" in self._missing:
                 return self._service(("bind",))
             if pod.uid in self._binding.said_bound:
-                text = f"was bound to node {node}, says an extender; waits until the API server shows it"
+                text = f"was bound to node {node} according to an extender; waits until the API server shows it"
                 return {"for": "binding", "node": node}, text
             return {"for": "binding", "node": node}, f"is being bound to node {node}"
         pending: cluster_watch.PendingPod = pod.record.pod

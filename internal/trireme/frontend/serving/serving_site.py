@@ -89,7 +89,7 @@ class FrontendSite:
             ),
             CountedElsewhere(
                 "disabled_metrics_total",
-                "Metrics that are not shown because that was asked for.",
+                "Metrics that are disabled by a flag.",
                 lambda: {(): self._registry.disabled()},
                 stability=BETA,
             ),
@@ -159,7 +159,7 @@ class FrontendSite:
     def _phase_problem(self, phase: str) -> str:
         """The problem of a phase. A frontend that does not lead calls no phase, so it misses none."""
         if self._served.site.leader.leading and phase in self._served.phases.links.missing():
-            return f"no replica of {phase} can be asked"
+            return f"no replica of {phase} is available"
         return ""
 
     # Pages

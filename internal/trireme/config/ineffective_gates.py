@@ -13,5 +13,5 @@ def warnings(gates: FeatureGates) -> Iterator[str]:
     """The warnings for gates set to a value that has no effect."""
     values = gates.values or {}
     for gate, row in gate_effects.rows().items():
-        if row.unheeded is not None and values.get(gate) == row.unheeded:
-            yield f"feature gate {gate}={str(row.unheeded).lower()} has no effect: {row.text}"
+        if row.ineffective is not None and values.get(gate) == row.ineffective:
+            yield f"feature gate {gate}={str(row.ineffective).lower()} has no effect: {row.text}"
