@@ -15,6 +15,7 @@ from trireme.cache import class_registry, cluster_cache, placed_pod
 from trireme.config import model
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
+from trireme.plugins.topology_placement_generator import placement_generate
 from trireme.queueing.groups import group_queue
 from trireme.queueing.nominator import Nominated, Nominator
 from trireme.queueing.pod_info import by_priority
@@ -114,7 +115,7 @@ class Cluster:
         if topology:
             try_group = pod_group_placements.PodGroupPlacements(
                 trials=trials,
-                generators={PROFILE: (pod_group_placements.TOPOLOGY,)},
+                generators={PROFILE: placement_generate.make()},
                 scorers={PROFILE: (model.Plugin("PodGroupPodsCount", 1),)},
                 random=lambda: 0.5,
                 **seen,

@@ -1,13 +1,49 @@
-"""What a plugin is at PlacementScore: it ranks several placements of a group of pods."""
+"""What a plugin is at PlacementGenerate and PlacementScore: it says which placements of a group of pods there are, and
+ranks them.
+"""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from trireme.framework import status
 from trireme.snapshot import snapshot
 from trireme.v1 import score_pb2
 
 MAX_SCORE = 100
+
+
+class NodesOfDomain(NamedTuple):
+    """A placement: the name of a domain, and the slots of its nodes."""
+
+    domain: str
+    slots: tuple[int, ...]
+
+
+class PlacedMember(NamedTuple):
+    """A member of the group that has a node: its namespace/name, and the node's name."""
+
+    key: str
+    node: str
+
+
+class NoPlacementError(Exception):
+    """The members that have a node are in no placement, or in several: an error of the group. The text says why."""
+
+
+class PlacementGeneratePlugin(Protocol):
+    """Says among which placements the best one for a group is chosen."""
+
+    def generate(
+        self,
+        topology: str,
+        nodes: Iterable[tuple[int, Mapping[str, str]]],
+        placed: Iterable[PlacedMember],
+        labels_of: Callable[[str], Mapping[str, str] | None],
+    ) -> Sequence[NodesOfDomain]:
+        """The placements of a group that names this topology key. `nodes` are the slots that come in question, with
+        labels; `labels_of` answers the labels of any node by name. Raises: NoPlacementError.
+        """
+        ...
 
 
 class PlacementScorePlugin(Protocol):

@@ -50,8 +50,8 @@ _NAMED = {
     # The queue holds groups that lack pods back, and preemptors while their victims are being deleted; it passes over
     # both when an event comes.
     "queueing": {"DefaultPreemption", "DynamicResources", "GangScheduling"},
-    # Preemption is carried out here, and placements of groups are generated.
-    "scheduling": {"DefaultPreemption", "TopologyPlacementGenerator"},
+    # Preemption is carried out here.
+    "scheduling": {"DefaultPreemption"},
 }
 
 

@@ -6,8 +6,10 @@ from typing import Any
 from trireme.cache import cluster_cache
 from trireme.config import commandline
 from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.plugin_api import placements
 from trireme.queueing import remote_calls, scheduling_queue
 from trireme.queueing.groups import group_queue, queued_group
+from trireme.registry import group_sides
 from trireme.scheduling import attempt, batch_limit, binding_cycle, outcomes, ports, preempting, reservations
 from trireme.scheduling.groups import (
     pod_group_conditions,
@@ -94,10 +96,7 @@ class PodGroupAssembly:
                 observer=observer,
                 publish=publish,
                 trials=trials,
-                generators={
-                    profile.scheduler_name: profile.names(ExtensionPoint.PLACEMENT_GENERATE)
-                    for profile in completed.profiles
-                },
+                generators=_generators(completed),
                 scorers={
                     profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ())
                     for profile in completed.profiles
@@ -140,3 +139,13 @@ class PodGroupAssembly:
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
             own_policy=completed.gates.enabled("PodGroupPreemptionPolicy"),
         ).run
+
+
+def _generators(completed: commandline.CompletedConfig) -> dict[str, placements.PlacementGeneratePlugin]:
+    """The first plugin at PlacementGenerate of each profile that has one."""
+    first = {
+        profile.scheduler_name: group_sides.placement_generator(name)
+        for profile in completed.profiles
+        for name in profile.names(ExtensionPoint.PLACEMENT_GENERATE)[:1]
+    }
+    return {profile: generator for profile, generator in first.items() if generator is not None}

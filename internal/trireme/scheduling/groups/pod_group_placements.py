@@ -13,9 +13,10 @@ compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from trireme.cache import cluster_cache, placed_pod
+from trireme.cache import cluster_cache
 from trireme.config import model
 from trireme.framework import status
+from trireme.plugin_api import placements
 from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import GroupNode
 from trireme.scheduling import ports
@@ -33,12 +34,6 @@ from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import score_pb2
 from trireme.wire import status as wire_status
 
-TOPOLOGY = "TopologyPlacementGenerator"
-
-
-class _NoDomain(Exception):
-    """Members that have a node already are in no domain, or in several."""
-
 
 class PodGroupPlacements:
     """Tries groups, one placement after the other."""
@@ -51,12 +46,12 @@ class PodGroupPlacements:
         observer: ports.Observer,
         publish: Callable[[], int],
         trials: PodGroupTrials,
-        generators: Mapping[str, Sequence[str]],
+        generators: Mapping[str, placements.PlacementGeneratePlugin],
         scorers: Mapping[str, Sequence[model.Plugin]],
         random: ports.Random,
     ) -> None:
-        """`generators` and `scorers` are the plugins at PlacementGenerate and PlacementScore of each profile; `random`
-        decides between placements that are equally good.
+        """`generators` and `scorers` are the plugin at PlacementGenerate and those at PlacementScore of each profile;
+        `random` decides between placements that are equally good.
         """
         self._cache = cache
         self._evaluators = evaluators
@@ -73,28 +68,29 @@ class PodGroupPlacements:
 
     async def _try(self, wanted: Wanted, node: GroupNode, around: Placement | None) -> Result:
         """Try a group of the tree, within a placement of the group around it."""
-        placements: Sequence[Placement | None] = (around,)
-        if node.topology and self._generators.get(wanted.profile, ())[:1] == (TOPOLOGY,):
+        candidates: Sequence[Placement | None] = (around,)
+        generator = self._generators.get(wanted.profile)
+        if node.topology and generator is not None:
             try:
-                placements = self._generate(wanted, node, around)
-            except _NoDomain as error:
+                candidates = self._generate(generator, wanted, node, around)
+            except placements.NoPlacementError as error:
                 return Result(node, GroupStatus(Verdict.ERROR, (str(error),)))
-        if not placements:
+        if not candidates:
             return Result(node, GroupStatus(Verdict.UNSCHEDULABLE, ("no feasible placements found",)))
         if not node.composite:
-            self._observer.placements_generated(wanted.profile, len(placements))
+            self._observer.placements_generated(wanted.profile, len(candidates))
         found: list[tuple[Placement | None, Result]] = []
         first: Result | None = None
-        for placement in placements:
+        for placement in candidates:
             result = await self._within(wanted, node, placement)
-            if result.status.verdict is Verdict.ERROR or (result.succeeded and len(placements) == 1):
+            if result.status.verdict is Verdict.ERROR or (result.succeeded and len(candidates) == 1):
                 return result
             first = first or result
             if result.succeeded:
                 self._trials.undo(list(result.placed()))
                 found.append((placement, result))
         if not found and first is not None:
-            first.status = _nowhere(len(placements), first.status)
+            first.status = _nowhere(len(candidates), first.status)
             return first
         return await self._best(wanted, node, found)
 
@@ -140,47 +136,35 @@ class PodGroupPlacements:
     def _undo(self, results: Sequence[Result]) -> None:
         self._trials.undo([trial for result in results for trial in result.placed()])
 
-    def _generate(self, wanted: Wanted, node: GroupNode, around: Placement | None) -> list[Placement]:
-        """One placement for each domain that comes in question. Raises: _NoDomain."""
-        domains: dict[str, list[int]] = {}
+    def _generate(
+        self, generator: placements.PlacementGeneratePlugin, wanted: Wanted, node: GroupNode, around: Placement | None
+    ) -> list[Placement]:
+        """One placement for each domain that comes in question. Raises: NoPlacementError."""
+        found = generator.generate(node.topology, self._nodes(around), self._scheduled(wanted, node), self._labels_of)
+        return [Placement(domain, slots) for domain, slots in found]
+
+    def _nodes(self, around: Placement | None) -> Iterator[tuple[int, Mapping[str, str]]]:
+        """The slots of all nodes within the placement, with the labels of the nodes."""
         inside = None if around is None else frozenset(around.slots)
         for name in self._cache.node_names():
             entry, slot = self._cache.node(name), self._cache.slot_of(name)
-            if entry is not None and node.topology in entry.metadata.labels and (inside is None or slot in inside):
-                domains.setdefault(entry.metadata.labels[node.topology], []).append(slot)
-        required = self._domain_of_scheduled(wanted, node)
-        return [
-            Placement(domain, tuple(slots))
-            for domain, slots in domains.items()
-            if required is None or domain == required
-        ]
+            if entry is not None and (inside is None or slot in inside):
+                yield slot, entry.metadata.labels
 
-    def _domain_of_scheduled(self, wanted: Wanted, node: GroupNode) -> str | None:
-        """The domain of the members that have a node; None: none has. Raises: _NoDomain."""
-        found: str | None = None
-        told = "cannot determine domain for already scheduled pods: "
-        for pod in self._scheduled(wanted, node):
-            entry = self._cache.node(pod.node_name)
-            if entry is None:
-                raise _NoDomain(f"{told}getting node for pod {pod.key}: node {pod.node_name} not found")
-            domain = entry.metadata.labels.get(node.topology)
-            if domain is None:
-                raise _NoDomain(f"{told}no topology domain found for pod {pod.key}")
-            if found is not None and found != domain:
-                raise _NoDomain(f"{told}more than 1 domain found for pod group: {found}, {domain}")
-            found = domain
-        return found
+    def _labels_of(self, name: str) -> Mapping[str, str] | None:
+        entry = self._cache.node(name)
+        return None if entry is None else entry.metadata.labels
 
-    def _scheduled(self, wanted: Wanted, node: GroupNode) -> Iterator[placed_pod.PlacedPod]:
+    def _scheduled(self, wanted: Wanted, node: GroupNode) -> Iterator[placements.PlacedMember]:
         if node.too_high:
-            raise _NoDomain(f"exceeded maximum hierarchy depth under {node.key}")
+            raise placements.NoPlacementError(f"exceeded maximum hierarchy depth under {node.key}")
         group, names = wanted.group, {leaf.name for leaf in node.leaves()}
         placed = (uid for uid, name in group.placed.items() if name in names)
         members = (uid for uid, pod in group.members.items() if queued_group.group_of(pod) in names)
         for uid in (*placed, *members):
             pod = self._cache.pod(uid)
             if pod is not None:
-                yield pod
+                yield placements.PlacedMember(pod.key, pod.node_name)
 
     async def _best(self, wanted: Wanted, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]) -> Result:
         """The result in the placement that the plugins prefer, assumed anew; or what failed."""
@@ -216,8 +200,8 @@ class PodGroupPlacements:
         return found[max(rated)[2]][1]
 
 
-def _nowhere(placements: int, said: GroupStatus) -> GroupStatus:
+def _nowhere(count: int, said: GroupStatus) -> GroupStatus:
     """No placement will do; the first one stands for all of them."""
     why = UNSCHEDULABLE if said.summary else said.message
-    text = f"0/{placements} placements are available, first placement status: {why}"
+    text = f"0/{count} placements are available, first placement status: {why}"
     return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, text), summary=True)

@@ -1,0 +1,56 @@
+"""TopologyPlacementGenerator: each value of the node label that a group names is a placement.
+
+Source: pkg/scheduler/framework/plugins/topologyaware.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from trireme.plugin_api.placements import NodesOfDomain, NoPlacementError, PlacedMember
+
+_PREFIX = "cannot determine domain for already scheduled pods: "
+
+
+class TopologyPlacementGenerator:
+    """The plugin at PlacementGenerate."""
+
+    def generate(
+        self,
+        topology: str,
+        nodes: Iterable[tuple[int, Mapping[str, str]]],
+        placed: Iterable[PlacedMember],
+        labels_of: Callable[[str], Mapping[str, str] | None],
+    ) -> Sequence[NodesOfDomain]:
+        """One placement for each domain; only that of the members that have a node, where there are such."""
+        domains: dict[str, list[int]] = {}
+        for slot, labels in nodes:
+            if topology in labels:
+                domains.setdefault(labels[topology], []).append(slot)
+        required = _domain_of(topology, placed, labels_of)
+        return [
+            NodesOfDomain(domain, tuple(slots))
+            for domain, slots in domains.items()
+            if required is None or domain == required
+        ]
+
+
+def _domain_of(
+    topology: str, placed: Iterable[PlacedMember], labels_of: Callable[[str], Mapping[str, str] | None]
+) -> str | None:
+    """The domain of the members that have a node; None: none has. Raises: NoPlacementError."""
+    found: str | None = None
+    for pod in placed:
+        labels = labels_of(pod.node)
+        if labels is None:
+            raise NoPlacementError(f"{_PREFIX}getting node for pod {pod.key}: node {pod.node} not found")
+        domain = labels.get(topology)
+        if domain is None:
+            raise NoPlacementError(f"{_PREFIX}no topology domain found for pod {pod.key}")
+        if found is not None and found != domain:
+            raise NoPlacementError(f"{_PREFIX}more than 1 domain found for pod group: {found}, {domain}")
+        found = domain
+    return found
+
+
+def make() -> TopologyPlacementGenerator:
+    """The plugin."""
+    return TopologyPlacementGenerator()

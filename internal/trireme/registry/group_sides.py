@@ -1,0 +1,14 @@
+"""What the cycles of pod groups run of the in-tree plugins; each is loaded when a profile that has the plugin asks."""
+
+from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.plugin_api.placements import PlacementGeneratePlugin
+from trireme.registry.in_tree import IN_TREE
+
+
+def placement_generator(name: str) -> PlacementGeneratePlugin | None:
+    """The plugin at PlacementGenerate; None where it is not in-tree or has no such side."""
+    spec = IN_TREE.plugins.get(name)
+    if spec is None or ExtensionPoint.PLACEMENT_GENERATE not in spec.sides:
+        return None
+    made: PlacementGeneratePlugin = spec.sides[ExtensionPoint.PLACEMENT_GENERATE].load(spec.package)()
+    return made
