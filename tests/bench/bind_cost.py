@@ -32,6 +32,7 @@ class _Http(asyncio.Protocol):
     """Answers 201 to each request, however the requests are cut into packets."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
         self._transport = transport
         self._buffer = b""
 
@@ -44,7 +45,7 @@ class _Http(asyncio.Protocol):
             if len(self._buffer) < end + 4 + length:
                 return
             self._buffer = self._buffer[end + 4 + length :]
-            self._transport.write(_ANSWER)  # type: ignore[attr-defined]
+            self._transport.write(_ANSWER)
 
 
 async def serve_http() -> None:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 BENCH = Path(__file__).resolve().parent
 
 
-def window(**changes: object) -> figures.Window:
+def window(**changes: Any) -> figures.Window:
     """Ten pods created in the first second and bound one every half second from the start on."""
     plain = figures.Window(
         started=100.0,
@@ -33,7 +34,7 @@ def window(**changes: object) -> figures.Window:
         others_cpu_s={"API server": 0.05, "elsewhere": 0.6},
         capacity_s=12.0,
     )
-    return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(plain, **changes)
 
 
 def test_rates_are_totals_over_totals() -> None:

@@ -308,8 +308,8 @@ def _moved_volumes(draw: random.Random, case: Json) -> None:
             volume = {"name": f"moved{number}", **filled}
         else:
             claim, namespace = f"moved{number}", pod["metadata"]["namespace"]
-            metadata = {"name": claim, "namespace": namespace, "uid": f"uid-{claim}"}
-            metadata["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}  # type: ignore[assignment]
+            metadata: Json = {"name": claim, "namespace": namespace, "uid": f"uid-{claim}"}
+            metadata["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
             asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
             bound = {**asked, "volumeName": f"pv-{claim}", "storageClassName": "now"}
             spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **filled}

@@ -125,7 +125,7 @@ async def serving(script: Script, tls: ssl.SSLContext | None = None, port: int =
         server.seen.append(seen)
         return await server.script(request, seen)
 
-    runner = web.ServerRunner(web.Server(handle), shutdown_timeout=0.1)  # type: ignore[arg-type]
+    runner = web.ServerRunner(web.Server(handle), shutdown_timeout=0.1)  # type: ignore[arg-type]  # a handler may take web.Request, as aiohttp documents
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls)
     await site.start()

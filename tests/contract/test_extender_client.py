@@ -73,8 +73,8 @@ async def _hangs_up(request: web.Request) -> web.StreamResponse:
 
 
 async def _talks_nonsense(request: web.Request) -> web.StreamResponse:
-    assert request.transport is not None
-    request.transport.write(b"what is this\r\n\r\n")  # type: ignore[attr-defined]
+    assert isinstance(request.transport, asyncio.WriteTransport)
+    request.transport.write(b"what is this\r\n\r\n")
     return await _hangs_up(request)
 
 

@@ -40,7 +40,8 @@ async def bind(
             await api.post("/api/v1/nodes", {"metadata": {"name": name}})
         account = {"metadata": {"name": "default", "namespace": "default"}}
         await api.post("/api/v1/namespaces/default/serviceaccounts", account)
-        found = bind_cluster.Bind(None, api, bind_pb2_grpc.BindServiceStub(channel), channel)  # type: ignore[arg-type]
+        unused: Any = None  # the embedded cluster, in whose place the real API server is
+        found = bind_cluster.Bind(unused, api, bind_pb2_grpc.BindServiceStub(channel), channel)
         await found.acquire()
         await found.configure()
         yield found

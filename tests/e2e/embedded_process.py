@@ -10,6 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,9 +48,9 @@ def controlplane_command() -> list[str]:
 
 
 @contextlib.contextmanager
-def program(command: list[str], **options: object) -> Iterator[subprocess.Popen[str]]:
+def program(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
     """A process that ends with the block."""
-    process = subprocess.Popen(command, text=True, **options)  # type: ignore[call-overload]
+    process = subprocess.Popen(command, text=True, **options)
     try:
         yield process
     finally:

@@ -160,7 +160,7 @@ class FrontendMachine(RuleBasedStateMachine):
     @rule(phase=st.sampled_from(["filters", "scores", "binders"]), available=st.booleans())
     def phase_changes(self, phase: str, available: bool) -> None:
         """The replicas of a phase are gone, or there again."""
-        getattr(self.frontend.phases.links, phase).available = available
+        self.world.set_available(phase, available)
         self.frontend.site.wakeup.set()
         self.world.loop.settle()
 
@@ -256,8 +256,8 @@ class FrontendMachine(RuleBasedStateMachine):
             self.world.close()
 
     def _rest(self) -> None:
-        for phase in self.frontend.phases.links:
-            phase.available = True  # type: ignore[misc]
+        for phase in ("filters", "scores", "binders"):
+            self.world.set_available(phase, True)
         self.frontend.site.wakeup.set()
         self._calm_down()
         for pod in self._singles():

@@ -148,7 +148,8 @@ class FakeBinders:
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
         """Ask the guard."""
-        return await self._world.ask("Permit", request)  # type: ignore[no-any-return]
+        response: bind_pb2.PermitResponse = await self._world.ask("Permit", request)
+        return response
 
     async def pre_bind(
         self,
@@ -201,6 +202,7 @@ class _Whole:
 
 def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
     """A frontend whose phases and extenders are the world's, that leads, and knows all there is."""
+    unused: Any = None  # the clients of the API server: the world shows the frontend what they would
 
     def connect(*_: Any) -> phase_links.PhaseLinks:
         phases: tuple[Any, ...] = (
@@ -215,11 +217,11 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
             return None
         made = [(config, _Extender(world)) for config in configured]
         asking = extenders.Extenders(made, *cluster, _Whole(world))
-        return extender_calls.ExtenderCalls(asking, extender_objects.ExtenderObjects(False, False), None)  # type: ignore[arg-type]
+        return extender_calls.ExtenderCalls(asking, extender_objects.ExtenderObjects(False, False), unused)
 
     built = app.build(
         completed,
-        app.Clients(None, None, {}),  # type: ignore[arg-type]
+        app.Clients(unused, unused, {}),
         {},
         scheduler_metrics.of_configuration(completed, world.loop.time),
         lambda: world.rejected,
@@ -320,6 +322,10 @@ class World:
             self.loop.close()
 
     # The watches
+
+    def set_available(self, phase: str, available: bool) -> None:
+        """Let the replicas of `filters`, `scores` or `binders` come or go."""
+        getattr(self.frontend.phases.links, phase).available = available
 
     def create(self, name: str, cpu: int, priority: int = 0, *, gated: bool = False) -> None:
         """Somebody makes a pod, and the frontend hears of it."""

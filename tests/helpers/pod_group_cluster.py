@@ -92,9 +92,11 @@ class Cluster:
         self._make_cycle(post_filters, topology, own_policy, asynchronous)
 
     def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool, asynchronous: bool) -> None:
-        evaluators: Any = self
+        evaluators: Any = self  # fakes of what the cycle calls, and of no more
         self.metrics = scheduler_metrics.SchedulerMetrics(groups=True, placements=True)
         results: Any = _Results(self)
+        preemptions: Any = _Preempting(self)
+        binding: Any = _Binding(self)
         reserved = reservations.Reservations(self.cache, evaluators, lambda changes: None)
         limit = batch_limit.BatchLimit(100)
         seen: dict[str, Any] = {
@@ -122,7 +124,7 @@ class Cluster:
             ).run
         conditions = pod_group_conditions.PodGroupConditions(
             self.written.append,
-            None,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]  # no events: nothing is recorded here
             lambda: T0,
             lambda: T0,
         )
@@ -143,8 +145,8 @@ class Cluster:
                 group_claims=True,
                 **seen,
             ),
-            preemptions=_Preempting(self),  # type: ignore[arg-type]
-            binding=_Binding(self),  # type: ignore[arg-type]
+            preemptions=preemptions,
+            binding=binding,
             conditions=conditions,
             gang_profiles=frozenset({PROFILE}),
             limit=limit,

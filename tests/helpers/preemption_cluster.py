@@ -45,7 +45,7 @@ class Preemption:
         self, nominated: str = "", args: str = "{}", gates: dict[str, bool] | None = None
     ) -> filter_pb2.PostFilterResponse:
         """Filter, and PostFilter of what it answered."""
-        self.service = service.FilterService(snap := self.builder.snap, lambda remote: None)  # type: ignore[arg-type,return-value]
+        self.service = service.FilterService(snap := self.builder.snap, phase_calls.no_remote_plugins)
         configuration = phase_calls.configuration(self.filters, [])
         configuration.feature_gates.update(gates or {})
         profile = configuration.profiles[0]

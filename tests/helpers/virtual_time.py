@@ -10,7 +10,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class _Selector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
+class _Selector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.skip: Callable[[float], None] = lambda seconds: None
@@ -59,6 +59,8 @@ def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
 class StillLoop(asyncio.SelectorEventLoop):
     """An event loop whose time only a test moves."""
 
+    _scheduled: list[asyncio.TimerHandle]  # the base class's own
+
     def __init__(self) -> None:
         self.seconds = 0.0
         super().__init__()
@@ -75,7 +77,7 @@ class StillLoop(asyncio.SelectorEventLoop):
         """Let time go by, and what waits for it run when its time comes."""
         end = self.seconds + seconds
         while True:
-            due = [timer.when() for timer in self._scheduled if not timer.cancelled() and timer.when() <= end]  # type: ignore[attr-defined]
+            due = [timer.when() for timer in self._scheduled if not timer.cancelled() and timer.when() <= end]
             if not due:
                 break
             self.seconds = max(self.seconds, min(due))

@@ -46,7 +46,8 @@ def _listed(*objects: Json) -> list[Event[Json]]:
 
 async def _standing(api: _Api, *objects: Json) -> tuple[lease_candidate.LeaseCandidate, "asyncio.Task[None]"]:
     candidacy = lease_candidate.Candidacy("me", "1.37.0", "1.36.0")
-    candidate = lease_candidate.LeaseCandidate(api, candidacy, lambda: WALL)  # type: ignore[arg-type]
+    client: Any = api
+    candidate = lease_candidate.LeaseCandidate(client, candidacy, lambda: WALL)
     writing = asyncio.create_task(candidate._write())
     candidate.on_events(_listed(*objects))
     return candidate, writing

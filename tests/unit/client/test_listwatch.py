@@ -12,6 +12,8 @@ from trireme_kube.client.watch import BrokenStream, EventKind
 GONE = ApiError(410, "Expired", "too old")
 REFUSED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
 SECONDS = listwatch.WATCH_SECONDS[0]
+Failure = ApiError | ApiUnreachable
+
 AWAY = ApiUnreachable("refused", sent=False, refused=True)
 OPTIONAL = resources.Resource("X", "/apis/x/v1/xs", optional=True)
 
@@ -195,7 +197,7 @@ def test_a_server_that_asks_for_patience_gets_it() -> None:
         pytest.param(ApiError(404, "NotFound", ""), StreamList, id="api-removed"),
     ],
 )
-def test_what_a_failed_watch_leads_to(error: ApiError | ApiUnreachable, next_step: type) -> None:
+def test_what_a_failed_watch_leads_to(error: Failure, next_step: type) -> None:
     """If this fails, a lost connection costs a list, or a version that the server refuses is tried for ever."""
     protocol = _watching()
     protocol.failed(error)
@@ -321,14 +323,14 @@ def test_a_list_is_streamed_and_goes_on_as_a_watch() -> None:
     ids=["refused", "forbidden", "internal-error", "broken", "garbled"],
 )
 @pytest.mark.parametrize("opened", [False, True], ids=["at-once", "midway"])
-def test_a_list_that_cannot_be_streamed_is_listed_in_pages_this_time(error: Exception, opened: bool) -> None:
+def test_a_list_that_cannot_be_streamed_is_listed_in_pages_this_time(error: Failure, opened: bool) -> None:
     """Else no older API server can be read, or one that could stream the next list is never asked to again."""
     protocol = _protocol()
     protocol.next_step()
     if opened:
         protocol.opened()
         protocol.events([_event("ADDED", 7)])
-    assert protocol.failed(error) == []  # type: ignore[arg-type]
+    assert protocol.failed(error) == []
     assert protocol.last_error == ""
     assert protocol.next_step() == ListPage(500)
     assert _kinds(protocol.page([], {"resourceVersion": "90"})) == [EventKind.LIST_START, EventKind.LIST_END]
@@ -350,10 +352,10 @@ def test_a_stream_that_ends_before_its_list_does_is_no_list() -> None:
 
 
 @pytest.mark.parametrize("error", [AWAY, ApiError(429, "TooManyRequests", "")], ids=["away", "busy"])
-def test_a_server_that_is_away_or_busy_is_asked_for_a_stream_again(error: Exception) -> None:
+def test_a_server_that_is_away_or_busy_is_asked_for_a_stream_again(error: Failure) -> None:
     """Else a server that comes back, or sheds load, is asked for the dearer lists."""
     protocol = _protocol()
-    protocol.failed(error)  # type: ignore[arg-type]
+    protocol.failed(error)
     assert isinstance(protocol.next_step(), Pause)
     assert protocol.next_step() == StreamList("", SECONDS)
 

@@ -418,8 +418,10 @@ def test_a_claim_is_released_when_its_pod_is_done() -> None:
 def test_a_shared_claim_is_deallocated_and_kept() -> None:
     """A claim that somebody made by hand outlives its consumers, free to be allocated elsewhere."""
     cluster = Cluster(1)
-    shared = {"metadata": {"name": "shared", "finalizers": ["resource.kubernetes.io/delete-protection"]}}
-    shared["spec"] = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}  # type: ignore[assignment]
+    shared = {
+        "metadata": {"name": "shared", "finalizers": ["resource.kubernetes.io/delete-protection"]},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+    }
     cluster.create(CLAIMS, shared)
     consumer = {"resource": "pods", "name": "gone", "uid": "gone"}
     allocated = {"allocation": {"devices": {}}, "reservedFor": [consumer]}

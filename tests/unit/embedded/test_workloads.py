@@ -140,8 +140,10 @@ def test_replica_sets_beyond_the_history_limit_go() -> None:
 def test_a_stateful_set_starts_in_order_and_keeps_names() -> None:
     """Each pod waits for the one before, and comes back under its name."""
     cluster = Cluster(1)
-    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    claim["spec"]["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[index]
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
     cluster.create(STATEFUL_SETS, workload("db", 3, serviceName="db", volumeClaimTemplates=[claim]))
     cluster.settle()
     assert [one["metadata"]["name"] for one in cluster.objects("pods")] == ["db-0"]

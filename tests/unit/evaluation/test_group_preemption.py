@@ -66,7 +66,7 @@ class Cluster:
 
     async def serve(self, *more: str) -> None:
         """`more` are filter plugins beside the usual ones."""
-        self.service = service.FilterService(self.builder.snap, lambda remote: None)  # type: ignore[arg-type,return-value]
+        self.service = service.FilterService(self.builder.snap, phase_calls.no_remote_plugins)
         configuration = phase_calls.configuration((*FILTERS, *more), [])
         configuration.profiles[0].plugin_args.add(name="PodTopologySpread", args_json=b'{"defaultingType":"List"}')
         await phase_calls.greet(self.service, configuration)

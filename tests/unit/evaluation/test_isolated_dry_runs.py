@@ -77,7 +77,8 @@ def _asked(builder: SnapshotBuilder, plugin: Any, slots: list[int], table: inter
     before = plugin.pre_filter(pod_class, snap, table)
     if before.skip:
         return [0] * len(slots)
-    return plugin.filter(pod_class, snap, before.state, np.array(slots), table).index.tolist()  # type: ignore[no-any-return]
+    index: list[int] = plugin.filter(pod_class, snap, before.state, np.array(slots), table).index.tolist()
+    return index
 
 
 def _rehearse(

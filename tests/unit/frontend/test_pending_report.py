@@ -87,12 +87,7 @@ def test_a_permit(world: World) -> None:
 @pytest.mark.parametrize("phase", ["filter", "score", "bind"])
 def test_a_service_that_is_down(world: World, phase: str) -> None:
     """Nothing about the pod is wrong: the service is to be looked at."""
-    replicas = {
-        "filter": world.frontend.phases.links.filters,
-        "score": world.frontend.phases.links.scores,
-        "bind": world.frontend.phases.links.binders,
-    }
-    replicas[phase].available = False  # type: ignore[misc]
+    world.set_available({"filter": "filters", "score": "scores", "bind": "binders"}[phase], False)
     world.create("p", 1)
     assert _waits(world, "p") == ({"for": "service", "services": [phase]}, f"waits for {phase}, which is not available")
 
@@ -104,7 +99,7 @@ def test_bind_that_goes_down_while_it_binds(world: World) -> None:
         world.answer(world.questions[0], "good")
     assert [question.rpc for question in world.questions] == ["Bind"]
     assert _waits(world, "p") == ({"for": "binding", "node": "n0"}, "is being bound to node n0")
-    world.frontend.phases.links.binders.available = False  # type: ignore[misc]
+    world.set_available("binders", False)
     assert _waits(world, "p")[0] == {"for": "service", "services": ["bind"]}
 
 
@@ -156,7 +151,7 @@ def test_an_attempt_and_a_turn(world: World) -> None:
 
 def test_a_frontend_that_does_not_lead(world: World) -> None:
     """Else pods look as if the scheduler had forgotten them."""
-    world.frontend.phases.links.filters.available = False  # type: ignore[misc]
+    world.set_available("filters", False)
     world.create("p", 1)
     world.frontend.site.leader.term = None
     assert _waits(world, "p")[0] == {"for": "leadership"}

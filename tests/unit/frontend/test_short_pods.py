@@ -62,7 +62,8 @@ class _Passage:
 
     def lead(self) -> None:
         """Publish to a replica from now on."""
-        self.frontend.phases.publisher.phases = (self.follower,)  # type: ignore[assignment]
+        follower: Any = self.follower
+        self.frontend.phases.publisher.phases = (follower,)
         for request in self.frontend.phases.publisher.full_sync():
             self.follower.publish(request, 0)
 

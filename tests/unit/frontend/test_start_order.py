@@ -175,7 +175,8 @@ def test_a_term_begins_when_what_an_earlier_leader_wrote_is_known(
 
     async def main(clock: Callable[[], float]) -> None:
         term = Term(7, "me", lambda: 10.0, sole_writer=sole, predecessor_seconds=30.0)
-        leadership: Any = leading.Leadership(completed, frontend, None, None, None, clock)  # type: ignore[arg-type]
+        unused: Any = None  # nobody is elected here
+        leadership: Any = leading.Leadership(completed, frontend, unused, unused, unused, clock)
         drain, catch_up, started = leadership._drain, leadership._catch_up, clock()
 
         async def note_drain(term: Term) -> None:

@@ -111,7 +111,7 @@ async def test_other_plugins_pass_over_it() -> None:
     builder.add_class(2, _resized("2", nodeSelector={"gone": "since"}))
     filters = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeResourcesFit")
     for gates, feasible in ((ON, True), ({}, False)):
-        asked = service.FilterService(builder.snap, lambda remote: None)  # type: ignore[arg-type,return-value]
+        asked = service.FilterService(builder.snap, phase_calls.no_remote_plugins)
         configuration = phase_calls.configuration(filters, [])
         configuration.feature_gates.update(gates)
         await phase_calls.greet(asked, configuration)

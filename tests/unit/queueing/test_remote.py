@@ -145,7 +145,7 @@ def test_a_remote_hint_wakes_those_it_was_asked_about_if_they_still_wait() -> No
             else:
                 q.requeue(each, T0, rejectors=frozenset({"Far"}))
     (instruction,) = q.on_event(NODE_ADD, None, "node", T0 + 5)
-    assert [each.record.class_id for each in instruction.pods] == [1, 2]  # type: ignore[union-attr]
+    assert [each.record.class_id for each in instruction.pods] == [1, 2]  # type: ignore[union-attr]  # a gate's, not a hint's
     assert place(q, "a") is Unschedulable
     q.delete("ns/gone", "uid-gone", T0 + 5)
     (about_late,) = q.requeue(late[0], T0 + 5, rejectors=frozenset({"Far"}))

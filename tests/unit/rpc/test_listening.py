@@ -1,5 +1,7 @@
 """What may be listened on, and what the line on stderr says when it may not."""
 
+from typing import Any
+
 import pytest
 
 from trireme.rpc.listening import ListenError, make_listener, parse_address
@@ -61,10 +63,10 @@ def test_other_texts_are_refused(text: str) -> None:
         pytest.param({**MUTUAL, "identities": ("x", " ")}, "--allowed-identities", id="empty-identity"),
     ],
 )
-def test_flags_of_tls_belong_together(flags: dict[str, object], named: str) -> None:
+def test_flags_of_tls_belong_together(flags: dict[str, Any], named: str) -> None:
     """A half-configured server would not be the guarded one that was meant."""
     with pytest.raises(ListenError, match=named):
-        make_listener("127.0.0.1:0", **flags)  # type: ignore[arg-type]
+        make_listener("127.0.0.1:0", **flags)
 
 
 @pytest.mark.parametrize(
@@ -78,11 +80,11 @@ def test_flags_of_tls_belong_together(flags: dict[str, object], named: str) -> N
         pytest.param("unix:/x", {}, True, id="unix-plain"),
     ],
 )
-def test_a_guarded_service_is_never_open_to_the_network(listen: str, flags: dict[str, object], allowed: bool) -> None:
+def test_a_guarded_service_is_never_open_to_the_network(listen: str, flags: dict[str, Any], allowed: bool) -> None:
     """Bind deletes pods for whoever may call it."""
     if allowed:
-        make_listener(listen, guarded=True, **flags)  # type: ignore[arg-type]
+        make_listener(listen, guarded=True, **flags)
     else:
         with pytest.raises(ListenError, match="other machines"):
-            make_listener(listen, guarded=True, **flags)  # type: ignore[arg-type]
-    make_listener(listen, **flags)  # type: ignore[arg-type]
+            make_listener(listen, guarded=True, **flags)
+    make_listener(listen, **flags)

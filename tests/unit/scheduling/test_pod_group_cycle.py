@@ -539,9 +539,9 @@ class _Recorder:
 
 def test_who_waits_for_what_only_its_owner_can_give_is_told_so() -> None:
     """A gang with too few pods tells it of its PodGroup; pods without a PodGroup are told themselves."""
-    recorder = _Recorder()
-    unused = lambda: 0.0  # noqa: E731 - neither clock is read here
-    conditions = pod_group_conditions.PodGroupConditions(lambda action: None, recorder, unused, unused)  # type: ignore[arg-type]
+    recorder: Any = _Recorder()
+    unread_clock = float
+    conditions = pod_group_conditions.PodGroupConditions(lambda action: None, recorder, unread_clock, unread_clock)
     cluster = Cluster([9])
     cluster.group(pod_group("g", 3))
     for group in ("g", "lost"):

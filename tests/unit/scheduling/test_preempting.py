@@ -1,6 +1,7 @@
 """Preempting: victims in order, the preemptor held back meanwhile, and let go when something fails."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -42,15 +43,15 @@ class World:
         self.waiting = waiting_pods.WaitingPods()
         self.nominations = nominator.Nominator()
         self.pre_binding = pods_in_pre_bind.PodsInPreBind()
+        cache: Any = SimpleNamespace(
+            pod=self.placed.get, set_evicting=self._set_evicting, on_deletion=self._on_deletion
+        )
+        results: Any = SimpleNamespace(preempted=self._preempted, not_preempted=self._not_preempted)
         self.preempting = preempting.Preempting(
-            SimpleNamespace(  # type: ignore[arg-type]
-                pod=self.placed.get, set_evicting=self._set_evicting, on_deletion=self._on_deletion
-            ),
+            cache,
             self.nominations,
             self.waiting,
-            SimpleNamespace(  # type: ignore[arg-type]
-                preempted=self._preempted, not_preempted=self._not_preempted
-            ),
+            results,
             self._apply,
             self.activated.extend,
             scheduler_metrics.SchedulerMetrics(),
@@ -443,7 +444,7 @@ def test_who_waits_for_a_pod_to_go_is_told_when_it_is_being_deleted_or_gone() ->
     told: list[str] = []
     for uid in ("a", "b"):
         _show(cache, registry, uid)
-        cache.on_deletion(uid, lambda uid=uid: told.append(uid))  # type: ignore[misc]
+        cache.on_deletion(uid, functools.partial(told.append, uid))
         _show(cache, registry, uid)
     assert told == []
     _show(cache, registry, "a", deletionTimestamp="2026-01-01T00:00:00Z")
@@ -465,10 +466,13 @@ def test_a_refused_eviction_is_told_of(parsed: bool, on: str) -> None:
     """The event says which victim stays and why; where the preemptor is no pod, the victim has it."""
     told: list[tuple[Any, ...]] = []
     shown = SimpleNamespace(namespace="ns", name="vip", uid="vip", resource_version=7)
+    unused: Any = None
+    recorder: Any = SimpleNamespace(record=lambda regarding, *rest: told.append((regarding.name, *rest)))
+    preemptor: Any = SimpleNamespace(parsed=shown) if parsed else None
     results = outcomes.Outcomes(
-        SimpleNamespace(),  # type: ignore[arg-type]
-        SimpleNamespace(record=lambda regarding, *rest: told.append((regarding.name, *rest))),  # type: ignore[arg-type]
-        lambda uid: SimpleNamespace(parsed=shown) if parsed else None,  # type: ignore[arg-type,return-value]
+        unused,
+        recorder,
+        lambda uid: preemptor,
         lambda instructions: None,
         lambda action: None,
         lambda: 0.0,
