@@ -12,7 +12,6 @@ from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext, PreE
 from trireme.queueing import queued_pod
 from trireme.registry import queue_sides
 
-DYNAMIC_RESOURCES = "DynamicResources"
 # It holds a preemptor back while its victims are being deleted.
 DEFAULT_PREEMPTION = "DefaultPreemption"
 

@@ -12,3 +12,9 @@ def placement_generator(name: str) -> PlacementGeneratePlugin | None:
         return None
     made: PlacementGeneratePlugin = spec.sides[ExtensionPoint.PLACEMENT_GENERATE].load(spec.package)()
     return made
+
+
+def releases_claims(name: str) -> bool:
+    """Whether the plugin's PodGroupPostFilter is in the filter phase: it says which claims a group may give up."""
+    spec = IN_TREE.plugins.get(name)
+    return spec is not None and ExtensionPoint.POD_GROUP_POST_FILTER in spec.sides

@@ -14,7 +14,6 @@ from trireme.cache import cluster_cache, object_waits
 from trireme.extenders import extenders, reported_bound
 from trireme.framework import cluster_event, status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
-from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.scheduling import (
     cluster_watch,
     fit_error,
@@ -35,6 +34,9 @@ log = logging.getLogger(__name__)
 MAX_BINDING = 1000
 
 _NO_WAITS: Mapping[str, float] = {}
+
+# The kind of objects whose devices may have to be prepared.
+_CLAIM = "resource_claim"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -247,8 +249,8 @@ class BindingCycle:
         started = self._observer.clock()
 
         def on_wait(plugin: str, keys: frozenset[object_waits.Key]) -> None:
-            if plugin == DYNAMIC_RESOURCES:
-                claims = (self._cache.get_assumed(*key) for key in keys)
+            claims = [self._cache.get_assumed(*key) for key in keys if key[0] == _CLAIM]
+            if claims:
                 drivers.extend(name for claim in claims if claim is not None for name in _drivers(claim.resource_claim))
                 self._results.preparing(one.pod, one.node_name)
 

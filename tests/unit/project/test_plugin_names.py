@@ -49,7 +49,7 @@ _NAMED = {
     "plugin_kit": {"NodeAffinity"},
     # The queue holds groups that lack pods back, and preemptors while their victims are being deleted; it passes over
     # both when an event comes.
-    "queueing": {"DefaultPreemption", "DynamicResources", "GangScheduling"},
+    "queueing": {"DefaultPreemption", "GangScheduling"},
     # Preemption is carried out here.
     "scheduling": {"DefaultPreemption"},
 }

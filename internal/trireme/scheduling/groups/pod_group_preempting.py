@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from trireme.cache import cluster_cache
 from trireme.framework import status
 from trireme.queueing import pre_enqueue, queued_pod
-from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
+from trireme.registry import group_sides
 from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import Result, Trial, Try, Verdict, Wanted
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
@@ -68,7 +68,7 @@ class PodGroupPostFilters:
         texts = []
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(wanted.profile, ()):
-            if plugin == DYNAMIC_RESOURCES:
+            if group_sides.releases_claims(plugin):
                 said = await self._devices(wanted, tried.trials)
             elif plugin == pre_enqueue.DEFAULT_PREEMPTION:
                 said = await self._preempt(wanted)
@@ -86,8 +86,8 @@ class PodGroupPostFilters:
         return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
 
     async def _devices(self, wanted: Wanted, tried: Sequence[Trial]) -> PodGroupPostFilterResult:
-        """What DynamicResources says; of a group of which no pod was tried it knows nothing. Filter is asked only where
-        there are claims, and not about groups of groups.
+        """What filter says of claims to release; of a group of which no pod was tried it knows nothing. It is asked
+        only where there are claims, and not about groups of groups.
         """
         group = wanted.tree.message
         if isinstance(group, scheduling_pb2.CompositePodGroup):

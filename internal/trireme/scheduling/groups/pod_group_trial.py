@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from trireme.cache import cluster_cache
 from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest, queued_group
-from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
+from trireme.registry import group_sides
 from trireme.results.phase_results import FilterResult
 from trireme.scheduling import attempt, binding_cycle, group_trial, outcomes, ports, refusal, reservations
 from trireme.scheduling.groups.pod_group_results import (
@@ -249,8 +249,8 @@ class PodGroupTrials:
             self._reserved.close_to_group(uids)
 
     def _about_devices(self, class_id: int, filtered: FilterResult) -> filter_pb2.NodeColumns | None:
-        """Filter's answer, where DynamicResources had something to say of a pod with claims."""
+        """Filter's answer, where a plugin that may have claims released refuses nodes to a pod with claims."""
         if not self._cache.registry.of_one_pod(class_id) or filtered.refusal is not None:
             return None
-        said = any(refusal.plugin == DYNAMIC_RESOURCES for refusal in filtered.answer.statuses)
+        said = any(group_sides.releases_claims(refusal.plugin) for refusal in filtered.answer.statuses)
         return filtered.answer.message() if said else None
