@@ -21,7 +21,7 @@ from trireme.frontend.phase_clients import class_answers
 from trireme.frontend.serving import frontend_state, serving, serving_site, serving_trust
 from trireme.frontend.term import Term
 from trireme.queueing import pod_info, pre_enqueue, queue_hints, queued_pod, scheduling_queue
-from trireme.scheduling import cluster_watch, preemption_retries, scheduler, waiting_pods
+from trireme.scheduling import event_handlers, preemption_retries, scheduler, waiting_pods
 from trireme_kube.componentbase import clocks, klog, supervision
 
 USERS = {
@@ -103,10 +103,10 @@ class FakeFrontend:
         self.scheduler = Scheduling()
         self.preemptions = Preemptions()
         self.informers: list[Any] = []
-        self.results = Results()
+        self.reporter = Results()
         self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
         self.lease, self.holder = "kube-system/kube-scheduler", "other"
-        self.watch = cluster_watch.ClusterWatch(
+        self.handlers = event_handlers.EventHandlers(
             self.cache,
             self.queue,
             frozenset({"default-scheduler"}),
@@ -126,7 +126,7 @@ class FakeFrontend:
         """A pod that waits for a node."""
         parsed = pod_projection.parse(pod)
         base = self.registry.base_of(parsed.base)
-        pending = cluster_watch.PendingPod(parsed, base, self.registry.intern(base, parsed.labels))
+        pending = event_handlers.PendingPod(parsed, base, self.registry.intern(base, parsed.labels))
         record = pod_info.by_priority(
             parsed.key, parsed.uid, pending.class_id, parsed.scheduler_name, parsed.priority, pod=pending
         )
@@ -143,9 +143,9 @@ class FakeFrontend:
         membership = SimpleNamespace(missing_plugin=lambda profile: "", is_rejected=lambda name: False)
         scheduling = SimpleNamespace(
             queue=self.queue,
-            watch=self.watch,
+            handlers=self.handlers,
             waiting=self.waiting,
-            results=self.results,
+            reporter=self.reporter,
             binding=self.binding,
             preemptions=self.preemptions,
             scheduler=self.scheduler,

@@ -59,7 +59,7 @@ async def test_json_logs_of_all_four_processes(cluster: clusters.OpenCluster) ->
 async def test_one_module_alone_says_more(cluster: clusters.OpenCluster) -> None:
     """--vmodule would show nothing, or everything, of the frontend or of the phases that it starts."""
     async with cluster(nodes=1) as here:
-        here.frontend_flags += ["--vmodule=outcomes=2,bind*=3"]
+        here.frontend_flags += ["--vmodule=attempt_reporter=2,bind*=3"]
         frontend = here.add_frontend()
         frontend.start()
         await here.leads(frontend)
@@ -68,6 +68,6 @@ async def test_one_module_alone_says_more(cluster: clusters.OpenCluster) -> None
         await here.logged(frontend, "Successfully bound pod to node")
         assert frontend.stop() == 0
         lines = [found.groups() for found in map(_TEXT.fullmatch, frontend.said.splitlines()) if found]
-    assert ("I", "outcomes") in {line[:2] for line in lines}
+    assert ("I", "attempt_reporter") in {line[:2] for line in lines}
     assert any(module == "bind" and text.startswith('"Attempting to bind') for _, module, text in lines)
     assert not [line for line in lines if "Attempting to schedule pod" in line[2] or "NodeTree" in line[2]]

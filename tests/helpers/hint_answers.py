@@ -13,7 +13,7 @@ from trireme.config import gates, loading, model, profiles
 from trireme.framework import amounts, cluster_event, resizes
 from trireme.queueing import hints, pod_info, queue_hints, queued_pod
 from trireme.registry.in_tree import IN_TREE
-from trireme.scheduling import cluster_watch
+from trireme.scheduling import event_handlers
 from trireme.v1 import core_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 
@@ -147,4 +147,4 @@ class Hints:
             return decode.decode(raw, _KINDS[raw["kind"]].message)
         parsed = pod_projection.parse(raw)
         message = self._registry[self._class_of(raw)].pod
-        return cluster_watch.PodInEvent(message, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)
+        return event_handlers.PodInEvent(message, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)

@@ -10,7 +10,7 @@ from trireme.queueing.pod_info import PodInfo, by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import HintTable, Registration
 from trireme.queueing.queued_pod import QueuedPodInfo
-from trireme.scheduling import cluster_watch
+from trireme.scheduling import event_handlers
 from trireme.v1 import scheduling_pb2
 
 T0 = 1_000_000.0
@@ -60,7 +60,7 @@ def member(name: str, group: str, class_id: int = 1, priority: int = 0, **more: 
     """The record of a member."""
     pod = parsed(name, group, priority=priority, **more)
     return by_priority(
-        f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=cluster_watch.PendingPod(pod, class_id, class_id)
+        f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=event_handlers.PendingPod(pod, class_id, class_id)
     )
 
 

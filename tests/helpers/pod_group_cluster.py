@@ -21,12 +21,13 @@ from trireme.queueing.nominator import Nominated, Nominator
 from trireme.queueing.pod_info import by_priority
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import attempt, batch_limit, cluster_watch, outcomes, reservations
+from trireme.scheduling import attempt, batch_limit, event_handlers, reservations
+from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import (
     pod_group_conditions,
     pod_group_cycle,
     pod_group_placements,
-    pod_group_preempting,
+    pod_group_post_filters,
     pod_group_trial,
 )
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
@@ -64,7 +65,7 @@ class Cluster:
         #: The nodes that others see promised to pods, by UID.
         self.promises_seen: dict[str, str] = {}
         self.queue = grouping_queue(composite=composite, nominator=Nominator(on_change=self._mirror))
-        self.failures: dict[str, outcomes.Failure] = {}
+        self.failures: dict[str, Failure] = {}
         self.written: list[bind_pb2.Action] = []
         self.started: list[tuple[list[str], dict[str, float]]] = []
         self.allowed: list[str] = []
@@ -94,7 +95,7 @@ class Cluster:
     def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool, asynchronous: bool) -> None:
         evaluators: Any = self  # fakes of what the cycle calls, and of no more
         self.metrics = scheduler_metrics.SchedulerMetrics(groups=True, placements=True)
-        results: Any = _Results(self)
+        reporter: Any = _Reporter(self)
         preemptions: Any = _Preempting(self)
         binding: Any = _Binding(self)
         reserved = reservations.Reservations(self.cache, evaluators, lambda changes: None)
@@ -131,13 +132,13 @@ class Cluster:
         self.cycle_of_groups = pod_group_cycle.PodGroupCycle(
             cache=self.cache,
             queue=self.queue,
-            results=results,
+            reporter=reporter,
             observer=self.metrics,
-            carry_out=lambda instructions: None,
+            execute=lambda instructions: None,
             now=lambda: T0,
             trials=trials,
             try_group=try_group,
-            post_filters=pod_group_preempting.PodGroupPostFilters(
+            post_filters=pod_group_post_filters.PodGroupPostFilters(
                 trials=trials,
                 try_group=try_group,
                 plugins={PROFILE: tuple(post_filters)},
@@ -169,7 +170,7 @@ class Cluster:
         pod = parsed(name, group, priority=priority, nodeSelector={"kind": kind}, **spec)
         base = self.registry.base_of(pod.base)
         class_id = self.registry.intern(base, pod.labels)
-        pending = cluster_watch.PendingPod(pod, base, class_id)
+        pending = event_handlers.PendingPod(pod, base, class_id)
         record = by_priority(f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=pending)
         self.queue.add(record, now)
 
@@ -270,13 +271,13 @@ class Cluster:
         return self.way_out(request)
 
 
-class _Results:
+class _Reporter:
     """Writes down failures and puts the pods back."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def failed(self, pod: Any, failure: outcomes.Failure) -> None:
+    def failed(self, pod: Any, failure: Failure) -> None:
         self._cluster.failures[pod.key.removeprefix("ns/")] = failure
         queue: group_queue.PodGroupQueue = self._cluster.queue
         queue.requeue(pod, T0, rejectors=failure.rejectors, nominated_node=failure.nominated_node)
@@ -311,7 +312,7 @@ class _Preempting:
         self._cluster.preempting.extend(actions)
         return self._cluster.refusal
 
-    async def carry_out(self, actions: Sequence[bind_pb2.Action]) -> str:
+    async def execute(self, actions: Sequence[bind_pb2.Action]) -> str:
         self._cluster.preempting.extend(actions)
         return ""
 

@@ -18,10 +18,10 @@ T = TypeVar("T")
 class ReportedBound(Generic[T]):
     """The unconfirmed pods by UID, oldest first."""
 
-    def __init__(self, in_doubt: Callable[[str], bool], take_back: Callable[[T], None]) -> None:
+    def __init__(self, in_doubt: Callable[[str], bool], requeue: Callable[[T], None]) -> None:
         """`in_doubt` returns whether a pod (UID) is neither confirmed as bound nor deleted."""
         self._in_doubt = in_doubt
-        self._take_back = take_back
+        self._requeue = requeue
         self._pods: dict[str, tuple[float, T]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -51,4 +51,4 @@ class ReportedBound(Generic[T]):
                 return
             del self._pods[uid]
             if self._in_doubt(uid):
-                self._take_back(pod)
+                self._requeue(pod)

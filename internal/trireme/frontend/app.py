@@ -119,7 +119,7 @@ def build(
     effects = ports.Effects(phases.links.binders, recorder)
     scheduling = build_scheduling(site, cluster, phases, effects)
     namespace = own_namespace.OwnNamespace()
-    events_in = inbox.Inbox(scheduling.watch, scheduling.pacer, cluster.waits, namespace, site.wakeup.set)
+    events_in = inbox.Inbox(scheduling.handlers, scheduling.pacer, cluster.waits, namespace, site.wakeup.set)
     informers = cluster_informers.make(
         clients.scheduling,
         clients.lists,

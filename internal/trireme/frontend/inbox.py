@@ -5,7 +5,7 @@ from typing import Any
 
 from trireme.cache import cluster_cache, object_kinds, object_waits
 from trireme.frontend import own_namespace
-from trireme.scheduling import cluster_watch, outcomes, pacing, pre_binding, preempting, waiting_pods
+from trireme.scheduling import attempt_reporter, event_handlers, pacing, pre_binding, preemption_executor, waiting_pods
 
 
 class Inbox:
@@ -13,7 +13,7 @@ class Inbox:
 
     def __init__(
         self,
-        watch: cluster_watch.ClusterWatch,
+        handlers: event_handlers.EventHandlers,
         pacer: pacing.Pacer,
         waits: object_waits.ObjectWaits,
         namespace: own_namespace.OwnNamespace,
@@ -22,7 +22,7 @@ class Inbox:
         """`waits` has the callers that wait for a change of an object; `wake` has the scheduler check again whether a
         batch is possible.
         """
-        self._watch = watch
+        self._handlers = handlers
         self._pacer = pacer
         self._waits = waits
         self._namespace = namespace
@@ -30,20 +30,20 @@ class Inbox:
 
     def on_pods(self, batch: Sequence[Any]) -> None:
         """Pods were listed, added, changed or deleted."""
-        self._watch.on_pods(batch)
+        self._handlers.on_pods(batch)
         self._pacer.arrived(sum(1 for event in batch if event.object is not None and not event.object.node_name))
         self._wake()
 
     def on_nodes(self, batch: Sequence[Any]) -> None:
         """Nodes were listed, added, changed or deleted."""
-        self._watch.on_nodes(batch)
+        self._handlers.on_nodes(batch)
         self._wake()
 
     def on_objects(self, kind: object_kinds.ObjectKind, batch: Sequence[Any]) -> None:
         """Objects of the kind were listed, added, changed or deleted."""
         if kind.field == "namespace":
             self._namespace.on_namespaces(batch)
-        self._watch.on_objects(kind, batch)
+        self._handlers.on_objects(kind, batch)
         changed = (event.object.metadata for event in batch if event.object is not None)
         self._waits.record((kind.field, metadata.namespace, metadata.name) for metadata in changed)
         self._wake()
@@ -55,20 +55,20 @@ class DeletedPods:
     def __init__(
         self,
         cache: cluster_cache.ClusterCache,
-        results: outcomes.Outcomes,
+        reporter: attempt_reporter.AttemptReporter,
         waiting: waiting_pods.WaitingPods,
-        preemptions: preempting.Preempting,
+        preemptions: preemption_executor.PreemptionExecutor,
         waits: object_waits.ObjectWaits,
     ) -> None:
         self._cache = cache
-        self._results = results
+        self._reporter = reporter
         self._waiting = waiting
         self._preemptions = preemptions
         self._waits = waits
 
     def deleted(self, uid: str) -> None:
         """The pod with this UID has been deleted."""
-        self._results.gone(uid)
+        self._reporter.gone(uid)
         self._waiting.reject(uid, "", "removed")
         self._preemptions.forget(uid)
         placed = self._cache.pod(uid)

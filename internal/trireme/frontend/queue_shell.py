@@ -1,6 +1,6 @@
 """The I/O around the queue: calls to the plugins that it needs, and the execution of its instructions.
 
-The queue itself does no I/O. Its instructions go to `carry_out`, and the answers of remote plugins come back as further
+The queue itself does no I/O. Its instructions go to `execute`, and the answers of remote plugins come back as further
 stimuli.
 """
 
@@ -22,7 +22,7 @@ from trireme.queueing import (
     scheduling_queue,
     states,
 )
-from trireme.scheduling import cluster_watch, ports
+from trireme.scheduling import event_handlers, ports
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
 MakeQueue = Callable[..., scheduling_queue.SchedulingQueue]
@@ -86,15 +86,15 @@ class QueueShell:
             nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._nominated),
         )
 
-    def carry_out(self, instructions: remote_calls.Instructions) -> None:
+    def execute(self, instructions: remote_calls.Instructions) -> None:
         """Execute the queue's instructions after a stimulus, and wake the scheduler."""
         if instructions:
-            self.remote.carry_out(instructions)
+            self.remote.execute(instructions)
         self._wake()
 
     def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Move these pods (key, UID) to the active queue; returns those that are in it now."""
-        self.carry_out(self.queue.activate(pods, self._now()))
+        self.execute(self.queue.activate(pods, self._now()))
         places = {pod: self.queue.get(pod[0]) for pod in pods}
         return [
             pod
@@ -109,10 +109,10 @@ class QueueShell:
         started = self._metrics.clock()
         instructions = self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now())
         self._metrics.event_handled(remote_plugins.PLUGIN_JOINED.label, started)
-        self.carry_out(instructions)
+        self.execute(instructions)
         self._hints.replace(self.registrations())
         for profile in self._membership.missing():
-            self.carry_out(self.queue.recheck_pre_enqueue(profile, remote_plugins.PLUGIN_REJECTED, self._now()))
+            self.execute(self.queue.recheck_pre_enqueue(profile, remote_plugins.PLUGIN_REJECTED, self._now()))
         self._wake()
 
     def registrations(self) -> dict[str, Sequence[queue_hints.Registration]]:
@@ -133,7 +133,7 @@ class QueueShell:
     def _pod_of(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
         """The pod as plugins see it: its class's fields, and its own name."""
         out = core_pb2.Pod()
-        pending: cluster_watch.PendingPod = pod.record.pod
+        pending: event_handlers.PendingPod = pod.record.pod
         if pending.class_id:
             out.CopyFrom(self._cache.registry[pending.class_id].pod)
         out.metadata.namespace, out.metadata.name = pending.parsed.namespace, pending.parsed.name
@@ -141,13 +141,13 @@ class QueueShell:
         return out
 
     def _pre_enqueue_answered(self, call_id: int, gated_by: str, reason: str) -> None:
-        self.carry_out(self.queue.pre_enqueue_answered(call_id, gated_by, self._now(), reason))
+        self.execute(self.queue.pre_enqueue_answered(call_id, gated_by, self._now(), reason))
 
     def _repeat_pre_enqueue(self, call_id: int) -> bool:
         return self.queue.repeat_pre_enqueue(call_id)
 
     def _hint_answered(self, call_id: int, answers: Sequence[queue_hints.Hint] | None) -> None:
-        self.carry_out(self.queue.hint_answered(call_id, answers, self._now()))
+        self.execute(self.queue.hint_answered(call_id, answers, self._now()))
 
     def _nominated(self, pod: nominator.Nominated, before: str, after: str) -> None:
         """The next delta carries the nomination to the replicas."""

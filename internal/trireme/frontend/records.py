@@ -19,12 +19,12 @@ from trireme.frontend.phase_clients import (
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.queueing import scheduling_queue
 from trireme.scheduling import (
+    attempt_reporter,
     binding_cycle,
-    cluster_watch,
-    outcomes,
+    event_handlers,
     pacing,
     ports,
-    preempting,
+    preemption_executor,
     reservations,
     scheduler,
     status_outbox,
@@ -96,13 +96,13 @@ class Scheduling:
 
     shell: queue_shell.QueueShell
     queue: scheduling_queue.SchedulingQueue
-    watch: cluster_watch.ClusterWatch
+    handlers: event_handlers.EventHandlers
     waiting: waiting_pods.WaitingPods
-    results: outcomes.Outcomes
+    reporter: attempt_reporter.AttemptReporter
     outbox: status_outbox.StatusOutbox
     reserved: reservations.Reservations
     binding: binding_cycle.BindingCycle
-    preemptions: preempting.Preempting
+    preemptions: preemption_executor.PreemptionExecutor
     pacer: pacing.Pacer
     scheduler: scheduler.Scheduler
 

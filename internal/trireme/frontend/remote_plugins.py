@@ -14,7 +14,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import pod_fields
 from trireme.queueing import queue_hints, queued_pod, remote_calls
 from trireme.remote import remote_client, remote_connection, remote_stages
-from trireme.scheduling import cluster_watch, pre_enqueue_calls
+from trireme.scheduling import event_handlers, pre_enqueue_calls
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
 from trireme_kube.componentbase import supervision
@@ -162,7 +162,7 @@ class RemoteQueue:
         """The remote plugins with a PreEnqueue."""
         return [plugin.name for plugin in self._gates.get(profile, ())]
 
-    def carry_out(self, instructions: remote_calls.Instructions) -> None:
+    def execute(self, instructions: remote_calls.Instructions) -> None:
         """Make the calls in the background."""
         for instruction in instructions:
             if isinstance(instruction, remote_calls.CallPreEnqueue):
@@ -189,7 +189,7 @@ class RemoteQueue:
 
 def _json(entry: Any) -> bytes:
     """An event's object as the JSON that plugins get; empty for none."""
-    if isinstance(entry, cluster_watch.PodInEvent):
+    if isinstance(entry, event_handlers.PodInEvent):
         pod = core_pb2.Pod()
         pod.CopyFrom(entry.pod)
         pod.metadata.namespace, _, pod.metadata.name = entry.key.partition("/")

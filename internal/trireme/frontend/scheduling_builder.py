@@ -11,16 +11,16 @@ from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Sit
 from trireme.queueing import scheduling_queue
 from trireme.scheduling import (
     attempt,
+    attempt_reporter,
     batch_limit,
     binding_cycle,
-    cluster_watch,
-    outcomes,
+    event_handlers,
     pacing,
     pods_in_pre_bind,
     ports,
     post_filtering,
     pre_binding,
-    preempting,
+    preemption_executor,
     preemption_retries,
     reservations,
     scheduler,
@@ -54,45 +54,47 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
         site.metrics,
         site.clocks,
         site.wakeup.set,
-        lambda uid: watch.pending(uid) is not None and cache.pod(uid) is None,
+        lambda uid: handlers.pending(uid) is not None and cache.pod(uid) is None,
         preempting_for,
         scheduling_queue.SchedulingQueue if groups is None else groups.make_queue,
     )
-    watch = cluster_watch.ClusterWatch(
+    handlers = event_handlers.EventHandlers(
         cache,
         shell.queue,
         frozenset(profile.scheduler_name for profile in completed.profiles),
         now,
-        shell.carry_out,
+        shell.execute,
         pod_deleted,
         site.metrics,
         None if groups is None else groups.queue,
         cluster.node_json.take,
     )
-    results = outcomes.Outcomes(
-        shell.queue, effects.events, watch.pending, shell.carry_out, outbox, now, site.clocks.wall, site.metrics
+    reporter = attempt_reporter.AttemptReporter(
+        shell.queue, effects.events, handlers.pending, shell.execute, outbox, now, site.clocks.wall, site.metrics
     )
-    reserved = reservations.Reservations(cache, phases.evaluators, watch.on_assumed)
+    reserved = reservations.Reservations(cache, phases.evaluators, handlers.on_assumed)
     in_pre_bind = pods_in_pre_bind.PodsInPreBind()
-    binding = _binding(site, cluster, shell, effects.binder, waiting, results, reserved, in_pre_bind)
-    preemptions = preempting.Preempting(
+    binding = _binding(site, cluster, shell, effects.binder, waiting, reporter, reserved, in_pre_bind)
+    preemptions = preemption_executor.PreemptionExecutor(
         cache,
         shell.queue.nominator,
         waiting,
-        results,
+        reporter,
         effects.binder.apply,
         shell.activate,
         site.metrics,
         in_pre_bind,
-        watch.version_of,
+        handlers.version_of,
         shell.queue.held_preemptors,
         preemption_retries.Retries(shell.backoff.duration, shell.activate, now),
     )
-    gone = inbox.DeletedPods(cache, results, waiting, preemptions, cluster.waits)
+    gone = inbox.DeletedPods(cache, reporter, waiting, preemptions, cluster.waits)
     limit = _batch_limit(site, cluster)
     pacer = pacing.Pacer(site.clocks.monotonic, completed.trireme.batch.linger.seconds, limit)
-    loop = _scheduler(site, cluster, phases, shell, results, reserved, binding, preemptions, limit, pacer, groups)
-    return Scheduling(shell, shell.queue, watch, waiting, results, outbox, reserved, binding, preemptions, pacer, loop)
+    loop = _scheduler(site, cluster, phases, shell, reporter, reserved, binding, preemptions, limit, pacer, groups)
+    return Scheduling(
+        shell, shell.queue, handlers, waiting, reporter, outbox, reserved, binding, preemptions, pacer, loop
+    )
 
 
 def _batch_limit(site: Site, cluster: ClusterState) -> batch_limit.BatchLimit:
@@ -124,7 +126,7 @@ def _binding(
     shell: queue_shell.QueueShell,
     binder: ports.Binder,
     waiting: waiting_pods.WaitingPods,
-    results: outcomes.Outcomes,
+    reporter: attempt_reporter.AttemptReporter,
     reserved: reservations.Reservations,
     in_pre_bind: pods_in_pre_bind.PodsInPreBind,
 ) -> binding_cycle.BindingCycle:
@@ -134,11 +136,11 @@ def _binding(
     return binding_cycle.BindingCycle(
         cache=cluster.cache,
         queue=shell.queue,
-        results=results,
+        reporter=reporter,
         reserved=reserved,
         observer=site.metrics,
         extension=cluster.extension,
-        carry_out=shell.carry_out,
+        execute=shell.execute,
         now=site.clocks.now,
         binder=binder,
         waiting=waiting,
@@ -162,10 +164,10 @@ def _scheduler(
     cluster: ClusterState,
     phases: PhaseClients,
     shell: queue_shell.QueueShell,
-    results: outcomes.Outcomes,
+    reporter: attempt_reporter.AttemptReporter,
     reserved: reservations.Reservations,
     binding: binding_cycle.BindingCycle,
-    preemptions: preempting.Preempting,
+    preemptions: preemption_executor.PreemptionExecutor,
     limit: batch_limit.BatchLimit,
     pacer: pacing.Pacer,
     groups: "pod_group_assembly.PodGroupAssembly | None",
@@ -186,7 +188,7 @@ def _scheduler(
         cache=cluster.cache,
         nominations=shell.queue.nominator,
         evaluators=phases.evaluators,
-        results=results,
+        reporter=reporter,
         observer=site.metrics,
         extension=cluster.extension,
         limit=limit,
@@ -204,7 +206,7 @@ def _scheduler(
         attempts=attempts,
         speculations=speculations,
         post_filters=post_filters,
-        results=results,
+        reporter=reporter,
         observer=site.metrics,
         now=site.clocks.now,
         binding=binding,
@@ -215,12 +217,12 @@ def _scheduler(
             cache=cluster.cache,
             evaluators=phases.evaluators,
             attempts=attempts,
-            results=results,
+            reporter=reporter,
             reserved=reserved,
             observer=site.metrics,
             limit=limit,
             publish=publish,
-            carry_out=shell.carry_out,
+            execute=shell.execute,
             preemptions=preemptions,
             binding=binding,
         )
@@ -228,7 +230,7 @@ def _scheduler(
         queue=shell.queue,
         evaluators=phases.evaluators,
         publish=publish,
-        carry_out=shell.carry_out,
+        execute=shell.execute,
         now=site.clocks.now,
         cycle=cycle,
         speculations=speculations,
@@ -237,12 +239,12 @@ def _scheduler(
         available=phases.links.available,
         wakeup=site.wakeup,
         limit=limit,
-        anticipating=anticipating(completed) if cluster.extension is None else frozenset(),
+        speculating=speculating_profiles(completed) if cluster.extension is None else frozenset(),
         run_group=run_group,
     )
 
 
-def anticipating(completed: commandline.CompletedConfig) -> frozenset[str]:
+def speculating_profiles(completed: commandline.CompletedConfig) -> frozenset[str]:
     """The profiles without plugins of others, whose answers may change though the cluster does not."""
     remote = _remote_plugins(completed)
     return frozenset(profile.scheduler_name for profile in completed.profiles if remote.isdisjoint(profile.all_names()))

@@ -8,24 +8,29 @@ Source: pkg/scheduler/schedule_one.go schedulingCycle, schedulePod, assumeAndRes
 """
 
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 
 from trireme.cache import cluster_cache, placed_pod
 from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.queueing import nominator, queued_pod
+from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
 from trireme.scheduling import (
     batch_limit,
     binding_cycle,
     fit_error,
     group_trial,
-    outcomes,
     ports,
     refusal,
     reservations,
 )
+from trireme.scheduling.failure import Failure
 from trireme.v1 import core_pb2, cycle_pb2
+from trireme_kube.componentbase import klog
+
+log = logging.getLogger(__name__)
 
 _NO_PREEMPTORS: Sequence[core_pb2.Pod] = ()
 
@@ -37,7 +42,7 @@ class Placed:
     cycle: cycle_pb2.Cycle
     filtered: FilterResult
     assumed: list[binding_cycle.Assumed]
-    unreserved: list[tuple[queued_pod.QueuedPodInfo, outcomes.Failure]]
+    unreserved: list[tuple[queued_pod.QueuedPodInfo, Failure]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Attempt:
     pods: list[queued_pod.QueuedPodInfo]
     placed: Placed | None = None
     refused: FilterResult | None = None
-    error: outcomes.Failure | None = None
+    error: Failure | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class Attempts:
         pods = pods[: self._limit.for_filter(class_id, len(pods))]
         generation = self._publish()
         if not self._cache.node_count:
-            return Attempt(pods, error=outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
+            return Attempt(pods, error=Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
         nominated_node = self._nominations.node_of(pods[0].uid) if len(pods) == 1 else ""
         nominee = named(pods[0]) if nominated_node else None
         slot = self._cache.slot_of(nominated_node)
@@ -120,17 +125,17 @@ class Attempts:
             try:
                 filtered, extra_scores = await self._extension.consult(pods[0].uid, class_id, filtered, slot)
             except extenders.ExtenderError as error:
-                return Attempt(pods, error=outcomes.Failure(str(error), nominated_node=""))
+                return Attempt(pods, error=Failure(str(error), nominated_node=""))
         if filtered.refuses(slot):
             return Attempt(pods, refused=filtered)
         if pods[0].record.pod.resized:
             # The kubelet resizes it where it is. kube-scheduler's cache refuses to assume it, and so it is tried again.
             text = f"pod {pods[0].uid}({pods[0].key}) is in the cache, so can't be assumed"
-            return Attempt(pods, error=outcomes.Failure(text))
+            return Attempt(pods, error=Failure(text))
         choice = await self._choose(class_key, len(pods), slot, filtered, extra_scores)
         if choice.placed.failure is not None:
             text = choice.placed.failure.message
-            return Attempt(pods, error=outcomes.Failure(text, nominated_node=""))
+            return Attempt(pods, error=Failure(text, nominated_node=""))
         seconds = self._observer.clock() - started
         self._observer.placed(profile, len(choice.placed.slots), seconds, filtered, choice.placed)
         return await self.assume(class_key, pods, choice, within)
@@ -197,7 +202,7 @@ class Attempts:
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, assumed: Sequence[binding_cycle.Assumed], pre_bind: bool, pod_group: str = ""
-    ) -> list[binding_cycle.Assumed | outcomes.Failure]:
+    ) -> list[binding_cycle.Assumed | Failure]:
         """Run Reserve for assumed pods: each as it is reserved, or why it is not; such a pod is no longer assumed.
         `pod_group`: members of this group may share claims.
         """
@@ -209,7 +214,7 @@ class Attempts:
                 self._cache.forget(one.pod.uid)
             raise
         seconds = (self._observer.clock() - started) / len(assumed)
-        results: list[binding_cycle.Assumed | outcomes.Failure] = []
+        results: list[binding_cycle.Assumed | Failure] = []
         for one, answer in zip(assumed, answers, strict=True):
             code = answer.code if isinstance(answer, status.Status) else status.Code.SUCCESS
             self._observer.point("Reserve", code, cycle.profile, seconds)
@@ -236,12 +241,12 @@ class Attempts:
         """
         if filtered.answer.admits(slot):
             return Choice(filtered, PlaceResult((slot,), None, False), (1, 1))
-        looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
+        nodes = looked_at(filtered.answer, self._cache.node_count)
         count = self._limit.for_place(filtered, pods)
         placed = await self._evaluators.place(*class_key, count, filtered, extra_scores)
         if placed.failure is None and not placed.slots:
             raise ports.PhaseFault("score placed none of the pods, though filter found nodes for them")
-        return Choice(filtered, placed, looked_at)
+        return Choice(filtered, placed, nodes)
 
     def _different_slots(self, pods: list[queued_pod.QueuedPodInfo]) -> list[int]:
         """The slots of the nodes that the first of the pods are nominated for, as long as each is another one."""
@@ -252,6 +257,11 @@ class Attempts:
                 break
             slots.append(slot)
         return slots
+
+
+def looked_at(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:
+    """The number of nodes, and of those that are feasible, for the log; not counted where it is off."""
+    return (nodes, answer.feasible) if klog.enabled(log, 2) else (0, 0)
 
 
 def named(pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:

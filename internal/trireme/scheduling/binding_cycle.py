@@ -15,15 +15,16 @@ from trireme.extenders import extenders, reported_bound
 from trireme.framework import cluster_event, status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.scheduling import (
-    cluster_watch,
+    attempt_reporter,
+    event_handlers,
     fit_error,
-    outcomes,
     pods_in_pre_bind,
     ports,
     pre_binding,
     reservations,
     waiting_pods,
 )
+from trireme.scheduling.failure import Failure
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.componentbase import supervision
@@ -80,11 +81,11 @@ class BindingCycle:
         *,
         cache: cluster_cache.ClusterCache,
         queue: scheduling_queue.SchedulingQueue,
-        results: outcomes.Outcomes,
+        reporter: attempt_reporter.AttemptReporter,
         reserved: reservations.Reservations,
         observer: ports.Observer,
         extension: extenders.Extenders | None,
-        carry_out: Callable[[remote_calls.Instructions], None],
+        execute: Callable[[remote_calls.Instructions], None],
         now: Callable[[], float],
         binder: ports.Binder,
         waiting: waiting_pods.WaitingPods,
@@ -96,8 +97,8 @@ class BindingCycle:
         """`permit_profiles` and `pre_bind_profiles` have plugins of others that are to be asked there."""
         self._cache = cache
         self._queue = queue
-        self._results = results
-        self._carry_out = carry_out
+        self._reporter = reporter
+        self._execute = execute
         self._now = now
         self._observer = observer
         self._reserved = reserved
@@ -108,7 +109,7 @@ class BindingCycle:
         self._in_pre_bind = in_pre_bind
         self._permit_profiles = permit_profiles
         self._pre_bind_profiles = pre_bind_profiles
-        self.said_bound = reported_bound.ReportedBound[tuple[cycle_pb2.Cycle, Assumed]](
+        self.reported_bound = reported_bound.ReportedBound[tuple[cycle_pb2.Cycle, Assumed]](
             self._cache.is_assumed, self._not_bound
         )
         self.background = supervision.Supervisor()
@@ -153,7 +154,7 @@ class BindingCycle:
 
     async def close(self) -> None:
         """Give up what is under way: whoever leads next reads what became of it."""
-        self.said_bound.close()
+        self.reported_bound.close()
         await self.background.close()
         await self._pre_binding.close()
         await self._reserved.close()
@@ -178,7 +179,7 @@ class BindingCycle:
             failed = str(error)
         if failed:
             for one in assumed:
-                self._take_back(cycle, one, status.error("", f"running Permit plugins: {failed}"))
+                self._requeue(cycle, one, status.error("", f"running Permit plugins: {failed}"))
             return
         permitted = []
         for one, result in zip(assumed, response.results, strict=True):
@@ -191,7 +192,7 @@ class BindingCycle:
             elif said.code in (status.Code.SUCCESS, status.Code.WAIT):
                 self._wait_on_permit(cycle, one, {**asked, **waits})
             else:
-                self._take_back(cycle, one, said, _permit_text(said))
+                self._requeue(cycle, one, said, _permit_text(said))
         if permitted:
             await self._bind_permitted(cycle, permitted)
 
@@ -205,7 +206,7 @@ class BindingCycle:
             if said.code == status.Code.SUCCESS:
                 await self._bind_permitted(cycle, [one])
             else:
-                self._take_back(cycle, one, said, _permit_text(said))
+                self._requeue(cycle, one, said, _permit_text(said))
 
         self.background.start(until_decided())
 
@@ -241,7 +242,7 @@ class BindingCycle:
         if said.code is status.Code.SUCCESS:
             await self._bind_prepared(cycle, [one])
         else:
-            self._take_back(cycle, one, said)
+            self._requeue(cycle, one, said)
 
     async def _prepare(self, cycle: cycle_pb2.Cycle, one: Assumed, item: bind_pb2.BindItem) -> status.Status:
         """PreBind, with what people are to know of devices that it waits for."""
@@ -252,7 +253,7 @@ class BindingCycle:
             claims = [self._cache.get_assumed(*key) for key in keys if key[0] == _CLAIM]
             if claims:
                 drivers.extend(name for claim in claims if claim is not None for name in _drivers(claim.resource_claim))
-                self._results.preparing(one.pod, one.node_name)
+                self._reporter.preparing(one.pod, one.node_name)
 
         said = await self._pre_binding.run(cycle, item, on_wait)
         if drivers:
@@ -261,9 +262,9 @@ class BindingCycle:
 
     async def _tell_expected(self, one: Assumed) -> None:
         """What follows may take long: the pod's status names the node meanwhile."""
-        await self._results.written(one.pod.uid)  # an earlier nomination must not come after this one
+        await self._reporter.written(one.pod.uid)  # an earlier nomination must not come after this one
         if await self._pre_binding.nominate(one.item):
-            self._results.expected(one.pod, one.node_name)
+            self._reporter.expected(one.pod, one.node_name)
 
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
         """Have an extender bind the pod; where it fails and may be ignored, the Bind plugins do."""
@@ -276,10 +277,10 @@ class BindingCycle:
         self._observer.point("Bind", said.code, cycle.profile, self._observer.clock() - started)
         if said.code == status.Code.SUCCESS:
             self._settled(1)
-            self.said_bound.add(one.pod.uid, (cycle, one))
-            self._results.bound(one.pod, one.node_name, one.looked_at)
+            self.reported_bound.add(one.pod.uid, (cycle, one))
+            self._reporter.bound(one.pod, one.node_name, one.looked_at)
         else:
-            self._take_back(cycle, one, said)
+            self._requeue(cycle, one, said)
 
     def _not_bound(self, bound: tuple[cycle_pb2.Cycle, Assumed]) -> None:
         cycle, one = bound
@@ -287,11 +288,11 @@ class BindingCycle:
         text = (
             f"an extender said that it has bound the pod to node {one.node_name}, and the pod is still without a node"
         )
-        self._take_back(cycle, one, status.error("", text))
+        self._requeue(cycle, one, status.error("", text))
 
     async def _bind_prepared(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         """Bind pods. One whose earlier attempt is still being written to its status is bound after that, by itself."""
-        later = [one for one in assumed if self._results.has_unwritten(one.pod.uid)]
+        later = [one for one in assumed if self._reporter.has_unwritten(one.pod.uid)]
         for one in later:
             self.background.start(self._bind_when_written(cycle, one))
         now = [one for one in assumed if one not in later] if later else assumed
@@ -299,7 +300,7 @@ class BindingCycle:
             await self._bind_now(cycle, now)
 
     async def _bind_when_written(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
-        await self._results.written(one.pod.uid)
+        await self._reporter.written(one.pod.uid)
         await self._bind_now(cycle, [one])
 
     async def _bind_now(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
@@ -317,17 +318,17 @@ class BindingCycle:
             self._observer.point("Bind", said.code, cycle.profile, self._observer.clock() - started)
             if said.code == status.Code.SUCCESS:
                 self._settled(1)
-                self._results.bound(one.pod, one.node_name, one.looked_at)
+                self._reporter.bound(one.pod, one.node_name, one.looked_at)
             else:
-                self._take_back(cycle, one, said)
+                self._requeue(cycle, one, said)
 
-    def _take_back(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str = "") -> None:
+    def _requeue(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str = "") -> None:
         """The pod is not bound: nothing is assumed of it any more, and it goes back to the queue; `text` is told where
         the status does not say it all.
         """
         if one.prepared and one.state:
             # First what was written is given back: the next attempt must not take it for its own.
-            self.background.start(self._give_back(cycle, one, why, text))
+            self.background.start(self._release(cycle, one, why, text))
             return
         self._settled(1)
         if one.reserved:
@@ -336,21 +337,21 @@ class BindingCycle:
         was = None
         if placed is not None and placed.assumed:
             pod = self._cache.registry[placed.class_id].pod
-            was = cluster_watch.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
+            was = event_handlers.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
             self._cache.forget(placed.uid)
         rejectors = frozenset({why.plugin}) if why.rejected and why.plugin else frozenset()
-        self._results.failed(one.pod, outcomes.Failure(text or why.message, rejectors, nominated_node=""))
+        self._reporter.failed(one.pod, Failure(text or why.message, rejectors, nominated_node=""))
         if was is not None:
             # To the others it is as if a pod had left the node.
             event, started = cluster_event.ASSIGNED_POD_DELETE, self._observer.clock()
             exclude_uid = one.pod.uid if rejectors else ""
             instructions = self._queue.on_event(event, was, None, self._now(), exclude_uid=exclude_uid)
             self._observer.event_handled(event.label, started)
-            self._carry_out(instructions)
+            self._execute(instructions)
 
-    async def _give_back(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str) -> None:
+    async def _release(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str) -> None:
         await self._pre_binding.release(one.item)
-        self._take_back(cycle, dataclasses.replace(one, prepared=False), why, text)
+        self._requeue(cycle, dataclasses.replace(one, prepared=False), why, text)
 
     def _settled(self, pods: int) -> None:
         self._binding -= pods

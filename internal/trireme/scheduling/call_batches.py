@@ -47,7 +47,7 @@ class CallBatches(Generic[Item, Result]):
         self._under_way = 0
         self._gathering = False
 
-    async def carry_out(self, items: Sequence[Item], rank: Rank = FIRST) -> list[Result]:
+    async def execute(self, items: Sequence[Item], rank: Rank = FIRST) -> list[Result]:
         """Send these items, those of the lowest rank first; answers a result for each, in order."""
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Result]] = []

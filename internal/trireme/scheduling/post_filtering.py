@@ -16,7 +16,7 @@ from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.queueing import nominator, queued_pod
 from trireme.results.phase_results import FilterResult, PostFilterResult
-from trireme.scheduling import attempt, batch_limit, outcomes, ports, preempting
+from trireme.scheduling import attempt, attempt_reporter, batch_limit, ports, preemption_executor
 from trireme.scheduling.refusal import Refusal
 from trireme.v1 import core_pb2, filter_pb2
 from trireme_kube.componentbase import klog
@@ -33,11 +33,11 @@ class PostFilters:
         cache: cluster_cache.ClusterCache,
         nominations: nominator.Nominator,
         evaluators: ports.Evaluators,
-        results: outcomes.Outcomes,
+        reporter: attempt_reporter.AttemptReporter,
         observer: ports.Observer,
         extension: extenders.Extenders | None,
         limit: batch_limit.BatchLimit,
-        preemptions: preempting.Preempting,
+        preemptions: preemption_executor.PreemptionExecutor,
         asynchronous: Mapping[str, bool],
     ) -> None:
         """`asynchronous` are the profiles that have PostFilter plugins, and whether what these decide is executed while
@@ -46,7 +46,7 @@ class PostFilters:
         self._cache = cache
         self._nominations = nominations
         self._evaluators = evaluators
-        self._results = results
+        self._reporter = reporter
         self._observer = observer
         self._extension = extension
         self._limit = limit
@@ -109,7 +109,7 @@ class PostFilters:
         """
         if refusal.error is not None:
             self._observer.volume_stage("predicate", refusal.error)
-            self._results.all_failed(pods, refusal.failure())
+            self._reporter.all_failed(pods, refusal.failure())
             return []
         profile, _ = class_key
         result = PostFilterResult("", (), "")
@@ -126,12 +126,12 @@ class PostFilters:
         if not result.actions and not result.nominated_node:
             if profile in self._asynchronous:
                 _log_no_candidate(pods[0].key, result)
-            self._results.all_failed(pods, refusal.failure(result.message, result.nominated_node))
+            self._reporter.all_failed(pods, refusal.failure(result.message, result.nominated_node))
             return []
         first, *left = pods
         self._last_preempting_class = None if self._extension is not None else class_key
         result = await self._execute(first, result, self._asynchronous[profile])
-        self._results.failed(first, refusal.failure(result.message, result.nominated_node))
+        self._reporter.failed(first, refusal.failure(result.message, result.nominated_node))
         return left
 
     async def _evaluate(
@@ -164,7 +164,7 @@ class PostFilters:
         """
         node, victims = result.nominated_node or "", [action for action in result.actions if action.HasField("evict")]
         others = [action for action in result.actions if not action.HasField("evict")]
-        failed = await self._preemptions.carry_out(others) if others else ""
+        failed = await self._preemptions.execute(others) if others else ""
         if failed:
             log.warning("what PostFilter decided for pod %s failed: %s", pod.key, failed)
         if asynchronous:

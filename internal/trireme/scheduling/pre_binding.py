@@ -66,7 +66,7 @@ class PreBinding:
         if not self._nominating:
             return False
         action = bind_pb2.Action(pod=item.pod, nominate=bind_pb2.Nominate(node_name=item.node_name))
-        for result in await self._actions.carry_out([action]):
+        for result in await self._actions.execute([action]):
             said = wire_status.from_message(result.status)
             if said.code is not status.Code.SUCCESS:
                 log.info("nomination of pod %s/%s: %s", item.pod.namespace, item.pod.name, said.message)
@@ -122,7 +122,7 @@ class PreBinding:
     async def _call(
         self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem, preflight: bool = False
     ) -> bind_pb2.PreBindResult:
-        return (await self._calls.carry_out([ports.PreBindItem(cycle, item, preflight)]))[0]
+        return (await self._calls.execute([ports.PreBindItem(cycle, item, preflight)]))[0]
 
     async def _send(
         self,

@@ -3,11 +3,13 @@
 Source: pkg/scheduler/framework/types.go FitError.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from trireme.framework import status
 from trireme.results.phase_results import FilterResult
-from trireme.scheduling import fit_error, outcomes
+from trireme.scheduling import fit_error
+from trireme.scheduling.failure import Failure
 from trireme.snapshot import arrays
 
 
@@ -35,12 +37,12 @@ class Refusal:
         """The status of a plugin that failed on a node: the attempt ends by error then, whatever other nodes say."""
         return next((entry for entry, _ in self.statuses if entry.code == status.Code.ERROR), None)
 
-    def failure(self, post_filter: str = "", nominated_node: str | None = None) -> outcomes.Failure:
+    def failure(self, post_filter: str = "", nominated_node: str | None = None) -> Failure:
         """The failure of the attempt; `post_filter` is PostFilter's message."""
         if self.error is not None:
-            return outcomes.Failure(self.error.message, nominated_node="")
-        rejectors, pending_plugins = outcomes.rejectors_of(self.statuses)
-        return outcomes.Failure(
+            return Failure(self.error.message, nominated_node="")
+        rejectors, pending_plugins = _rejectors_of(self.statuses)
+        return Failure(
             fit_error.message(self.nodes, self.pre_filter, self.statuses, post_filter),
             rejectors | self.narrowed_by,
             pending_plugins,
@@ -49,10 +51,16 @@ class Refusal:
         )
 
 
-def by_reserve(refused: status.Status) -> outcomes.Failure:
+def by_reserve(refused: status.Status) -> Failure:
     """The failure of an attempt that Reserve ended: told as if the chosen node were the only one."""
     if not refused.rejected:
-        return outcomes.Failure(refused.message, nominated_node="")
-    rejectors, pending_plugins = outcomes.rejectors_of([(refused, 1)])
+        return Failure(refused.message, nominated_node="")
+    rejectors, pending_plugins = _rejectors_of([(refused, 1)])
     text = fit_error.message(1, None, [(refused, 1)], "")
-    return outcomes.Failure(text, rejectors, pending_plugins, nominated_node="", unschedulable=True)
+    return Failure(text, rejectors, pending_plugins, nominated_node="", unschedulable=True)
+
+
+def _rejectors_of(refusals: Collection[tuple[status.Status, int]]) -> tuple[frozenset[str], frozenset[str]]:
+    """The plugins that refused, and those of them whose status is Pending."""
+    refused = frozenset(entry.plugin for entry, _ in refusals if entry.plugin)
+    return refused, frozenset(entry.plugin for entry, _ in refusals if entry.code == status.Code.PENDING)

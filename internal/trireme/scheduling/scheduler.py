@@ -41,7 +41,7 @@ class Scheduler:
         queue: scheduling_queue.SchedulingQueue,
         evaluators: ports.Evaluators,
         publish: Callable[[], int],
-        carry_out: Callable[[remote_calls.Instructions], None],
+        execute: Callable[[remote_calls.Instructions], None],
         now: Callable[[], float],
         cycle: scheduling_cycle.SchedulingCycle,
         speculations: speculation.Speculation,
@@ -50,17 +50,17 @@ class Scheduler:
         available: Callable[[], bool],
         wakeup: asyncio.Event,
         limit: batch_limit.BatchLimit,
-        anticipating: frozenset[str],
+        speculating: frozenset[str],
         run_group: Callable[[scheduling_queue.Batch], Awaitable[None]] | None = None,
     ) -> None:
         """`available` says whether all phases can be asked; `wakeup` is set when something changed that may make a
-        batch possible. `anticipating` are the profiles whose answers depend on nothing but the cluster; `run_group`
+        batch possible. `speculating` are the profiles whose answers depend on nothing but the cluster; `run_group`
         runs the cycle of a group of pods, where there are groups.
         """
         self._queue = queue
         self._evaluators = evaluators
         self._publish = publish
-        self._carry_out = carry_out
+        self._execute = execute
         self._now = now
         self._cycle = cycle
         self._speculation = speculations
@@ -69,7 +69,7 @@ class Scheduler:
         self._pacer = pacer
         self._available = available
         self._limit = limit
-        self._anticipating = anticipating
+        self._speculating = speculating
         self._run_group = run_group
         self._wakeup = wakeup
         self._completed = 0
@@ -121,10 +121,10 @@ class Scheduler:
                 finally:
                     self._in_cycle = False
                 self._completed += 1
-                if batch.class_id >= 0 and len(batch.pods) == 1 and batch.profile in self._anticipating:
-                    await self._anticipate(batch)
+                if batch.class_id >= 0 and len(batch.pods) == 1 and batch.profile in self._speculating:
+                    await self._speculate(batch)
 
-    async def _anticipate(self, batch: scheduling_queue.Batch) -> None:
+    async def _speculate(self, batch: scheduling_queue.Batch) -> None:
         """Have the answers ready for more pods like this one, if there are none, and nothing else to do."""
         if self._speculation.placement((batch.profile, batch.class_id), 1) is not None:
             return
@@ -170,11 +170,11 @@ class Scheduler:
             now = self._now()
             await asyncio.sleep(1.0 - now % 1.0 + 0.001)
             if self._queue.next_backoff() is not None:
-                self._carry_out(self._queue.flush_backoff(self._now()))
+                self._execute(self._queue.flush_backoff(self._now()))
                 self._wakeup.set()
 
     async def _flush_unschedulable(self) -> None:
         while True:
             await asyncio.sleep(scheduling_queue.FLUSH_PERIOD)
-            self._carry_out(self._queue.flush_unschedulable(self._now()))
+            self._execute(self._queue.flush_unschedulable(self._now()))
             self._wakeup.set()

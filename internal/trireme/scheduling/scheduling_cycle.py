@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from trireme.cache import cluster_cache
 from trireme.queueing import queued_pod, scheduling_queue
-from trireme.scheduling import attempt, binding_cycle, outcomes, ports, post_filtering, speculation
+from trireme.scheduling import attempt, attempt_reporter, binding_cycle, ports, post_filtering, speculation
+from trireme.scheduling.failure import Failure
 from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class SchedulingCycle:
         attempts: attempt.Attempts,
         speculations: speculation.Speculation,
         post_filters: post_filtering.PostFilters,
-        results: outcomes.Outcomes,
+        reporter: attempt_reporter.AttemptReporter,
         observer: ports.Observer,
         now: Callable[[], float],
         binding: binding_cycle.BindingCycle,
@@ -39,7 +40,7 @@ class SchedulingCycle:
         self._attempts = attempts
         self._speculation = speculations
         self._post_filters = post_filters
-        self._results = results
+        self._reporter = reporter
         self._observer = observer
         self._now = now
         self._binding = binding
@@ -56,15 +57,15 @@ class SchedulingCycle:
             while pods:
                 pods = await self._schedule(class_key, pods)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            self._results.all_failed(pods, outcomes.Failure(str(error)))
+            self._reporter.all_failed(pods, Failure(str(error)))
 
     def _to_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
         pending = pod.record.pod
         if pending.parsed.flags:
-            self._results.skipped(pod)
+            self._reporter.skipped(pod)
             return False
         if not pending.class_id:
-            self._results.failed(pod, outcomes.Failure(pending.invalid))
+            self._reporter.failed(pod, Failure(pending.invalid))
             return False
         if self._cache.pod(pod.uid) is not None and not pending.resized:
             self._queue.done(pod.uid, self._now())
@@ -104,7 +105,7 @@ class SchedulingCycle:
         """No call is made, so nothing can change in between."""
         started, reused = self._observer.clock(), known.used > 0
         placed = known.take(len(pods))
-        looked_at = outcomes.looked_at(known.filtered.answer, self._cache.node_count)
+        looked_at = attempt.looked_at(known.filtered.answer, self._cache.node_count)
         made = await self._attempts.assume(known.class_key, pods, attempt.Choice(known.filtered, placed, looked_at))
         self._speculation.drop_unless_current(known)
         seconds = self._observer.clock() - started
@@ -116,7 +117,7 @@ class SchedulingCycle:
     ) -> list[queued_pod.QueuedPodInfo]:
         """Have what was placed bound, or run PostFilter. Answers those of the attempt's pods that are left."""
         if made.error is not None:
-            self._results.all_failed(made.pods, made.error)
+            self._reporter.all_failed(made.pods, made.error)
             return []
         if made.refused is not None:
             left = await self._post_filters.run(class_key, made.pods, made.refused)
@@ -125,7 +126,7 @@ class SchedulingCycle:
             return left
         if made.placed is not None:
             for pod, failure in made.placed.unreserved:
-                self._results.failed(pod, failure)
+                self._reporter.failed(pod, failure)
             if made.placed.assumed:
                 self._binding.start(made.placed.cycle, made.placed.assumed)
         return [pod for pod in made.pods if self._cache.pod(pod.uid) is None]

@@ -168,7 +168,7 @@ def test_a_pod_that_is_being_deleted(world: World) -> None:
 def test_a_remote_plugin_that_is_asked_whether_the_pod_may_enter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that no queue shows is with the plugin."""
     monkeypatch.setattr(world.frontend.scheduling.shell.remote, "_gates", {PROFILE: [SimpleNamespace(name="Far")]})
-    monkeypatch.setattr(world.frontend.scheduling.shell.remote, "carry_out", lambda instructions: None)
+    monkeypatch.setattr(world.frontend.scheduling.shell.remote, "execute", lambda instructions: None)
     world.create("p", 1)
     found = world.frontend.scheduling.queue.get("ns/p")
     assert found is not None

@@ -23,7 +23,7 @@ class Bind:
     def ask(self, *names: str, rank: call_batches.Rank = (0, 0)) -> "asyncio.Task[list[int]]":
         async def ask() -> list[int]:
             pods = [bind_pb2.Action(pod=cycle_pb2.PodIdentity(name=name)) for name in names]
-            return [result.index for result in await self.batches.carry_out(pods, rank)]
+            return [result.index for result in await self.batches.execute(pods, rank)]
 
         for name in names:
             self.let.setdefault(name, asyncio.Event())

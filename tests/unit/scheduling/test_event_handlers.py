@@ -11,7 +11,7 @@ from trireme.frontend import scheduler_metrics
 from trireme.queueing import queue_hints
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.scheduling_queue import SchedulingQueue
-from trireme.scheduling import cluster_watch
+from trireme.scheduling import event_handlers
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.watch import Event, EventKind
@@ -38,7 +38,7 @@ class Watched:
         self.metrics = scheduler_metrics.SchedulerMetrics()
         self.cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
         queue = Told(queue_hints.HintTable({PROFILE: ()}), lambda pod: PreEnqueueResult.ALLOWED, policy=exact())
-        self.watch = cluster_watch.ClusterWatch(
+        self.watch = event_handlers.EventHandlers(
             self.cache, queue, frozenset({PROFILE}), lambda: 0.0, lambda _: None, lambda _: None, self.metrics
         )
 

@@ -196,9 +196,9 @@ def test_nothing_is_asked_after_a_refusal(world: World) -> None:
 def test_who_asks_plugins_of_others_asks_when_there_is_a_pod(world: World) -> None:
     """They may answer otherwise by then, though nothing in the cluster has changed."""
     completed = world.frontend.site.completed
-    assert scheduling_builder.anticipating(completed) == {PROFILE}
+    assert scheduling_builder.speculating_profiles(completed) == {PROFILE}
     own = dataclasses.replace(completed.trireme, remote_plugins=(types.SimpleNamespace(name=GUARD),))
-    assert scheduling_builder.anticipating(dataclasses.replace(completed, trireme=own)) == frozenset()
+    assert scheduling_builder.speculating_profiles(dataclasses.replace(completed, trireme=own)) == frozenset()
 
 
 def test_whoever_creates_each_pod_when_the_one_before_is_bound_waits_for_no_batch(roomy: World) -> None:

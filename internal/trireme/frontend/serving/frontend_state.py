@@ -43,7 +43,7 @@ class FrontendState:
             queue=scheduling.queue,
             cache=self.cluster.cache,
             waiting=scheduling.waiting,
-            results=scheduling.results,
+            reporter=scheduling.reporter,
             binding=scheduling.binding,
             preemptions=scheduling.preemptions,
             pre_enqueue_plugins=scheduling.shell.pre_enqueue,

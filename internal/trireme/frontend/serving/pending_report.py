@@ -23,7 +23,14 @@ from trireme.queueing.states import (
     Unschedulable,
     WaitingForGroup,
 )
-from trireme.scheduling import binding_cycle, cluster_watch, outcomes, pre_enqueue_calls, preempting, waiting_pods
+from trireme.scheduling import (
+    attempt_reporter,
+    binding_cycle,
+    event_handlers,
+    pre_enqueue_calls,
+    preemption_executor,
+    waiting_pods,
+)
 
 Json = dict[str, Any]
 # What the pod waits for, as data and in words.
@@ -42,9 +49,9 @@ class PendingReport:
         queue: scheduling_queue.SchedulingQueue,
         cache: cluster_cache.ClusterCache,
         waiting: waiting_pods.WaitingPods,
-        results: outcomes.Outcomes,
+        reporter: attempt_reporter.AttemptReporter,
         binding: binding_cycle.BindingCycle,
-        preemptions: preempting.Preempting,
+        preemptions: preemption_executor.PreemptionExecutor,
         pre_enqueue_plugins: pre_enqueue.LocalPlugins,
         remote_queue: remote_plugins.RemoteQueue,
         membership: plugin_membership.PluginMembership,
@@ -58,7 +65,7 @@ class PendingReport:
         """
         self._queue = queue
         self._cache = cache
-        self._results = results
+        self._reporter = reporter
         self._binding = binding
         self._preemptions = preemptions
         self._pre_enqueue = pre_enqueue_plugins
@@ -124,14 +131,14 @@ class PendingReport:
             return pod.uid
         if preemptions.victims_of(pod.uid) or preemptions.retries.waiting(pod.uid):
             return pod.uid
-        pending: cluster_watch.PendingPod = pod.record.pod
+        pending: event_handlers.PendingPod = pod.record.pod
         parsed = pending.parsed
         failed = self._failed_call(pod) if isinstance(pod.state, PreEnqueuePending) else None
         until = 0 if failed is None else int(failed.until)
         error: tuple[str, ...] = failed[:2] if failed is not None else ()
         if isinstance(pod.state, BackOff):
             until = int(pod.state.until)
-            error = (self._results.last_failure(pod.uid),)
+            error = (self._reporter.last_failure(pod.uid),)
         gate = pod.gated_by, pod.gate_reason
         return pod.record.class_id, type(pod.state), until, error, gate, pod.rejectors, parsed.gates, parsed.group
 
@@ -142,7 +149,7 @@ class PendingReport:
                 return self._turn()
             case BackOff(moment):
                 until = self._to_wall(moment)
-                why = self._results.last_failure(pod.uid)
+                why = self._reporter.last_failure(pod.uid)
                 text = f"backs off after a failed attempt, until {_clock(until)}"
                 return {"for": "time", "until": until, "because": why}, f"{text}: {why}" if why else text
             case Gated() | Unschedulable() if retry := retries.waiting(status.root or pod.uid):
@@ -234,11 +241,11 @@ class PendingReport:
         if placed is not None and not pod.record.pod.resized:
             if "bind" in self._missing:
                 return self._service(("bind",))
-            if pod.uid in self._binding.said_bound:
+            if pod.uid in self._binding.reported_bound:
                 text = f"was bound to node {node} according to an extender; waits until the API server shows it"
                 return {"for": "binding", "node": node}, text
             return {"for": "binding", "node": node}, f"is being bound to node {node}"
-        pending: cluster_watch.PendingPod = pod.record.pod
+        pending: event_handlers.PendingPod = pod.record.pod
         if pending.parsed.flags & pod_projection.TERMINATING:
             return {"for": "deletion"}, "is being deleted, and not tried"
         missing = [phase for phase in self._missing if phase != "bind"]

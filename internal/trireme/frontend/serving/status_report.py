@@ -15,7 +15,7 @@ from trireme.framework import release
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.queueing import states
 from trireme.results import class_answer
-from trireme.scheduling import cluster_watch, fit_error
+from trireme.scheduling import event_handlers, fit_error
 
 Json = dict[str, Any]
 
@@ -66,7 +66,7 @@ def explain(state: FrontendState, key: str) -> Json | None:
         placed = next((pod for pod in state.cluster.cache.pods() if pod.key == key), None)
         return _foreign(state, key) if placed is None else _placed(state, placed)
     out = state.pending_report().of(queued)
-    pending: cluster_watch.PendingPod = queued.record.pod
+    pending: event_handlers.PendingPod = queued.record.pod
     if pending.invalid:
         out["invalid"] = pending.invalid
     if pending.parsed.condition:
@@ -112,10 +112,10 @@ def _replicas(state: FrontendState) -> Json:
 
 def _foreign(state: FrontendState, key: str) -> Json | None:
     """A pending pod of another scheduler; None: there is no such pod."""
-    scheduler = state.scheduling.watch.scheduler_of(key)
+    scheduler = state.scheduling.handlers.scheduler_of(key)
     if not scheduler:
         return None
-    profiles = sorted(state.scheduling.watch.profiles)
+    profiles = sorted(state.scheduling.handlers.profiles)
     return {
         "pod": key,
         "place": "foreign",

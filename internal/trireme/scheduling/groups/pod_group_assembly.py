@@ -10,12 +10,20 @@ from trireme.plugin_api import placements
 from trireme.queueing import remote_calls, scheduling_queue
 from trireme.queueing.groups import group_queue, queued_group
 from trireme.registry import group_sides
-from trireme.scheduling import attempt, batch_limit, binding_cycle, outcomes, ports, preempting, reservations
+from trireme.scheduling import (
+    attempt,
+    attempt_reporter,
+    batch_limit,
+    binding_cycle,
+    ports,
+    preemption_executor,
+    reservations,
+)
 from trireme.scheduling.groups import (
     pod_group_conditions,
     pod_group_cycle,
     pod_group_placements,
-    pod_group_preempting,
+    pod_group_post_filters,
     pod_group_results,
     pod_group_trial,
 )
@@ -67,13 +75,13 @@ class PodGroupAssembly:
         cache: cluster_cache.ClusterCache,
         evaluators: ports.Evaluators,
         attempts: attempt.Attempts,
-        results: outcomes.Outcomes,
+        reporter: attempt_reporter.AttemptReporter,
         reserved: reservations.Reservations,
         observer: ports.Observer,
         limit: batch_limit.BatchLimit,
         publish: Callable[[], int],
-        carry_out: Callable[[remote_calls.Instructions], None],
-        preemptions: preempting.Preempting,
+        execute: Callable[[remote_calls.Instructions], None],
+        preemptions: preemption_executor.PreemptionExecutor,
         binding: binding_cycle.BindingCycle,
     ) -> Callable[[scheduling_queue.Batch], Awaitable[None]]:
         """What runs the cycle of a group."""
@@ -88,7 +96,7 @@ class PodGroupAssembly:
             publish=publish,
         )
         topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
-        try_group: pod_group_results.Try = trials.anywhere
+        try_group: pod_group_results.TryGroup = trials.anywhere
         if topology:
             try_group = pod_group_placements.PodGroupPlacements(
                 cache=cache,
@@ -103,7 +111,7 @@ class PodGroupAssembly:
                 },
                 random=self._random,
             ).run
-        post_filters = pod_group_preempting.PodGroupPostFilters(
+        post_filters = pod_group_post_filters.PodGroupPostFilters(
             cache=cache,
             evaluators=evaluators,
             observer=observer,
@@ -120,9 +128,9 @@ class PodGroupAssembly:
         return pod_group_cycle.PodGroupCycle(
             cache=cache,
             queue=self.queue,
-            results=results,
+            reporter=reporter,
             observer=observer,
-            carry_out=carry_out,
+            execute=execute,
             now=self._clocks.now,
             trials=trials,
             try_group=try_group,

@@ -17,16 +17,17 @@ from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.queueing.groups import forest, group_queue, queued_group
 from trireme.queueing.groups.group_queue import Attempt
-from trireme.scheduling import batch_limit, binding_cycle, outcomes, ports, preempting
-from trireme.scheduling.groups import pod_group_conditions, pod_group_preempting
+from trireme.scheduling import attempt_reporter, batch_limit, binding_cycle, ports, preemption_executor
+from trireme.scheduling.failure import Failure
+from trireme.scheduling.groups import pod_group_conditions, pod_group_post_filters
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
+    MemberAttempt,
+    PodGroupRequest,
     Result,
-    Trial,
-    Try,
+    TryGroup,
     Verdict,
-    Wanted,
     completed,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
@@ -57,14 +58,14 @@ class PodGroupCycle:
         *,
         cache: cluster_cache.ClusterCache,
         queue: group_queue.PodGroupQueue,
-        results: outcomes.Outcomes,
+        reporter: attempt_reporter.AttemptReporter,
         observer: ports.Observer,
-        carry_out: Callable[[remote_calls.Instructions], None],
+        execute: Callable[[remote_calls.Instructions], None],
         now: Callable[[], float],
         trials: PodGroupTrials,
-        try_group: Try,
-        post_filters: pod_group_preempting.PodGroupPostFilters,
-        preemptions: preempting.Preempting,
+        try_group: TryGroup,
+        post_filters: pod_group_post_filters.PodGroupPostFilters,
+        preemptions: preemption_executor.PreemptionExecutor,
         binding: binding_cycle.BindingCycle,
         conditions: pod_group_conditions.PodGroupConditions,
         gang_profiles: frozenset[str],
@@ -77,9 +78,9 @@ class PodGroupCycle:
         `own_policy`: groups have a preemption policy of their own.
         """
         self._cache = cache
-        self._results = results
+        self._reporter = reporter
         self._observer = observer
-        self._carry_out = carry_out
+        self._execute = execute
         self._now = now
         self._queue = queue
         self._trials = trials
@@ -101,7 +102,7 @@ class PodGroupCycle:
         try:
             how = await self._attempt(group)
         finally:
-            self._carry_out(self._queue.finish_attempt(group, how, self._now()))
+            self._execute(self._queue.finish_attempt(group, how, self._now()))
             self._observer.group_attempted(batch.profile, how.value, self._observer.clock() - started)
 
     async def _attempt(self, group: queued_group.QueuedPodGroupInfo) -> Attempt:
@@ -120,49 +121,51 @@ class PodGroupCycle:
         if not members:
             return Attempt.SCHEDULED
         klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.key))
-        wanted = self._wanted(group, tree, members)
+        request = self._request(group, tree, members)
         self._queue.nominator.withhold(pod.uid for pod in members)
         try:
             started = self._observer.clock()
-            result = await self._try(wanted)
+            result = await self._try(request)
             self._observer.group_evaluated(self._observer.clock() - started)
             how, post_filter = _ATTEMPTS[result.status.verdict], None
             if how is Attempt.UNSCHEDULABLE:
-                post_filter = await self._run_post_filters(wanted, result)
+                post_filter = await self._run_post_filters(request, result)
                 how = _AFTER.get(post_filter.code, how)
         finally:
             self._queue.nominator.show()
         if result.succeeded:
             self._bind(group, result)
-        self._tell(wanted, result, post_filter)
+        self._tell(request, result, post_filter)
         return how
 
-    async def _run_post_filters(self, wanted: Wanted, result: Result) -> pod_group_preempting.PodGroupPostFilterResult:
+    async def _run_post_filters(
+        self, request: PodGroupRequest, result: Result
+    ) -> pod_group_post_filters.PodGroupPostFilterResult:
         """Run the PodGroupPostFilter plugins, and start on what they decided."""
-        group, started = wanted.group, self._observer.clock()
-        post_filter = await self._post_filters.find(wanted, result)
-        self._observer.point("PodGroupPostFilter", post_filter.code, wanted.profile, self._observer.clock() - started)
+        group, started = request.group, self._observer.clock()
+        post_filter = await self._post_filters.find(request, result)
+        self._observer.point("PodGroupPostFilter", post_filter.code, request.profile, self._observer.clock() - started)
         await self._free_devices(group, post_filter.actions)
         if post_filter.code is not status.Code.SUCCESS:
             return post_filter
         failed = await self._make_room(group, [action for action in post_filter.actions if action.HasField("evict")])
-        return pod_group_preempting.not_made(failed) if failed else post_filter
+        return pod_group_post_filters.not_made(failed) if failed else post_filter
 
     def _members(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
         """Those who are tried now, in order within each PodGroup."""
         return queued_group.in_order([group.members[uid] for uid in group.attempt or () if uid in group.members])
 
-    def _wanted(
+    def _request(
         self,
         group: queued_group.QueuedPodGroupInfo,
         tree: forest.GroupNode,
         members: Sequence[queued_pod.QueuedPodInfo],
-    ) -> Wanted:
+    ) -> PodGroupRequest:
         by_group: dict[str, list[queued_pod.QueuedPodInfo]] = {}
         for pod in members:
             by_group.setdefault(queued_group.group_of(pod), []).append(pod)
         minimums = members[0].record.profile in self._gang_profiles
-        return Wanted(group, tree, by_group, self._scheduled(group), minimums)
+        return PodGroupRequest(group, tree, by_group, self._scheduled(group), minimums)
 
     async def _make_room(self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action]) -> str:
         """Have the victims deleted, beside the scheduling of others where that may be; else answers what failed."""
@@ -176,7 +179,7 @@ class PodGroupCycle:
     async def _free_devices(self, group: queued_group.QueuedPodGroupInfo, actions: Sequence[bind_pb2.Action]) -> None:
         """Have claims given up that the group cannot use as they are."""
         claims = [action for action in actions if not action.HasField("evict")]
-        failed = await self._preemptions.carry_out(claims) if claims else ""
+        failed = await self._preemptions.execute(claims) if claims else ""
         if failed:
             log.warning("claims that pod group %s cannot use are not given up: %s", group.key, failed)
 
@@ -231,7 +234,7 @@ class PodGroupCycle:
 
     def _to_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
         if pod.record.pod.parsed.flags & TERMINATING:
-            self._results.skipped(pod)
+            self._reporter.skipped(pod)
             return False
         if self._cache.pod(pod.uid) is not None or not pod.in_attempt:
             self._queue.done(pod.uid, self._now())
@@ -240,17 +243,17 @@ class PodGroupCycle:
 
     def _bind(self, group: queued_group.QueuedPodGroupInfo, result: Result) -> None:
         """Have those that fitted bound; those that went away meanwhile are not there any more."""
-        trials = list(result.placed())
-        self._trials.settle(trials)
+        attempts = list(result.placed())
+        self._trials.settle(attempts)
         placed = []
-        for trial in trials:
-            if trial.assumed is None or trial.cycle is None:
+        for member in attempts:
+            if member.assumed is None or member.cycle is None:
                 continue
-            self._queue.nominator.delete(trial.pod.uid)
-            if not trial.pod.in_attempt:
-                self._trials.take_back(trial)
+            self._queue.nominator.delete(member.pod.uid)
+            if not member.pod.in_attempt:
+                self._trials.unassume(member)
             else:
-                placed.append((trial.cycle, trial.assumed))
+                placed.append((member.cycle, member.assumed))
         gang = bool(placed) and placed[0][0].profile in self._gang_profiles
         waits: Mapping[str, float] = {}
         if gang and not result.node.has_minimum(self._scheduled(group).__getitem__):
@@ -272,10 +275,13 @@ class PodGroupCycle:
                 batch = []
 
     def _tell(
-        self, wanted: Wanted, result: Result, post_filter: pod_group_preempting.PodGroupPostFilterResult | None
+        self,
+        request: PodGroupRequest,
+        result: Result,
+        post_filter: pod_group_post_filters.PodGroupPostFilterResult | None,
     ) -> None:
         """What each group of pods, and each member, is told. `post_filter`: what PodGroupPostFilter answered."""
-        results = list(completed(wanted.tree, result))
+        results = list(completed(request.tree, result))
         # What PodGroupPostFilter says is said once for each group that has the status, as kube-scheduler does it.
         shares = Counter(id(each.status) for each in results)
         for each in results:
@@ -285,15 +291,15 @@ class PodGroupCycle:
             nominated = (
                 post_filter.nominated if post_filter is not None and post_filter.code is status.Code.SUCCESS else None
             )
-            members = wanted.of(each.node)
+            members = request.of(each.node)
             _log_attempt(each, said, nominated is not None, len(members))
-            self._report(members, each.trials, each.status, said, nominated)
+            self._report(members, each.attempts, each.status, said, nominated)
             self._write_condition(each.node.message, said)
 
     def _report(
         self,
         members: Sequence[queued_pod.QueuedPodInfo],
-        trials: Sequence[Trial],
+        attempts: Sequence[MemberAttempt],
         before: GroupStatus,
         said: GroupStatus,
         nominated: Mapping[str, str] | None = None,
@@ -303,27 +309,27 @@ class PodGroupCycle:
         """
         waiting = nominated is not None
         nodes = nominated or {}
-        for trial in trials:
-            uid = trial.pod.uid
-            failure = trial.failure
+        for member in attempts:
+            uid = member.pod.uid
+            failure = member.failure
             if said.verdict is Verdict.ERROR:
-                failure = failure if trial.failed_by_error else outcomes.Failure(said.message, nominated_node="")
+                failure = failure if member.failed_by_error else Failure(said.message, nominated_node="")
             elif failure is not None:
                 failure = _nominated(failure, nodes.get(uid))
             elif said.verdict is Verdict.UNSCHEDULABLE:
                 text = said.message if waiting else f"{UNSCHEDULABLE}, {said.message}"
-                failure = outcomes.Failure(text, nominated_node=nodes.get(uid, ""), unschedulable=True)
+                failure = Failure(text, nominated_node=nodes.get(uid, ""), unschedulable=True)
             if failure is not None:
-                self._results.failed(trial.pod, failure)
+                self._reporter.failed(member.pod, failure)
         error = said.verdict is Verdict.ERROR
-        for pod in members[len(trials) :]:
+        for pod in members[len(attempts) :]:
             text = said.message if error else before.message
             node = "" if error else nodes.get(pod.uid)
-            self._results.failed(pod, outcomes.Failure(text, nominated_node=node, unschedulable=not error))
+            self._reporter.failed(pod, Failure(text, nominated_node=node, unschedulable=not error))
 
     def _fail_all(self, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
         for pod in members:
-            self._results.failed(pod, outcomes.Failure(text, nominated_node=""))
+            self._reporter.failed(pod, Failure(text, nominated_node=""))
 
     def _write_condition(self, pod_group: forest.Group, said: GroupStatus) -> None:
         reason = {
@@ -333,7 +339,7 @@ class PodGroupCycle:
         self._conditions.set(pod_group, reason, said.message)
 
 
-def _after(said: GroupStatus, post_filter: pod_group_preempting.PodGroupPostFilterResult, times: int) -> GroupStatus:
+def _after(said: GroupStatus, post_filter: pod_group_post_filters.PodGroupPostFilterResult, times: int) -> GroupStatus:
     """What is said of the group once PodGroupPostFilter was run."""
     if post_filter.code is status.Code.ERROR:
         return GroupStatus(Verdict.ERROR, (post_filter.message,))
@@ -345,7 +351,7 @@ def _log_attempt(result: Result, said: GroupStatus, waiting: bool, members: int)
     """One line a decision, in kube-scheduler's words."""
     group = klog.Ref(result.node.key.name)
     if said.verdict is Verdict.SUCCESS:
-        placed = sum(trial.assumed is not None for trial in result.trials)
+        placed = sum(member.assumed is not None for member in result.attempts)
         text, left = "Successfully scheduled a pod group", members - placed
         klog.info(log, 2, text, podGroup=group, scheduledPods=placed, unschedulablePods=left)
     elif said.verdict is Verdict.ERROR:
@@ -361,9 +367,9 @@ def _agreed(pod: core_pb2.Pod) -> tuple[str, int, str]:
     return spec.scheduler_name, spec.priority, spec.preemption_policy or _LOWER
 
 
-def _nominated(failure: outcomes.Failure, node: str | None) -> outcomes.Failure:
+def _nominated(failure: Failure, node: str | None) -> Failure:
     if node is None:
         return failure
-    return outcomes.Failure(
+    return Failure(
         failure.message, failure.rejectors, failure.pending_plugins, node, unschedulable=failure.unschedulable
     )

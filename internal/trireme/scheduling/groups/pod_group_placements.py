@@ -24,9 +24,9 @@ from trireme.scheduling.group_trial import Placement
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
+    PodGroupRequest,
     Result,
     Verdict,
-    Wanted,
     feasible,
     settled,
 )
@@ -62,27 +62,27 @@ class PodGroupPlacements:
         self._scorers = scorers
         self._random = random
 
-    async def run(self, wanted: Wanted) -> Result:
+    async def run(self, request: PodGroupRequest) -> Result:
         """Try the tree; on success everybody who has a place is assumed there, in the best placement."""
-        return settled(await self._try(wanted, wanted.tree, None))
+        return settled(await self._try(request, request.tree, None))
 
-    async def _try(self, wanted: Wanted, node: GroupNode, around: Placement | None) -> Result:
+    async def _try(self, request: PodGroupRequest, node: GroupNode, around: Placement | None) -> Result:
         """Try a group of the tree, within a placement of the group around it."""
         candidates: Sequence[Placement | None] = (around,)
-        generator = self._generators.get(wanted.profile)
+        generator = self._generators.get(request.profile)
         if node.topology and generator is not None:
             try:
-                candidates = self._generate(generator, wanted, node, around)
+                candidates = self._generate(generator, request, node, around)
             except placements.NoPlacementError as error:
                 return Result(node, GroupStatus(Verdict.ERROR, (str(error),)))
         if not candidates:
             return Result(node, GroupStatus(Verdict.UNSCHEDULABLE, ("no feasible placements found",)))
         if not node.composite:
-            self._observer.placements_generated(wanted.profile, len(candidates))
+            self._observer.placements_generated(request.profile, len(candidates))
         found: list[tuple[Placement | None, Result]] = []
         first: Result | None = None
         for placement in candidates:
-            result = await self._within(wanted, node, placement)
+            result = await self._within(request, node, placement)
             if result.status.verdict is Verdict.ERROR or (result.succeeded and len(candidates) == 1):
                 return result
             first = first or result
@@ -92,30 +92,30 @@ class PodGroupPlacements:
         if not found and first is not None:
             first.status = _nowhere(len(candidates), first.status)
             return first
-        return await self._best(wanted, node, found)
+        return await self._best(request, node, found)
 
-    async def _within(self, wanted: Wanted, node: GroupNode, placement: Placement | None) -> Result:
+    async def _within(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
         """Try a group in one placement."""
         if node.composite:
-            return await self._children(wanted, node, placement)
+            return await self._children(request, node, placement)
         started = self._observer.clock()
-        result = await self._trials.leaf(wanted, node, placement)
+        result = await self._trials.leaf(request, node, placement)
         if result.status.verdict is not Verdict.ERROR:
-            self._observer.placement_evaluated(wanted.profile, result.succeeded, self._observer.clock() - started)
+            self._observer.placement_evaluated(request.profile, result.succeeded, self._observer.clock() - started)
         return result
 
-    async def _children(self, wanted: Wanted, node: GroupNode, placement: Placement | None) -> Result:
+    async def _children(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
         """Try the groups of a group, one after the other, until enough of them fit or cannot any more. Each sees those
         before it.
         """
-        min_count = node.min_count if wanted.minimums else 0
+        min_count = node.min_count if request.minimums else 0
         result = Result(node, feasible(min_count, 0, len(node.children)))
         if result.status.verdict is Verdict.UNSCHEDULABLE:
             return result
         stands, scheduled = result.status, 0
         try:
             for index, child in enumerate(node.children):
-                tried = await self._try(wanted, child, placement)
+                tried = await self._try(request, child, placement)
                 if tried.status.verdict is Verdict.ERROR:
                     self._undo(result.children)
                     text = f"composite pod group evaluation failed due to child error: {tried.status.message}"
@@ -134,13 +134,17 @@ class PodGroupPlacements:
         return result
 
     def _undo(self, results: Sequence[Result]) -> None:
-        self._trials.undo([trial for result in results for trial in result.placed()])
+        self._trials.undo([member for result in results for member in result.placed()])
 
     def _generate(
-        self, generator: placements.PlacementGeneratePlugin, wanted: Wanted, node: GroupNode, around: Placement | None
+        self,
+        generator: placements.PlacementGeneratePlugin,
+        request: PodGroupRequest,
+        node: GroupNode,
+        around: Placement | None,
     ) -> list[Placement]:
         """One placement for each domain that comes in question. Raises: NoPlacementError."""
-        found = generator.generate(node.topology, self._nodes(around), self._scheduled(wanted, node), self._labels_of)
+        found = generator.generate(node.topology, self._nodes(around), self._scheduled(request, node), self._labels_of)
         return [Placement(domain, slots) for domain, slots in found]
 
     def _nodes(self, around: Placement | None) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -155,10 +159,10 @@ class PodGroupPlacements:
         entry = self._cache.node(name)
         return None if entry is None else entry.metadata.labels
 
-    def _scheduled(self, wanted: Wanted, node: GroupNode) -> Iterator[placements.PlacedMember]:
+    def _scheduled(self, request: PodGroupRequest, node: GroupNode) -> Iterator[placements.PlacedMember]:
         if node.too_high:
             raise placements.NoPlacementError(f"exceeded maximum hierarchy depth under {node.key}")
-        group, names = wanted.group, {leaf.name for leaf in node.leaves()}
+        group, names = request.group, {leaf.name for leaf in node.leaves()}
         placed = (uid for uid, name in group.placed.items() if name in names)
         members = (uid for uid, pod in group.members.items() if queued_group.group_of(pod) in names)
         for uid in (*placed, *members):
@@ -166,32 +170,34 @@ class PodGroupPlacements:
             if pod is not None:
                 yield placements.PlacedMember(pod.key, pod.node_name)
 
-    async def _best(self, wanted: Wanted, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]) -> Result:
+    async def _best(
+        self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
+    ) -> Result:
         """The result in the placement that the plugins prefer, assumed anew; or what failed."""
-        result: Result | GroupStatus = found[0][1] if len(found) == 1 else await self._preferred(wanted, node, found)
+        result: Result | GroupStatus = found[0][1] if len(found) == 1 else await self._preferred(request, node, found)
         if isinstance(result, GroupStatus):
             return Result(node, result)
-        failed = await self._trials.again(list(result.placed()))
+        failed = await self._trials.reassume(list(result.placed()))
         if failed:
             return Result(node, GroupStatus(Verdict.ERROR, (f"failed to assume the subtree: {failed}",)))
         return result
 
     async def _preferred(
-        self, wanted: Wanted, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
+        self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
     ) -> Result | GroupStatus:
         """Nothing of any of them is assumed."""
-        record = wanted.everybody()[0].record
-        request = score_pb2.ScorePlacementsRequest(
+        record = request.everybody()[0].record
+        message = score_pb2.ScorePlacementsRequest(
             cycle=self._evaluators.cycle(record.profile, record.class_id, self._publish()),
-            scheduled=sum(wanted.scheduled.get(leaf.name, 0) for leaf in node.leaves()),
+            scheduled=sum(request.scheduled.get(leaf.name, 0) for leaf in node.leaves()),
         )
         for plugin in self._scorers.get(record.profile, ()):
-            request.plugins.add(plugin=plugin.name, weight=plugin.weight)
+            message.plugins.add(plugin=plugin.name, weight=plugin.weight)
         for placement, result in found:
             slots = placement.slots if placement is not None else ()
-            request.placements.add(slots=slots, pod_classes=[trial.pod.record.class_id for trial in result.placed()])
+            message.placements.add(slots=slots, pod_classes=[member.pod.record.class_id for member in result.placed()])
         try:
-            response = await self._evaluators.score_placements(request)
+            response = await self._evaluators.score_placements(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return GroupStatus(Verdict.ERROR, (str(error),))
         if wire_status.from_message(response.status).code is not status.Code.SUCCESS:

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from trireme.queueing import queued_pod
 from trireme.queueing.groups import forest, queued_group
-from trireme.scheduling import binding_cycle, outcomes
+from trireme.scheduling import binding_cycle
+from trireme.scheduling.failure import SCHEDULER_ERROR, Failure
 from trireme.v1 import cycle_pb2, filter_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
@@ -43,24 +44,24 @@ class GroupStatus:
 
 
 @dataclasses.dataclass(slots=True)
-class Trial:
+class MemberAttempt:
     """What the trial found for one member: a place, or why there is none."""
 
     pod: queued_pod.QueuedPodInfo
     assumed: binding_cycle.Assumed | None = None
     cycle: cycle_pb2.Cycle | None = None
-    failure: outcomes.Failure | None = None
+    failure: Failure | None = None
     # What filter said of the nodes, where devices that the pod has already are not available on some.
     columns: filter_pb2.NodeColumns | None = None
 
     @property
     def failed_by_error(self) -> bool:
         """It was not refused: something went wrong."""
-        return self.failure is not None and self.failure.reason == outcomes.SCHEDULER_ERROR
+        return self.failure is not None and self.failure.reason == SCHEDULER_ERROR
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class PodGroupRequest:
     """What is to be placed: the pods of a tree of groups. `members` and `scheduled` are by name of a PodGroup: those
     who wait, in order, and how many have a node already. `minimums`: the groups' minimums hold.
     """
@@ -91,7 +92,7 @@ class Result:
 
     node: forest.GroupNode
     status: GroupStatus
-    trials: list[Trial] = dataclasses.field(default_factory=list)
+    attempts: list[MemberAttempt] = dataclasses.field(default_factory=list)
     children: "list[Result]" = dataclasses.field(default_factory=list)
 
     @property
@@ -99,22 +100,22 @@ class Result:
         """It goes, if those above it do."""
         return self.status.verdict is Verdict.SUCCESS
 
-    def placed(self) -> Iterator[Trial]:
+    def placed(self) -> Iterator[MemberAttempt]:
         """The members that have a place as long as this stands, in the order in which they were placed."""
         if self.succeeded:
-            yield from (trial for trial in self.trials if trial.assumed is not None)
+            yield from (member for member in self.attempts if member.assumed is not None)
             for child in self.children:
                 yield from child.placed()
 
-    def proposed(self) -> Iterator[Trial]:
+    def proposed(self) -> Iterator[MemberAttempt]:
         """The members that had a place when they were tried, whatever became of their groups."""
-        yield from (trial for trial in self.trials if trial.assumed is not None)
+        yield from (member for member in self.attempts if member.assumed is not None)
         for child in self.children:
             yield from child.proposed()
 
 
 # Tries groups. On success everybody who has a place is assumed there.
-Try = Callable[[Wanted], Awaitable[Result]]
+TryGroup = Callable[[PodGroupRequest], Awaitable[Result]]
 
 
 def settled(result: Result) -> Result:

@@ -18,14 +18,15 @@ from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest, queued_group
 from trireme.registry import group_sides
 from trireme.results.phase_results import FilterResult
-from trireme.scheduling import attempt, binding_cycle, group_trial, outcomes, ports, refusal, reservations
+from trireme.scheduling import attempt, binding_cycle, group_trial, ports, refusal, reservations
+from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
+    MemberAttempt,
+    PodGroupRequest,
     Result,
-    Trial,
     Verdict,
-    Wanted,
     feasible,
     settled,
 )
@@ -60,31 +61,33 @@ class PodGroupTrials:
         min_count: int,
         scheduled: int,
         within: group_trial.Placement | None = None,
-    ) -> tuple[GroupStatus, list[Trial]]:
+    ) -> tuple[GroupStatus, list[MemberAttempt]]:
         """Try the members in this order, while so many others have a node. Without success nothing is left assumed;
         `min_count` 0: whatever fits will do. `within`: on these nodes alone.
         """
-        trials: list[Trial] = []
+        attempts: list[MemberAttempt] = []
         pod_group = queued_group.group_of(members[0]) if members else ""
         trial = group_trial.GroupTrial(pod_group, within)
         try:
-            verdict = await self._run(members, min_count, scheduled, trial, trials)
+            verdict = await self._run(members, min_count, scheduled, trial, attempts)
         except BaseException:
-            self.undo(trials)
+            self.undo(attempts)
             raise
         if verdict.verdict is not Verdict.SUCCESS:
-            self.undo(trials)
-        return verdict, trials
+            self.undo(attempts)
+        return verdict, attempts
 
-    async def anywhere(self, wanted: Wanted) -> Result:
+    async def anywhere(self, request: PodGroupRequest) -> Result:
         """Try a PodGroup on all nodes."""
-        return settled(await self.leaf(wanted, wanted.tree, None))
+        return settled(await self.leaf(request, request.tree, None))
 
-    async def leaf(self, wanted: Wanted, node: forest.GroupNode, within: group_trial.Placement | None) -> Result:
+    async def leaf(
+        self, request: PodGroupRequest, node: forest.GroupNode, within: group_trial.Placement | None
+    ) -> Result:
         """Try a PodGroup of the tree; `within`: on these nodes alone."""
-        min_count = node.min_count if wanted.minimums else 0
-        said, trials = await self.run(wanted.of(node), min_count, wanted.scheduled.get(node.name, 0), within)
-        return Result(node, said, trials)
+        min_count = node.min_count if request.minimums else 0
+        said, attempts = await self.run(request.of(node), min_count, request.scheduled.get(node.name, 0), within)
+        return Result(node, said, attempts)
 
     async def _run(
         self,
@@ -92,43 +95,43 @@ class PodGroupTrials:
         min_count: int,
         scheduled: int,
         within: group_trial.GroupTrial,
-        trials: list[Trial],
+        attempts: list[MemberAttempt],
     ) -> GroupStatus:
         stands = feasible(min_count, scheduled, len(members))
         if stands.verdict is Verdict.UNSCHEDULABLE:
             return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, *stands.reasons), summary=True)
         for batch in self._batches(members):
             tried = await self._try(batch, within)
-            for index, trial in enumerate(tried):
-                trials.append(trial)
-                if trial.failed_by_error and trial.failure is not None:
-                    text = f"failed to schedule other pod from a pod group: {trial.failure.message}"
+            for index, member in enumerate(tried):
+                attempts.append(member)
+                if member.failed_by_error and member.failure is not None:
+                    text = f"failed to schedule other pod from a pod group: {member.failure.message}"
                     self.undo(tried[index + 1 :])
                     return GroupStatus(Verdict.ERROR, (text,))
-                scheduled += trial.assumed is not None
-                stands = feasible(min_count, scheduled, len(members) - len(trials))
+                scheduled += member.assumed is not None
+                stands = feasible(min_count, scheduled, len(members) - len(attempts))
                 if stands.verdict is Verdict.UNSCHEDULABLE:
                     self.undo(tried[index + 1 :])
                     return stands
         return stands
 
-    async def again(self, trials: Sequence[Trial]) -> str:
+    async def reassume(self, attempts: Sequence[MemberAttempt]) -> str:
         """Assume members once more where they fitted before they were undone; answers why that is not possible: then
         none of them is assumed.
         """
-        done: list[Trial] = []
+        done: list[MemberAttempt] = []
         try:
-            for class_id, run in itertools.groupby(trials, key=lambda trial: trial.pod.record.class_id):
+            for class_id, run in itertools.groupby(attempts, key=lambda member: member.pod.record.class_id):
                 of_class = list(run)
                 cycle = self._evaluators.cycle(of_class[0].pod.record.profile, class_id, self._publish())
-                for trial in of_class:
-                    failed = self._assume_again(trial)
+                for member in of_class:
+                    failed = self._reassume(member)
                     if failed:
                         self.undo(done)
                         return failed
-                    trial.cycle = cycle
-                    done.append(trial)
-                failed = await self._reserve_again(cycle, of_class)
+                    member.cycle = cycle
+                    done.append(member)
+                failed = await self._reserve_anew(cycle, of_class)
                 if failed:
                     self.undo(done)
                     return failed
@@ -137,47 +140,47 @@ class PodGroupTrials:
             raise
         return ""
 
-    def _assume_again(self, trial: Trial) -> str:
+    def _reassume(self, member: MemberAttempt) -> str:
         """Why the member cannot be where it was; empty: it is."""
-        assumed = trial.assumed
+        assumed = member.assumed
         assert assumed is not None  # it fitted
-        assert trial.cycle is not None
-        if self._cache.node_at(assumed.slot, trial.cycle.generation) != assumed.node_name:
+        assert member.cycle is not None
+        if self._cache.node_at(assumed.slot, member.cycle.generation) != assumed.node_name:
             return f"node {assumed.node_name} is gone"
-        if self._cache.pod(trial.pod.uid) is not None:
-            return f"pod {trial.pod.key} is on a node already"
-        self._attempts.assume_on(trial.pod, assumed.node_name)
+        if self._cache.pod(member.pod.uid) is not None:
+            return f"pod {member.pod.key} is on a node already"
+        self._attempts.assume_on(member.pod, assumed.node_name)
         return ""
 
-    async def _reserve_again(self, cycle: cycle_pb2.Cycle, trials: Sequence[Trial]) -> str:
+    async def _reserve_anew(self, cycle: cycle_pb2.Cycle, attempts: Sequence[MemberAttempt]) -> str:
         """Reserve for those of the members, all of one class, that had something reserved; answers what failed."""
-        again: list[tuple[Trial, binding_cycle.Assumed]] = []
-        for trial in trials:
-            if trial.assumed is not None and trial.assumed.reserved:
-                trial.assumed = dataclasses.replace(trial.assumed, reserved=False)
-                again.append((trial, trial.assumed))
+        again: list[tuple[MemberAttempt, binding_cycle.Assumed]] = []
+        for member in attempts:
+            if member.assumed is not None and member.assumed.reserved:
+                member.assumed = dataclasses.replace(member.assumed, reserved=False)
+                again.append((member, member.assumed))
         if not again:
             return ""
         first, assumed = again[0]
         results = await self._attempts.reserve(
             cycle, [each for _, each in again], assumed.pre_bind, queued_group.group_of(first.pod)
         )
-        for (trial, _), result in zip(again, results, strict=True):
+        for (member, _), result in zip(again, results, strict=True):
             if isinstance(result, binding_cycle.Assumed):
-                trial.assumed = result
+                member.assumed = result
             else:
-                trial.assumed, trial.failure = None, result
-        return next((trial.failure.message for trial, _ in again if trial.failure is not None), "")
+                member.assumed, member.failure = None, result
+        return next((member.failure.message for member, _ in again if member.failure is not None), "")
 
-    def undo(self, trials: Sequence[Trial]) -> None:
-        """None of this was, newest first. The trials keep where the pods fitted."""
-        for trial in reversed(trials):
-            self.take_back(trial)
+    def undo(self, attempts: Sequence[MemberAttempt]) -> None:
+        """None of this was, newest first. The attempts keep where the pods fitted."""
+        for member in reversed(attempts):
+            self.unassume(member)
 
-    def take_back(self, trial: Trial) -> None:
+    def unassume(self, member: MemberAttempt) -> None:
         """The member is not on its node."""
-        if trial.assumed is not None and trial.cycle is not None:
-            self._attempts.unassume(trial.cycle, trial.assumed)
+        if member.assumed is not None and member.cycle is not None:
+            self._attempts.unassume(member.cycle, member.assumed)
 
     def _batches(self, members: Sequence[queued_pod.QueuedPodInfo]) -> list[list[queued_pod.QueuedPodInfo]]:
         """Members in a row that are of one class; one that is nominated for a node goes alone."""
@@ -192,27 +195,29 @@ class PodGroupTrials:
             joined = not alone
         return batches
 
-    async def _try(self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial) -> list[Trial]:
+    async def _try(self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial) -> list[MemberAttempt]:
         """One trial for each of the pods, which are of one class, in their order. A failure of the last is that of all
         who would come after it.
         """
-        trials: list[Trial] = []
+        attempts: list[MemberAttempt] = []
         try:
-            while len(trials) < len(pods):
-                trials += await self._attempt(pods[len(trials) :], within)
+            while len(attempts) < len(pods):
+                attempts += await self._attempt(pods[len(attempts) :], within)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            trials.append(Trial(pods[len(trials)], failure=outcomes.Failure(str(error), nominated_node="")))
+            attempts.append(MemberAttempt(pods[len(attempts)], failure=Failure(str(error), nominated_node="")))
         except BaseException:
-            self.undo(trials)
+            self.undo(attempts)
             raise
-        return trials
+        return attempts
 
-    async def _attempt(self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial) -> list[Trial]:
+    async def _attempt(
+        self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial
+    ) -> list[MemberAttempt]:
         """Trials for as many of the pods, from the first, as one attempt is about."""
         started = self._observer.clock()
         record = pods[0].record
         if not record.class_id:
-            return [Trial(pod, failure=outcomes.Failure(record.pod.invalid)) for pod in pods]
+            return [MemberAttempt(pod, failure=Failure(record.pod.invalid)) for pod in pods]
         made = await self._attempts.attempt((record.profile, record.class_id), pods, within)
         if made.placed is not None:
             return self._placed(made.pods, made.placed)
@@ -223,28 +228,28 @@ class PodGroupTrials:
             columns = self._about_devices(record.class_id, made.refused)
             nodes = self._cache.node_count if within.placement is None else len(within.placement.slots)
             failure = refusal.Refusal.of(made.refused, nodes).failure()
-        return [Trial(pod, failure=failure, columns=columns) for pod in made.pods]
+        return [MemberAttempt(pod, failure=failure, columns=columns) for pod in made.pods]
 
-    def _placed(self, pods: Sequence[queued_pod.QueuedPodInfo], placed: attempt.Placed) -> list[Trial]:
+    def _placed(self, pods: Sequence[queued_pod.QueuedPodInfo], placed: attempt.Placed) -> list[MemberAttempt]:
         """Trials for the first of the pods, up to one that has to be tried anew."""
         columns = self._about_devices(pods[0].record.class_id, placed.filtered)
         assumed = {each.pod.uid: each for each in placed.assumed}
         failures = {pod.uid: failure for pod, failure in placed.unreserved}
-        trials = []
+        attempts = []
         for pod in pods:
             if pod.uid in assumed:
-                trials.append(Trial(pod, assumed[pod.uid], placed.cycle, columns=columns))
+                attempts.append(MemberAttempt(pod, assumed[pod.uid], placed.cycle, columns=columns))
             elif pod.uid in failures:
-                trials.append(Trial(pod, failure=failures[pod.uid], columns=columns))
+                attempts.append(MemberAttempt(pod, failure=failures[pod.uid], columns=columns))
             elif not pod.in_attempt:
-                trials.append(Trial(pod, failure=outcomes.Failure("the pod is gone", unschedulable=True)))
+                attempts.append(MemberAttempt(pod, failure=Failure("the pod is gone", unschedulable=True)))
             else:
                 break
-        return trials
+        return attempts
 
-    def settle(self, trials: Sequence[Trial]) -> None:
+    def settle(self, attempts: Sequence[MemberAttempt]) -> None:
         """The group's trial is over, and these go on to be bound: nobody shares what they have reserved any more."""
-        uids = {trial.pod.uid for trial in trials if trial.assumed is not None and trial.assumed.reserved}
+        uids = {member.pod.uid for member in attempts if member.assumed is not None and member.assumed.reserved}
         if uids:
             self._reserved.close_to_group(uids)
 

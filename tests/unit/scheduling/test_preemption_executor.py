@@ -12,7 +12,14 @@ from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.queueing import nominator, pod_info, queued_pod
-from trireme.scheduling import call_batches, outcomes, pods_in_pre_bind, preempting, preemption_retries, waiting_pods
+from trireme.scheduling import (
+    attempt_reporter,
+    call_batches,
+    pods_in_pre_bind,
+    preemption_executor,
+    preemption_retries,
+    waiting_pods,
+)
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.client import event_series
@@ -47,7 +54,7 @@ class World:
             pod=self.placed.get, set_evicting=self._set_evicting, on_deletion=self._on_deletion
         )
         results: Any = SimpleNamespace(preempted=self._preempted, not_preempted=self._not_preempted)
-        self.preempting = preempting.Preempting(
+        self.preempting = preemption_executor.PreemptionExecutor(
             cache,
             self.nominations,
             self.waiting,
@@ -469,7 +476,7 @@ def test_a_refused_eviction_is_told_of(parsed: bool, on: str) -> None:
     unused: Any = None
     recorder: Any = SimpleNamespace(record=lambda regarding, *rest: told.append((regarding.name, *rest)))
     preemptor: Any = SimpleNamespace(parsed=shown) if parsed else None
-    results = outcomes.Outcomes(
+    results = attempt_reporter.AttemptReporter(
         unused,
         recorder,
         lambda uid: preemptor,

@@ -83,7 +83,7 @@ class PendingPod:
         return bool(self.parsed.node_name)
 
 
-class ClusterWatch:
+class EventHandlers:
     """The consumer of all informers."""
 
     def __init__(
@@ -92,13 +92,13 @@ class ClusterWatch:
         queue: scheduling_queue.SchedulingQueue,
         profiles: frozenset[str],
         now: Callable[[], float],
-        carry_out: Callable[[remote_calls.Instructions], None],
+        execute: Callable[[remote_calls.Instructions], None],
         deleted: Callable[[str], None],
         observer: ports.Observer,
         groups: "GroupWatcher | None" = None,
         json_of: Callable[[core_pb2.Node], bytes] = lambda node: b"",
     ) -> None:
-        """`carry_out` gets what the queue wants done; `deleted` the UID of each pending pod that is gone; `groups`
+        """`execute` gets what the queue wants done; `deleted` the UID of each pending pod that is gone; `groups`
         hears of pod groups, where there are any; `json_of` answers the JSON of a node that plugins want, once.
         """
         self._cache = cache
@@ -106,7 +106,7 @@ class ClusterWatch:
         self._queue = queue
         self.profiles = profiles
         self._now = now
-        self._carry_out = carry_out
+        self._execute = execute
         self._deleted = deleted
         self._groups = groups
         self._observer = observer
@@ -180,7 +180,7 @@ class ClusterWatch:
         if known is not None and known.version > parsed.resource_version:
             return
         if parsed.group and self._groups is not None:
-            self._carry_out(self._groups.member_placed(f"{parsed.namespace}/{parsed.group}", parsed.uid, self._now()))
+            self._execute(self._groups.member_placed(f"{parsed.namespace}/{parsed.group}", parsed.uid, self._now()))
         if parsed.uid in self._pending:
             self._leave_pending(parsed)
         try:
@@ -325,7 +325,7 @@ class ClusterWatch:
         started = self._clock()
         instructions = self._queue.add(record, self._now())
         self._observer.event_handled(cluster_event.UNSCHEDULED_POD_ADD.label, started)
-        self._carry_out(instructions)
+        self._execute(instructions)
 
     def _update_in_queue(
         self, record: pod_info.PodInfo, events: Sequence[cluster_event.ClusterEvent], old: Any, new: Any
@@ -338,13 +338,13 @@ class ClusterWatch:
             label = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, event.action).label
             if label != _POD_UPDATE:
                 self._observer.event_handled(label, started)
-        self._carry_out(instructions)
+        self._execute(instructions)
 
     def _delete_from_queue(self, key: str, uid: str, cause: str) -> None:
         started = self._clock()
         instructions = self._queue.delete(key, uid, self._now(), cause)
         self._observer.event_handled(_POD_DELETE, started)
-        self._carry_out(instructions)
+        self._execute(instructions)
 
     def _drop_pod(self, uid: str) -> None:
         self._foreign.pop(uid, None)
@@ -366,7 +366,7 @@ class ClusterWatch:
             self.on_assumed(self._cache.forget_objects(uid))
             self._cache.remove_pod(uid)
             if self._groups is not None:
-                self._carry_out(self._groups.member_removed(uid, self._now()))
+                self._execute(self._groups.member_removed(uid, self._now()))
             self._tell(cluster_event.ASSIGNED_POD_DELETE, gone, None)
         if resized is not None:
             self._leave_resized(uid)
@@ -385,7 +385,7 @@ class ClusterWatch:
                 exclude_uid=pending.parsed.uid,
             )
             self._observer.event_handled(cluster_event.ASSIGNED_POD_DELETE.label, started)
-            self._carry_out(instructions)
+            self._execute(instructions)
 
     def _index_labels(self, parsed: ParsedPod, before: PendingPod | None) -> None:
         """The pod's labels are these from now on. `before`: as it was known; None: it was not."""
@@ -477,7 +477,7 @@ class ClusterWatch:
         getattr(changed, kind.field).CopyFrom(entry)
         self._cache.set_object(changed)
         if kind.field in _GROUPS and self._groups is not None:
-            self._carry_out(self._groups.set_group(entry, self._now()))
+            self._execute(self._groups.set_group(entry, self._now()))
         if kind.event == cluster_event.Resource.RESOURCE_CLAIM:
             # The scheduler's own allocations were told when they were assumed, and may still be.
             before, entry = told, self._as_told(kind, key)
@@ -496,7 +496,7 @@ class ClusterWatch:
         if kind.field in _GROUPS and self._groups is not None:
             uid = getattr(known, kind.field).metadata.uid
             composite = kind.field != _GROUPS[0]
-            self._carry_out(self._groups.remove_group("/".join(key), uid, self._now(), composite=composite))
+            self._execute(self._groups.remove_group("/".join(key), uid, self._now(), composite=composite))
         if kind.event:
             self._tell(cluster_event.event(kind.event, ActionType.DELETE), before, None)
         elif kind.message is resource_pb2.DeviceTaintRule:
@@ -535,7 +535,7 @@ class ClusterWatch:
             started = self._clock()
             instructions = self._queue.on_event(event, old, new, self._now())
             self._observer.event_handled(event.label, started)
-            self._carry_out(instructions)
+            self._execute(instructions)
         else:
             self._observer.event_ignored(event.label)
 

@@ -1,17 +1,15 @@
-"""What becomes of an attempt: back to the queue, an event, a condition; or bound, and an event.
+"""Reports how a pod's attempt ends: the pod is requeued, with an event and a condition, or it is bound, with an event.
 
 Source: pkg/scheduler/schedule_one.go handleSchedulingFailure.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
 from trireme.cache import pod_projection
-from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
-from trireme.results import class_answer
-from trireme.scheduling import cluster_watch, fit_error, ports, status_outbox
+from trireme.scheduling import event_handlers, fit_error, ports, status_outbox
+from trireme.scheduling.failure import UNSCHEDULABLE, Failure
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
 from trireme_kube.client import event_text
@@ -21,42 +19,16 @@ from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
 
-UNSCHEDULABLE = "Unschedulable"
-SCHEDULER_ERROR = "SchedulerError"
 
-_EMPTY: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it."""
-
-    message: str
-    rejectors: frozenset[str] = _EMPTY
-    pending_plugins: frozenset[str] = _EMPTY
-    nominated_node: str | None = None
-    unschedulable: bool = False
-
-    @property
-    def reason(self) -> str:
-        """The condition's reason."""
-        return UNSCHEDULABLE if self.unschedulable or self.rejectors else SCHEDULER_ERROR
-
-
-def looked_at(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:
-    """How many nodes were looked at, and how many of them would do: counted where the log tells it."""
-    return (nodes, answer.feasible) if klog.enabled(log, 2) else (0, 0)
-
-
-class Outcomes:
-    """Carries outcomes to the queue, to events and, through `outbox`, to conditions."""
+class AttemptReporter:
+    """Reports how attempts end: to the queue, as events and, through `outbox`, as conditions."""
 
     def __init__(
         self,
         queue: scheduling_queue.SchedulingQueue,
         events: ports.Events,
-        pending: Callable[[str], cluster_watch.PendingPod | None],
-        carry_out: Callable[[remote_calls.Instructions], None],
+        pending: Callable[[str], event_handlers.PendingPod | None],
+        execute: Callable[[remote_calls.Instructions], None],
         outbox: status_outbox.StatusOutbox,
         now: Callable[[], float],
         wall: Callable[[], float],
@@ -65,7 +37,7 @@ class Outcomes:
         self._queue = queue
         self._events = events
         self._pending = pending
-        self._carry_out = carry_out
+        self._execute = execute
         self._outbox = outbox
         self._now = now
         self._wall = wall
@@ -81,7 +53,7 @@ class Outcomes:
         _log_failure(pod.key, failure)
         uid = pod.uid
         pending = self._pending(uid)
-        self._carry_out(
+        self._execute(
             self._queue.requeue(
                 pod,
                 self._now(),
@@ -115,7 +87,7 @@ class Outcomes:
 
     def preparing(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """The pod waits for its devices to be prepared for the node."""
-        pending: cluster_watch.PendingPod = pod.record.pod
+        pending: event_handlers.PendingPod = pod.record.pod
         text = f"waiting for binding conditions for device on node {node_name}"
         regarding = _reference(pending.parsed)
         self._events.record(regarding, NORMAL, "BindingConditionsPending", "Scheduling", text, pod.record.profile)
@@ -152,7 +124,7 @@ class Outcomes:
                 feasibleNodes=feasible,
             )
         self.gone(pod.uid)
-        pending: cluster_watch.PendingPod = pod.record.pod
+        pending: event_handlers.PendingPod = pod.record.pod
         self._events.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
 
     def gone(self, uid: str) -> None:
@@ -176,7 +148,7 @@ class Outcomes:
         text = f"cannot preempt pod {victim.namespace}/{victim.name} on node {node_name}: {failure}"
         self._events.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
 
-    def _set_condition(self, pending: cluster_watch.PendingPod, failure: Failure) -> None:
+    def _set_condition(self, pending: event_handlers.PendingPod, failure: Failure) -> None:
         parsed = pending.parsed
         known = self._asked.get(parsed.uid)
         if known is None and parsed.condition and parsed.condition[0] == "False":
@@ -242,12 +214,6 @@ def _log_place(pod: queued_pod.QueuedPodInfo) -> None:
             "unschedulable plugins": {name: {} for name in sorted(pod.rejectors)},
         },
     )
-
-
-def rejectors_of(refusals: Collection[tuple[status.Status, int]]) -> tuple[frozenset[str], frozenset[str]]:
-    """The plugins that refused, and those of them that said Pending."""
-    refused = frozenset(entry.plugin for entry, _ in refusals if entry.plugin)
-    return refused, frozenset(entry.plugin for entry, _ in refusals if entry.code == status.Code.PENDING)
 
 
 def _reference(parsed: pod_projection.ParsedPod) -> ObjectReference:

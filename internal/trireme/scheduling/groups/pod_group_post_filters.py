@@ -16,7 +16,7 @@ from trireme.framework import status
 from trireme.queueing import pre_enqueue, queued_pod
 from trireme.registry import group_sides
 from trireme.scheduling import ports
-from trireme.scheduling.groups.pod_group_results import Result, Trial, Try, Verdict, Wanted
+from trireme.scheduling.groups.pod_group_results import MemberAttempt, PodGroupRequest, Result, TryGroup, Verdict
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, scheduling_pb2
 from trireme.wire import status as wire_status
@@ -45,7 +45,7 @@ class PodGroupPostFilters:
         observer: ports.Observer,
         publish: Callable[[], int],
         trials: PodGroupTrials,
-        try_group: Try,
+        try_group: TryGroup,
         plugins: Mapping[str, Sequence[str]],
         topology: bool,
         group_claims: bool,
@@ -63,15 +63,15 @@ class PodGroupPostFilters:
         self._trials = trials
         self._plugins = plugins
 
-    async def find(self, wanted: Wanted, tried: Result) -> PodGroupPostFilterResult:
+    async def find(self, request: PodGroupRequest, tried: Result) -> PodGroupPostFilterResult:
         """What the plugins find for those who wait, after the trial said what it did of them."""
         texts = []
         actions: list[bind_pb2.Action] = []
-        for plugin in self._plugins.get(wanted.profile, ()):
+        for plugin in self._plugins.get(request.profile, ()):
             if group_sides.releases_claims(plugin):
-                said = await self._devices(wanted, tried.trials)
+                said = await self._devices(request, tried.attempts)
             elif plugin == pre_enqueue.DEFAULT_PREEMPTION:
-                said = await self._preempt(wanted)
+                said = await self._preempt(request)
                 self._observer.group_preemption_attempted(said.code)
             else:
                 continue
@@ -85,11 +85,11 @@ class PodGroupPostFilters:
         text = ", ".join(text for text in texts if text)
         return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
 
-    async def _devices(self, wanted: Wanted, tried: Sequence[Trial]) -> PodGroupPostFilterResult:
+    async def _devices(self, request: PodGroupRequest, tried: Sequence[MemberAttempt]) -> PodGroupPostFilterResult:
         """What filter says of claims to release; of a group of which no pod was tried it knows nothing. It is asked
         only where there are claims, and not about groups of groups.
         """
-        group = wanted.tree.message
+        group = request.tree.message
         if isinstance(group, scheduling_pb2.CompositePodGroup):
             return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "")
         if self._topology and group.spec.HasField("scheduling_constraints"):
@@ -97,26 +97,26 @@ class PodGroupPostFilters:
         if not tried:
             return PodGroupPostFilterResult(status.Code.ERROR, "not found")
         of_group = self._group_claims and bool(group.spec.resource_claims)
-        if not of_group and not any(self._cache.registry.of_one_pod(trial.pod.record.class_id) for trial in tried):
+        if not of_group and not any(self._cache.registry.of_one_pod(member.pod.record.class_id) for member in tried):
             return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _LOOKED_AT)
-        request = self._question(wanted, [trial.pod for trial in tried])
-        request.devices.scheduled = wanted.scheduled.get(wanted.tree.name, 0)
-        for member, trial in zip(request.members, tried, strict=True):
-            if trial.columns is not None:
-                member.columns.CopyFrom(trial.columns)
-            if trial.assumed is not None:
-                member.state = trial.assumed.state
+        message = self._question(request, [member.pod for member in tried])
+        message.devices.scheduled = request.scheduled.get(request.tree.name, 0)
+        for entry, member in zip(message.members, tried, strict=True):
+            if member.columns is not None:
+                entry.columns.CopyFrom(member.columns)
+            if member.assumed is not None:
+                entry.state = member.assumed.state
         try:
-            response = await self._evaluators.pod_group_post_filter(request)
+            response = await self._evaluators.pod_group_post_filter(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return PodGroupPostFilterResult(status.Code.ERROR, str(error))
         code = wire_status.from_message(response.status).code
         return PodGroupPostFilterResult(code, ", ".join(response.status.messages), actions=tuple(response.actions))
 
-    async def _preempt(self, wanted: Wanted) -> PodGroupPostFilterResult:
-        members, started = wanted.everybody(), self._observer.clock()
+    async def _preempt(self, request: PodGroupRequest) -> PodGroupPostFilterResult:
+        members, started = request.everybody(), self._observer.clock()
         try:
-            response = await self._evaluators.pod_group_post_filter(self._question(wanted, members))
+            response = await self._evaluators.pod_group_post_filter(self._question(request, members))
             if not response.potential:
                 current = {pod.uid: pod.record.nominated_node for pod in members}
                 result = _from_message(response, current)
@@ -124,59 +124,63 @@ class PodGroupPostFilters:
                 if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
                 return result
-            result = await self._evaluate(wanted, response.potential)
+            result = await self._evaluate(request, response.potential)
             self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return PodGroupPostFilterResult(status.Code.ERROR, f"pod group preemption: {error}")
 
-    async def _evaluate(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> PodGroupPostFilterResult:
+    async def _evaluate(
+        self, request: PodGroupRequest, potential: Sequence[filter_pb2.Victim]
+    ) -> PodGroupPostFilterResult:
         hidden = [pod.pod.uid for victim in potential for pod in victim.pods]
         self._cache.hide(hidden)
         try:
-            return await self._make_room(wanted, potential)
+            return await self._make_room(request, potential)
         finally:
             self._cache.show(hidden)
 
-    async def _make_room(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> PodGroupPostFilterResult:
+    async def _make_room(
+        self, request: PodGroupRequest, potential: Sequence[filter_pb2.Victim]
+    ) -> PodGroupPostFilterResult:
         """Place the members while all who may go are hidden; who has to go then."""
-        result = await self._try(wanted)
+        result = await self._try(request)
         if not result.succeeded:
             unschedulable = result.status.verdict is Verdict.UNSCHEDULABLE
             code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
             return PodGroupPostFilterResult(code, f"pod group preemption: {result.status.message}")
         # As in kube-scheduler, who fitted counts and is nominated, also where the pod's own group did not fit.
-        proposed = [(trial, trial.assumed) for trial in result.proposed() if trial.assumed is not None]
+        proposed = [(member, member.assumed) for member in result.proposed() if member.assumed is not None]
         try:
-            request = self._question(wanted, [trial.pod for trial, _ in proposed])
-            for member, (_, assumed) in zip(request.members, proposed, strict=True):
-                member.slot = assumed.slot
-            request.victims.extend(potential)
-            response = await self._evaluators.pod_group_post_filter(request)
+            message = self._question(request, [member.pod for member, _ in proposed])
+            for entry, (_, assumed) in zip(message.members, proposed, strict=True):
+                entry.slot = assumed.slot
+            message.victims.extend(potential)
+            response = await self._evaluators.pod_group_post_filter(message)
             if response.HasField("disruption"):
-                self._observer.group_disrupts(wanted.tree.key.kind, response.disruption)
-            return _from_message(response, {trial.pod.uid: assumed.node_name for trial, assumed in proposed})
+                self._observer.group_disrupts(request.tree.key.kind, response.disruption)
+            return _from_message(response, {member.pod.uid: assumed.node_name for member, assumed in proposed})
         finally:
             self._trials.undo(list(result.placed()))
 
     def _question(
-        self, wanted: Wanted, members: Sequence[queued_pod.QueuedPodInfo]
+        self, request: PodGroupRequest, members: Sequence[queued_pod.QueuedPodInfo]
     ) -> filter_pb2.PodGroupPostFilterRequest:
-        first, metadata = members[0].record, wanted.tree.message.metadata
-        request = filter_pb2.PodGroupPostFilterRequest(
+        first, metadata = members[0].record, request.tree.message.metadata
+        message = filter_pb2.PodGroupPostFilterRequest(
             cycle=self._evaluators.cycle(first.profile, first.class_id, self._publish()),
             pod_group=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
-            composite=wanted.tree.composite,
-            priority=wanted.tree.message.spec.priority,
+            composite=request.tree.composite,
+            priority=request.tree.message.spec.priority,
         )
         for pod in members:
             parsed = pod.record.pod.parsed
-            request.members.add(
+            message.members.add(
                 pod=cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid),
                 pod_class=pod.record.class_id,
                 nominated_node=pod.record.nominated_node,
             )
-        return request
+        return message
 
 
 def not_made(failure: str) -> PodGroupPostFilterResult:

@@ -29,7 +29,7 @@ from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
 from trireme.queueing import nominator, queued_pod
-from trireme.scheduling import call_batches, outcomes, pods_in_pre_bind, ports, preemption_retries, waiting_pods
+from trireme.scheduling import attempt_reporter, call_batches, pods_in_pre_bind, ports, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.client.event_series import pod_reference
@@ -68,7 +68,7 @@ class _Preemption:
     unheard: bool = False  # the last one went, by somebody else's doing, while the pod was held: no event will wake it
 
 
-class Preempting:
+class PreemptionExecutor:
     """The preemptions under way."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Preempting:
         cache: cluster_cache.ClusterCache,
         nominations: nominator.Nominator,
         waiting: waiting_pods.WaitingPods,
-        results: outcomes.Outcomes,
+        reporter: attempt_reporter.AttemptReporter,
         apply: call_batches.Send[bind_pb2.Action, bind_pb2.BindResult],
         activate: Callable[[Sequence[tuple[str, str]]], object],
         observer: ports.Observer,
@@ -92,7 +92,7 @@ class Preempting:
         self._cache = cache
         self._nominations = nominations
         self._waiting = waiting
-        self._results = results
+        self._reporter = reporter
         self._batches = call_batches.CallBatches(apply)
         self._activate = activate
         self._observer = observer
@@ -129,11 +129,11 @@ class Preempting:
         self.retries.forget(uid)
         known = self._preemptions.get(uid)
         if known is not None:
-            self._let_go(known.key, uid)
+            self._drop_hold(known.key, uid)
             if known.done:
                 del self._preemptions[uid]
 
-    def _let_go(self, key: str, uid: str) -> None:
+    def _drop_hold(self, key: str, uid: str) -> None:
         if self._held.get(key) == uid:
             del self._held[key]
 
@@ -185,9 +185,9 @@ class Preempting:
             self._observer.evicted(_kind(pod, node_name), _End.FAILED not in ends, self._observer.clock() - started)
         return known.failure if _End.FAILED in ends else ""
 
-    async def carry_out(self, actions: Sequence[bind_pb2.Action], rank: call_batches.Rank = call_batches.FIRST) -> str:
+    async def execute(self, actions: Sequence[bind_pb2.Action], rank: call_batches.Rank = call_batches.FIRST) -> str:
         """Carry out actions now, or when it is their turn; answers what failed first, empty where nothing did."""
-        for result in await self._batches.carry_out(actions, rank):
+        for result in await self._batches.execute(actions, rank):
             said = wire_status.from_message(result.status)
             if said.code is not status.Code.SUCCESS:
                 return said.message
@@ -249,7 +249,7 @@ class Preempting:
             newest = self._preemptions.get(pod.uid) is known
             if newest and (failed or in_memory or known.unheard or not self._stands(known.last)):
                 del self._preemptions[pod.uid]
-                self._let_go(pod.key, pod.uid)
+                self._drop_hold(pod.key, pod.uid)
             self._observer.preempted(_kind(pod, node_name), not failed, self._observer.clock() - started)
             result = "error" if failed else "success"
             text = "Async Preemption finished completely"
@@ -274,12 +274,12 @@ class Preempting:
             if self._stands(known.last):
                 self._cache.on_deletion(known.last, lambda: self._going(pod, known))
             elif self._preemptions.get(pod.uid) is known:
-                self._let_go(pod.key, pod.uid)
+                self._drop_hold(pod.key, pod.uid)
 
     def _going(self, pod: queued_pod.QueuedPodInfo, known: _Preemption) -> None:
         """The last victim goes. Of a preemption that is over nobody wants to know."""
         if self._preemptions.get(pod.uid) is known:
-            self._let_go(pod.key, pod.uid)
+            self._drop_hold(pod.key, pod.uid)
 
     async def _clear_nominations(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """Less important pods that were promised the node look for another one."""
@@ -289,7 +289,7 @@ class Preempting:
                 namespace, _, name = other.key.partition("/")
                 identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=other.uid)
                 actions.append(bind_pb2.Action(pod=identity, clear_nomination=bind_pb2.ClearNomination()))
-        failure = await self.carry_out(actions) if actions else ""
+        failure = await self.execute(actions) if actions else ""
         if failure:
             log.warning("cannot clear the nomination of pods on node %s: %s", node_name, failure)
 
@@ -311,7 +311,7 @@ class Preempting:
         await asyncio.wait((eviction,))
         return eviction.result()
 
-    async def _taken_back(self, uid: str) -> None:
+    async def _room_freed(self, uid: str) -> None:
         """Return once the room of a victim that is on no node yet is free: who tried before would try in vain."""
         if self._cache.pod(uid) is not None:
             gone = asyncio.Event()
@@ -334,23 +334,23 @@ class Preempting:
         if self._waiting.preempt(uid, NAME, "preempted") or self._pre_binding.cancel(uid, f"preempted by {NAME}"):
             text += " (in kube-scheduler memory)."
             end = _End.IN_MEMORY
-            await self._taken_back(uid)
+            await self._room_freed(uid)
         elif (placed := self._cache.pod(uid)) is None:
             return end
         else:
             if pod.uid not in self.retries:
                 # Else the victim may be marked already, and bind is to look before it writes.
                 victim.evict.observed_generation = placed.generation
-            failure = await self.carry_out([victim], known.rank)
+            failure = await self.execute([victim], known.rank)
             if failure:
                 known.failure, known.why = failure, f"pod {_name(victim)} could not be preempted: {failure}"
                 log.error("%s", known.why)
-                self._results.not_preempted(pod, reference, node_name or victim.evict.node_name, failure)
+                self._reporter.not_preempted(pod, reference, node_name or victim.evict.node_name, failure)
                 return _End.FAILED
         name = klog.Ref(_name(victim))
         preemptor = klog.Ref(pod.key)
         klog.info(log, 2, "Preemptor Pod preempted victim Pod", preemptor=preemptor, victim=name, node=node_name)
-        self._results.preempted(reference, text, pod.record.profile)
+        self._reporter.preempted(reference, text, pod.record.profile)
         return end
 
 
