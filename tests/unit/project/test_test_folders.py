@@ -1,0 +1,28 @@
+"""Unit tests stand where the code stands that they test."""
+
+import ast
+import pathlib
+
+ROOT = pathlib.Path(__file__).parents[3]
+UNIT = ROOT / "tests" / "unit"
+MODULES = sorted(UNIT.rglob("*.py"))
+
+
+def test_folders_of_unit_tests_are_those_of_the_code() -> None:
+    """Else nobody finds the tests of what they change, and a folder outlives the code that it is named after."""
+    code = {path.name for package in ("trireme", "trireme_kube") for path in (ROOT / "internal" / package).iterdir()}
+    folders = {path.relative_to(UNIT).parts[0] for path in MODULES}
+    assert folders - code == {"project"}
+
+
+def test_helpers_are_no_part_of_unit_tests() -> None:
+    """A helper is in tests/helpers, where all tests find it, and runs nobody's tests when it is imported."""
+    assert [path.name for path in MODULES if not path.name.startswith("test_")] == []
+    imported = {
+        name
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names])
+    }
+    assert [name for name in sorted(imported) if name.startswith("test_")] == []
