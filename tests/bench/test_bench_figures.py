@@ -92,7 +92,7 @@ def test_waits() -> None:
     assert figures.figures(window(waits=[])).wait_p50_ms is None
 
 
-def test_what_is_needed_while_nothing_happens_is_told_where_it_was_looked_at() -> None:
+def test_idle_cpu_is_reported_where_it_was_measured() -> None:
     """What waits and costs nothing could not be told from what waits and spins."""
     assert figures.figures(window(idle_cpu_ms_per_s=2.5)).idle_cpu_ms_per_s == 2.5
     assert figures.figures(window()).idle_cpu_ms_per_s is None
@@ -287,7 +287,7 @@ def runs() -> list[report.Run]:
     ]
 
 
-def test_rows_hold_what_is_promised() -> None:
+def test_rows_have_the_documented_columns() -> None:
     """Whoever reads build/bench.json would miss a column, or take one failed round for a figure."""
     limit, kube = report.rows(runs())
     promised = {

@@ -66,7 +66,7 @@ async def test_leaders_killed_in_the_middle_of_a_burst(cluster: clusters.OpenClu
             leader, other = other, leader
 
 
-async def test_the_leader_told_to_end_in_the_middle_of_a_burst(cluster: clusters.OpenCluster) -> None:
+async def test_a_leader_that_is_terminated_during_a_burst_hands_over(cluster: clusters.OpenCluster) -> None:
     """A leader that ends gives the Lease back: the other goes on without waiting for it to run out."""
     async with cluster(nodes=NODES, cpu="4") as here:
         leader, other = await _two(here)

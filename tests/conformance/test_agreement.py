@@ -149,7 +149,7 @@ def test_only_later_plugins_may_refuse_what_a_plugin_that_is_not_there_refuses(
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzipped"])
-def test_rows_are_read_and_told_apart(tmp_path: Path, packed: bool) -> None:
+def test_each_golden_row_is_assigned_to_its_suite(tmp_path: Path, packed: bool) -> None:
     """Else another file of golden rows cannot be asked, or is asked of the wrong suite."""
     rows = [_row(), {"name": "h", "case": {"plugin": "NodeName"}, "expect": {}}, {"name": "c", "file": "x"}]
     content = "\n".join(json.dumps(row) for row in rows).encode() + b"\n\n"

@@ -35,7 +35,7 @@ MAKES = {"service": preemption_sequences.ServiceFilter, "in-process": preemption
 @pytest.mark.timeout(60 + 10 * EXAMPLES)
 @pytest.mark.parametrize("who", MAKES)
 @pytest.mark.parametrize("seed", range(EXAMPLES))
-def test_who_is_asked_about_later_gets_what_a_filter_says_that_keeps_nothing(seed: int, who: str) -> None:
+def test_preemption_does_not_depend_on_earlier_calls(seed: int, who: str) -> None:
     """Else who is preempted depends on who was asked about before, in which call, and of which replica."""
     for number, decision in enumerate(
         preemption_sequences.decisions_of(seed, QUESTIONS, MAKES[who], few=seed % 3 == 2)

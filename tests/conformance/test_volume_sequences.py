@@ -78,7 +78,7 @@ def _class(provisioner: str) -> Json:
     }
 
 
-def test_no_volume_is_promised_twice(phases: Phases) -> None:
+def test_no_volume_is_assigned_twice(phases: Phases) -> None:
     """Three pods take three volumes, the fourth has to wait, and gets the one that is given back."""
     objects = {
         "nodes": [_node("a"), _node("b")],

@@ -145,7 +145,7 @@ async def test_a_frozen_api_server_is_not_waited_for_forever(bind: Bind, monkeyp
     assert ok(await bind.bind("web", node="node-00000"))
 
 
-async def test_a_pod_that_is_gone_is_told_so(bind: Bind) -> None:
+async def test_binding_a_deleted_pod_is_reported_as_not_found(bind: Bind) -> None:
     """A pod deleted meanwhile is certainly not bound."""
     await bind.make_pods("web")
     await bind.api.delete("/api/v1/namespaces/default/pods/web")

@@ -42,7 +42,7 @@ def test_a_policy_is_read_from_the_cluster(capsys: pytest.CaptureFixture[str]) -
         ),
     ],
 )
-def test_a_policy_that_is_not_to_be_had_is_said(
+def test_a_policy_that_cannot_be_read_is_reported(
     capsys: pytest.CaptureFixture[str], response: Callable[[], web.Response], error: str
 ) -> None:
     """Else the default is taken for what the Policy said."""

@@ -147,7 +147,7 @@ def _filter_of(answer: Any) -> Any:
         ),
     ],
 )
-async def test_a_bad_answer_is_told_as_kube_scheduler_tells_it(
+async def test_a_bad_response_has_the_error_text_of_kube_scheduler(
     session: aiohttp.ClientSession, handler: Handler, text: str
 ) -> None:
     """The event of a pod says what its extender did; without the text nobody can tell which program is at fault."""
@@ -158,7 +158,7 @@ async def test_a_bad_answer_is_told_as_kube_scheduler_tells_it(
     assert str(caught.value) == text.format(url=url)
 
 
-async def test_nobody_there_is_told_with_the_address(session: aiohttp.ClientSession) -> None:
+async def test_an_unreachable_extender_is_reported_with_its_address(session: aiohttp.ClientSession) -> None:
     """An extender that is down is named by its address."""
     (port,) = ports.free_ports(1)
     client = extender_client.ExtenderClient(

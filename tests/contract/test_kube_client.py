@@ -50,7 +50,7 @@ async def test_a_request_goes_out_as_it_was_meant() -> None:
     assert (delete.method, delete.body) == ("DELETE", b"")
 
 
-async def test_connections_are_kept() -> None:
+async def test_connections_are_reused() -> None:
     """If this fails, each request pays for a connection, and with TLS for a handshake."""
     peers = set()
 
@@ -130,7 +130,7 @@ async def test_a_request_without_an_answer_may_have_been_carried_out(way: str) -
 
 
 @pytest.mark.parametrize(("method", "times"), [("GET", 2), ("PUT", 1), ("DELETE", 1), ("POST", 1)])
-async def test_only_reads_are_sent_again_when_a_kept_connection_closes(method: str, times: int) -> None:
+async def test_only_reads_are_retried_when_an_idle_connection_closes(method: str, times: int) -> None:
     """If this fails, a write is carried out twice unseen, or each idle connection costs a failed read."""
     calls = 0
 
@@ -256,7 +256,7 @@ CREDENTIAL = """cat <<END
 END"""
 
 
-async def test_a_credential_plugin_is_asked_again_when_its_token_is_rejected(tmp_path: pathlib.Path) -> None:
+async def test_a_credential_plugin_is_run_again_when_its_token_is_rejected(tmp_path: pathlib.Path) -> None:
     """If this fails, clusters whose kubeconfig uses a credential plugin are lost when the token runs out."""
     tokens = {"one"}
     (tmp_path / "t").write_text("one")

@@ -404,7 +404,7 @@ def _wrapped(raw: bytes) -> bytes:
     return envelope.MAGIC + encoding_pb2.Unknown(raw=raw).SerializeToString()
 
 
-async def test_protobuf_is_asked_for_and_each_answer_read_by_its_type() -> None:
+async def test_protobuf_is_requested_and_responses_are_decoded_by_content_type() -> None:
     """If this fails, a server that answers in the other encoding, as the embedded one does, is not understood."""
     event = encoding_pb2.WatchEvent(type="ADDED", object={"raw": _wrapped(_in_protobuf("d", 104))}).SerializeToString()
     frame = len(event).to_bytes(4, "big") + event

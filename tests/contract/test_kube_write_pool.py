@@ -91,7 +91,7 @@ async def _send(pool: write_pool.WritePool, seconds: float = 5.0, body: bytes = 
         pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", b"", id="without-a-body"),
     ],
 )
-async def test_answers_of_every_form_are_read_and_the_connection_is_kept(answer: bytes, body: bytes) -> None:
+async def test_responses_of_every_form_are_read_and_the_connection_is_reused(answer: bytes, body: bytes) -> None:
     """If this fails, an answer is misread, or the next one on the connection is taken for this one."""
     async with serving(_answers(answer, OK)) as server:
         pool = _pool(server)

@@ -65,7 +65,7 @@ def _calls(phase: _Phase) -> plugin_calls.PluginCalls:
     [(None, "closed"), ([""], "closed"), (["melted"], "closed"), (["", "open", "closed"], "open")],
     ids=["no message", "unset", "unknown", "of several"],
 )
-async def test_whatever_a_phase_answers_is_shown_as_far_as_it_is_known(
+async def test_statistics_of_another_version_are_reported_as_far_as_they_are_known(
     monkeypatch: pytest.MonkeyPatch, breakers: list[str] | None, shown: str
 ) -> None:
     """Broken, an answer of another version of a phase ends the frontend, or `trireme status`."""

@@ -134,7 +134,7 @@ async def test_the_plugin_sees_the_cycle_and_only_what_it_reads(bench: Bench) ->
     [(plugin_pb2.NODE_DATA_MESSAGES, "node-0", b""), (plugin_pb2.NODE_DATA_JSON, "", b'{"a":1}')],
     ids=["messages", "json"],
 )
-async def test_node_objects_are_kept_for_a_plugin_that_wants_them(
+async def test_a_plugin_that_reads_nodes_gets_node_objects(
     bench: Bench, form: plugin_pb2.NodeData.ValueType, message: str, json: bytes
 ) -> None:
     """Broken, a plugin gets nodes without the data that it decides by."""
@@ -334,7 +334,7 @@ def pre_filter_plugin(bench: Bench, target: str, **fields: Any) -> remote_plugin
     return bench.filter_plugin(1, target, info={"extension_points": points}, **fields)
 
 
-async def test_pre_filter_is_asked_only_of_who_has_it(bench: Bench) -> None:
+async def test_pre_filter_is_called_only_where_it_is_implemented(bench: Bench) -> None:
     """Broken, each class costs one call more, to a plugin that answers UNIMPLEMENTED."""
     served = ScriptedPlugin({FILTER: passing})
     plugin = bench.filter_plugin(1, await bench.serve(served))
@@ -414,7 +414,7 @@ async def test_a_failing_score_is_what_the_policy_says(bench: Bench, answers: An
     [(plugin_pb2.DEPENDENCY_NODE, 1), (plugin_pb2.DEPENDENCY_NODE_PODS, 1), (plugin_pb2.DEPENDENCY_CLUSTER, 3)],
     ids=["node", "node and pods", "cluster"],
 )
-async def test_pre_score_is_kept_as_long_as_its_answer_is_true(
+async def test_pre_score_is_cached_while_its_result_is_valid(
     bench: Bench, depends_on: plugin_pb2.Dependency.ValueType, asked: int
 ) -> None:
     """Broken, each batch costs a call more than it must, or a plugin scores by state of another cluster."""
@@ -492,7 +492,7 @@ async def test_a_failed_handshake_names_plugin_and_address(
     assert "\n" not in str(caught.value)
 
 
-async def test_an_address_that_is_none_is_said_at_once() -> None:
+async def test_an_invalid_address_is_reported_at_once() -> None:
     """Broken, a mistyped address is looked up for ten seconds."""
     with pytest.raises(remote_client.HandshakeError) as caught:
         await remote_client.handshake("P", "nowhere", deadline_seconds=10)

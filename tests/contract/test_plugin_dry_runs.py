@@ -178,7 +178,7 @@ async def test_dry_runs_begin_anew_where_the_cluster_moved_on_meanwhile(opened: 
     assert _victims(answer) == {f"uid-{second}"}
 
 
-async def test_a_plugin_that_fails_in_a_dry_run_fails_the_node_or_is_left_out(opened: Any) -> None:
+async def test_a_failed_dry_run_follows_the_failure_policy(opened: Any) -> None:
     """By its policy; a service that is down must not have pods evicted that it might refuse to make room for."""
     cluster: Cluster = await opened("n0")
     cluster.builder.add_class(1, pod_of({**requesting(cpu="4"), "priority": 10}))

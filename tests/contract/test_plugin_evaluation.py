@@ -112,7 +112,7 @@ ALL = ["node-0", "node-1", "node-2"]
     ],
     ids=["nothing", "a node", "pods", "pods of the node", "a node of both", "anything"],
 )
-async def test_a_plugin_is_asked_again_only_about_what_changed(
+async def test_a_plugin_is_called_again_only_about_changed_nodes(
     opened: Any, phase: str, depends_on: sdk.Dependency, delta: dict[str, Any], asked_again: list[str] | None
 ) -> None:
     """Broken, a slow plugin sets the pace of the whole scheduler; or it decides by what was."""
@@ -140,7 +140,7 @@ async def test_a_remote_refusal_is_the_nodes_verdict(opened: Any) -> None:
     assert kept.table.statuses == [status.unschedulable("Counting", "no")]
 
 
-async def test_a_plugin_that_is_ignored_for_now_is_asked_again(opened: Any) -> None:
+async def test_a_plugin_whose_failure_was_ignored_is_called_again(opened: Any) -> None:
     """Broken, a plugin that was down when a class was first seen never has a say about it."""
     evaluation = await opened(sdk.Dependency.NODE, failure_policy=snapshot_pb2.FAILURE_POLICY_IGNORE)
     evaluation.plugin.fails = True
@@ -149,7 +149,7 @@ async def test_a_plugin_that_is_ignored_for_now_is_asked_again(opened: Any) -> N
     assert (await evaluation.filter()).index[:NODES].tolist() == [0, 1, 0]
 
 
-async def test_a_plugin_that_fails_is_asked_again_for_the_next_pod(opened: Any) -> None:
+async def test_a_plugin_that_failed_is_called_again_for_the_next_pod(opened: Any) -> None:
     """Broken, a class whose plugin failed once fails for ever."""
     evaluation = await opened(sdk.Dependency.NODE)
     evaluation.plugin.fails = True

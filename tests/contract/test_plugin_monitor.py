@@ -261,7 +261,7 @@ async def test_another_instance_that_does_not_fit_takes_part_no_more(
             assert monitor.statuses()[0].takes_part
 
 
-async def test_a_plugin_that_is_rejected_again_and_again_is_left_out_for_a_while(
+async def test_a_plugin_that_is_rejected_repeatedly_is_excluded_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Broken, all phases begin anew whenever calls reach the other of two versions that serve one address."""
@@ -315,7 +315,7 @@ async def test_a_plugin_that_is_there_and_wrong_ends_the_start(
 
 
 @pytest.mark.parametrize(("policy", "waits"), [("Fail", {"first": "P"}), ("Ignore", {})])
-def test_a_missing_plugin_is_left_out_of_the_phases_configuration(
+def test_a_missing_plugin_is_not_in_the_configuration_of_the_phases(
     tmp_path: Path, policy: str, waits: Mapping[str, str]
 ) -> None:
     """Broken, phases call a plugin that is not there, or no profile waits for one that must be."""

@@ -431,7 +431,7 @@ async def test_a_bind_that_breaks_off_says_what_is_known(stack: Stack) -> None:
     ],
     ids=["no step", "two methods", "no field"],
 )
-def test_a_plugin_that_describes_itself_wrongly_is_told_at_once(
+def test_an_invalid_plugin_description_is_refused_at_the_start(
     methods: dict[str, Any], info: sdk.Info, words: str
 ) -> None:
     """Broken, a plugin starts that no scheduler takes."""
@@ -484,7 +484,7 @@ async def test_a_plugin_calls_the_scheduler_back(tmp_path: Path) -> None:
     await server.stop(0)
 
 
-async def test_a_plugin_behind_tls_is_asked_by_who_may(tmp_path: Path) -> None:
+async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path) -> None:
     """Broken, pods are decided by whoever listens at the address, or the plugin is asked by whoever finds it."""
     authority = certificates.Authority()
     certificate, key = authority.issue("plugin").write(tmp_path, "plugin")

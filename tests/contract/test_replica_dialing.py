@@ -312,7 +312,7 @@ async def test_files_that_cannot_be_used_are_named_at_the_start(tmp_path: Path) 
         side.dialer()
 
 
-async def test_a_plugin_is_asked_over_tls_and_recognised(tmp_path: Path) -> None:
+async def test_a_plugin_is_called_over_tls_and_its_identity_verified(tmp_path: Path) -> None:
     """A remote plugin sees pods: it is as much a service of ours as a phase."""
     authority = Authority()
     caller = Side(tmp_path / "frontend", authority, "frontend")

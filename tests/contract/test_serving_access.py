@@ -169,7 +169,7 @@ async def test_reviews_are_remembered_for_a_while(tmp_path: Path) -> None:
         assert sorted(asked) == ["subjectaccessreviews", "tokenreviews"]
 
 
-async def test_an_api_server_that_cannot_be_asked_lets_nobody_in(tmp_path: Path) -> None:
+async def test_an_unreachable_api_server_authorizes_nobody(tmp_path: Path) -> None:
     """Whoever breaks the connection to the API server could read everything."""
 
     async def broken(request: web.Request, seen: fake.Seen) -> web.StreamResponse:

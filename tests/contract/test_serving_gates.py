@@ -41,7 +41,7 @@ async def test_statusz_names_flagz_only_where_it_is_served(tmp_path: Path) -> No
     assert "/flagz" not in await _text(_site(tmp_path, "--feature-gates=ComponentFlagz=false"), "/statusz")
 
 
-async def test_who_stands_for_election_says_so_when_asked_if_it_is_ready(tmp_path: Path) -> None:
+async def test_a_candidate_is_ready_once_its_informers_have_synced(tmp_path: Path) -> None:
     """Else a scheduler is taken for ready that the API server cannot choose yet."""
     assert "informer-sync" not in await _text(_site(tmp_path), "/readyz")
     chosen = _site(tmp_path, "--feature-gates=CoordinatedLeaderElection=true")

@@ -78,13 +78,13 @@ def test_a_text_that_other_parsers_read(site: serving_site.FrontendSite) -> None
     assert {"scheduler_pending_pods", "process_open_fds"} <= {family.name for family in families}
 
 
-def test_a_phase_that_stands_in_is_shown(site: serving_site.FrontendSite) -> None:
+def test_a_fallback_phase_is_in_the_metrics(site: serving_site.FrontendSite) -> None:
     """Nothing would page anybody while a cluster's phases are gone and the frontend's own do their work."""
     samples = _instruments(site)["trireme_phase_fallback"].family().samples
     assert {sample.labels["phase"]: sample.value for sample in samples} == {"filter": 1, "score": 0, "bind": 0}
 
 
-def test_the_certificates_of_a_frontend_are_shown(tmp_path: Path) -> None:
+def test_the_certificates_of_a_frontend_are_in_the_metrics(tmp_path: Path) -> None:
     """One of them would run out, and no alert could be written for it."""
     files = {name: tmp_path / f"{name}.crt" for name in ("serving", "sni", "phases", "plugin", "client", "reviews")}
     keys = {}
@@ -221,7 +221,7 @@ async def test_a_lease_that_ran_out_long_ago_is_unhealthy(tmp_path: Path) -> Non
     assert answers == [200, 200, 500, 200]
 
 
-def test_disabled_metrics_are_not_shown(tmp_path: Path) -> None:
+def test_disabled_metrics_are_not_served(tmp_path: Path) -> None:
     """An operator could not get rid of a metric that is too large."""
     site = metrics_document.site(tmp_path, support.FakeFrontend(), "--disabled-metrics=scheduler_cache_size")
     values = _values(site.registries()[0])

@@ -86,7 +86,7 @@ async def test_an_extender_decides_for_its_pods_and_for_no_others(cluster: clust
         assert await _node_of(here, "late") == third
 
 
-async def test_a_bad_extender_is_told_of_and_loses_no_pod(cluster: clusters.OpenCluster) -> None:
+async def test_a_bad_extender_is_reported_and_loses_no_pod(cluster: clusters.OpenCluster) -> None:
     """Slow, failing or talking nonsense, it gives each of its pods an event that says so; once it answers they are
     bound. One that may be ignored stands in nobody's way, and pods that are not its business go on meanwhile.
     """

@@ -218,7 +218,7 @@ async def test_profiles_wait_for_a_plugin_that_must_be_there(
             assert placed["r"] == chosen
 
 
-async def test_a_plugin_that_may_be_missing_is_left_out_until_it_comes(
+async def test_an_ignorable_plugin_takes_part_once_it_is_reachable(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path
 ) -> None:
     """With Ignore the scheduler starts without the plugin and logs it; pods that come after the plugin are placed as it

@@ -89,7 +89,7 @@ async def test_preemptors_are_nominated_before_they_are_bound(cluster: clusters.
         assert here.witness.denied == []
 
 
-async def test_a_pod_that_nobody_makes_room_for_is_told_so(cluster: clusters.OpenCluster) -> None:
+async def test_the_condition_says_why_a_pod_does_not_preempt(cluster: clusters.OpenCluster) -> None:
     """Without less important pods, or by its own policy, a pod preempts nobody; its condition says why."""
     async with cluster(nodes=2, cpu="2") as here:
         await _priorities(here)
@@ -112,7 +112,7 @@ async def test_a_pod_that_nobody_makes_room_for_is_told_so(cluster: clusters.Ope
         assert len(await here.pods()) == 5
 
 
-async def test_the_room_is_kept_for_the_preemptor(cluster: clusters.OpenCluster) -> None:
+async def test_a_nomination_reserves_the_room_for_the_preemptor(cluster: clusters.OpenCluster) -> None:
     """While a victim takes its time to go, the preemptor is nominated, and nobody less important takes it."""
     async with cluster(nodes=1, cpu="2") as here:
         await _priorities(here)
@@ -216,7 +216,7 @@ async def test_without_asynchronous_preemption_the_attempt_says_what_became_of_i
         assert preempted["note"] == f"Preempted by pod {uid} on node {node}"
 
 
-async def test_a_promised_node_that_goes_away_leaves_nobody_waiting(cluster: clusters.OpenCluster) -> None:
+async def test_a_preemptor_whose_nominated_node_is_removed_goes_elsewhere(cluster: clusters.OpenCluster) -> None:
     """The preemptor looks elsewhere as soon as there is something to be had, and takes it."""
     async with cluster(nodes=1, cpu="2") as here:
         await _priorities(here)

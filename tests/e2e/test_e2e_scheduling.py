@@ -11,7 +11,7 @@ from installation import pod
 pytestmark = pytest.mark.timeout(180)
 
 
-async def test_pods_are_bound_and_told_of(cluster: clusters.OpenCluster) -> None:
+async def test_pods_are_bound_and_have_scheduled_events(cluster: clusters.OpenCluster) -> None:
     """A pod that fits is bound and has its Scheduled event, in kube-scheduler's words: the main job."""
     async with cluster(nodes=5) as here:
         await here.start()
@@ -29,7 +29,9 @@ async def _has_event(here: installation.Installation, name: str, reason: str) ->
     return bool(await here.events_of(name, reason))
 
 
-async def test_a_pod_that_fits_nowhere_is_told_why_and_woken_by_a_node(cluster: clusters.OpenCluster) -> None:
+async def test_an_unschedulable_pod_says_why_and_is_retried_after_a_node_is_added(
+    cluster: clusters.OpenCluster,
+) -> None:
     """The condition and the event have kube-scheduler's text, and a new node ends the wait: requeueing by events."""
     async with cluster(nodes=3, cpu="4") as here:
         await here.start()
@@ -67,7 +69,7 @@ async def test_a_gated_pod_waits_for_its_gates(cluster: clusters.OpenCluster) ->
         await here.bound(2)
 
 
-async def test_selectors_taints_and_ports_are_kept(cluster: clusters.OpenCluster) -> None:
+async def test_selectors_taints_and_ports_are_respected(cluster: clusters.OpenCluster) -> None:
     """Pods go only where their selector, the node's taints and free ports allow."""
     async with cluster(nodes=3) as here:
         await here.start()

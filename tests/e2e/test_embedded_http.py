@@ -125,7 +125,7 @@ async def test_a_watch_list_marks_its_end() -> None:
             assert later["object"]["metadata"]["name"] == "b"
 
 
-async def test_a_version_that_is_too_old_is_told_in_the_watch() -> None:
+async def test_a_resource_version_that_is_too_old_is_an_error_event() -> None:
     """The client has to list again; the real server says so in an ERROR event."""
     async with serving() as client:
         start = client.cluster.store.revision

@@ -281,7 +281,7 @@ def test_run_and_remove(cluster: Running) -> None:
     assert "NotFound" in cluster.kubectl("get", "pod", "brief", check=False)
 
 
-def test_exec_is_left_out(cluster: Running) -> None:
+def test_exec_is_refused_with_a_reason(cluster: Running) -> None:
     """A clear word instead of a connection that breaks."""
     cluster.kubectl("run", "target", "--image=x")
     cluster.kubectl("wait", "--for=condition=Ready", "pod/target", "--timeout=30s")

@@ -85,7 +85,7 @@ async def test_logs_that_are_refused() -> None:
         ("POST", "/api/v1/namespaces/default/serviceaccounts/default/token"),
     ],
 )
-async def test_what_is_left_out_says_so(method: str, path: str) -> None:
+async def test_unimplemented_log_requests_are_refused_with_a_reason(method: str, path: str) -> None:
     """501 and a sentence, not a 404 that looks like a mistake of the client's."""
     async with serving() as client:
         code, body = await client.call(method, path)

@@ -43,7 +43,7 @@ def test_yaml_is_read_as_kubernetes_reads_it(text: str, value: object) -> None:
     assert _read(text) == value
 
 
-def test_duplicate_keys_are_told_with_their_lines() -> None:
+def test_duplicate_keys_are_reported_with_their_lines() -> None:
     """Else an operator who wrote a key twice is not told, and half of the file has no effect."""
     document = yaml_document.parse(b"a: 1\nb:\n  c: 1\n  c: 2\na: 3\n")
     lines = document.duplicates.splitlines()

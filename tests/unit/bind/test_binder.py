@@ -237,7 +237,7 @@ def test_the_deadline_of_a_post_ends_with_the_lease() -> None:
     run(main)
 
 
-def test_an_open_fate_is_told_as_open() -> None:
+def test_an_unknown_outcome_is_reported_as_unknown() -> None:
     """Where neither the POST nor the readings are answered, the caller must not hear a failure."""
 
     async def main(setup: _Setup) -> None:
@@ -295,7 +295,7 @@ def test_an_idle_binder_takes_a_call_of_any_size() -> None:
 
 
 @pytest.mark.parametrize("bound", [True, False], ids=["bound before", "not bound"])
-def test_what_was_asked_before_is_read_where_nothing_may_be_posted(bound: bool) -> None:
+def test_a_repeated_request_reads_the_pod_where_it_may_not_post(bound: bool) -> None:
     """A pod that an earlier call bound must not pass for unbound because the Lease ran out before the second."""
 
     async def main(setup: _Setup) -> None:

@@ -80,7 +80,9 @@ def test_the_holder_is_admitted_after_one_reading() -> None:
         pytest.param(ApiError(403, "Forbidden", "leases is forbidden"), RefusalReason.UNVERIFIED, id="forbidden"),
     ],
 )
-def test_who_is_not_shown_by_the_lease_is_refused(found: LeaseRecord | Exception, reason: RefusalReason) -> None:
+def test_a_caller_that_does_not_hold_the_lease_is_refused(
+    found: LeaseRecord | Exception, reason: RefusalReason
+) -> None:
     """A claim is worth nothing by itself, after a restart least of all; and it does not become the epoch in force."""
 
     async def main(setup: _Setup) -> None:

@@ -62,7 +62,7 @@ def test_what_the_informer_shows_later_counts() -> None:
     assert _streamed(cache) is None
 
 
-def test_the_same_version_shown_again_changes_nothing() -> None:
+def test_the_same_version_delivered_again_changes_nothing() -> None:
     """A list made anew shows what is known: what is assumed of it stays."""
     cache = _cache()
     cache.assume_objects("uid", [_volume("1", "claim")])
@@ -223,7 +223,7 @@ def test_who_is_not_of_the_group_has_no_share(group: str) -> None:
     assert list(assumed.forget("other")) == [DEVICE_CLAIM]
 
 
-def test_when_the_trial_of_a_group_is_over_replicas_are_told_that_nobody_may_join() -> None:
+def test_claims_of_a_finished_group_trial_are_closed_to_the_group() -> None:
     """A pod that comes later could be bound before the claim is written, or after it was given back."""
     cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
     cache.set_object(_device_claim("1"))

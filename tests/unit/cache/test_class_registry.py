@@ -104,7 +104,7 @@ def test_pods_that_some_plugin_can_tell_apart_are_two_classes(changes: Json) -> 
     assert _intern(registry, _pod()) != _intern(registry, _pod(**changes))
 
 
-def test_a_pod_without_labels_is_told_from_one_with_labels_that_nobody_selects_by() -> None:
+def test_a_pod_without_labels_differs_from_one_with_unselected_labels() -> None:
     """Else disruption budgets, which protect nobody without labels, leave out both, or neither."""
     registry = _registry()
     bare, labelled = (_intern(registry, _pod(metadata__labels=labels)) for labels in ({}, {"index": "1"}))
@@ -208,7 +208,7 @@ def test_a_pod_with_fields_that_cannot_be_read_is_refused_with_the_field_named()
     assert len(registry) == 0
 
 
-def test_a_class_without_pods_is_kept_for_a_while_and_then_dropped_for_good() -> None:
+def test_an_empty_class_expires_after_a_while() -> None:
     """Else a controller's next pod starts from nothing, or classes are kept for ever."""
     registry = class_registry.ClassRegistry(idle_classes=1)
     first = _intern(registry, _pod(spec__priority=1))
@@ -223,7 +223,7 @@ def test_a_class_without_pods_is_kept_for_a_while_and_then_dropped_for_good() ->
     assert _intern(registry, _pod(spec__priority=1)) not in (first, second)
 
 
-def test_a_class_that_came_and_went_between_deltas_is_told_to_nobody() -> None:
+def test_a_class_that_ends_before_the_next_delta_is_in_no_delta() -> None:
     """Else a replica is told to remove a class that it never had."""
     registry = class_registry.ClassRegistry(idle_classes=0)
     registry.release(_intern(registry, _pod()))

@@ -66,7 +66,7 @@ def test_a_node_comes_moves_and_goes(told: pytest.LogCaptureFixture) -> None:
         pytest.param(True, False, True, [(4, "Update event for scheduled pod")], id="changed on its node"),
     ],
 )
-def test_what_is_told_of_a_pod(
+def test_log_lines_of_pod_events(
     told: pytest.LogCaptureFixture, has_node: bool, was_pending: bool, was_placed: bool, said: list[tuple[int, str]]
 ) -> None:
     """A pod's way through the scheduler could not be followed in the log."""
@@ -74,7 +74,7 @@ def test_what_is_told_of_a_pod(
     assert [(level, text) for level, text, _ in _lines(told)] == said
 
 
-def test_nothing_is_told_where_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_below_the_log_level(caplog: pytest.LogCaptureFixture) -> None:
     """Each event would cost time for lines that nobody reads."""
     caplog.set_level(logging.INFO, logger=event_log.log.name)
     event_log.node_changed(None, _node())

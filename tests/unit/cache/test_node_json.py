@@ -34,7 +34,7 @@ def test_each_version_of_a_node_has_its_own_json() -> None:
     assert not nodes.take(decoded[0])
 
 
-def test_nothing_is_kept_where_no_plugin_wants_it() -> None:
+def test_node_json_is_not_stored_where_no_plugin_reads_it() -> None:
     """Else every installation pays for a second copy of its nodes."""
     nodes = node_json.NodeJson()
     node = nodes.decoder(_decode)(_raw("a", "1"))

@@ -123,13 +123,13 @@ def test_a_plugin_that_nobody_has_is_invalid(files: Path, capsys: pytest.Capture
     assert (code, 'ScorePlugin "Mine" does not exist' in err) == (1, True)
 
 
-def test_an_old_file_is_invalid_with_a_way_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_file_is_invalid_and_the_message_names_convert(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Else somebody who comes from an old version does not find out what to do."""
     code, _, err = _run(capsys, "validate", "policy")
     assert (code, "`trireme config convert policy`" in err) == (1, True)
 
 
-def test_a_configuration_is_shown_with_its_defaults(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_configuration_is_printed_with_its_defaults(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Else nobody can see what a default is; or a key is on somebody's screen."""
     code, out, err = _run(capsys, "print", "key")
     shown = yaml.safe_load(out)
@@ -138,7 +138,7 @@ def test_a_configuration_is_shown_with_its_defaults(files: Path, capsys: pytest.
     assert "aHVzaA==" not in out
 
 
-def test_what_profiles_run_is_shown(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plugins_of_profiles_are_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Else nobody can see what `multiPoint` and lists come to."""
     code, out, _ = _run(capsys, "print", "mine", "--plugins", "--trireme-config", "own-mine")
     lines = [line.split(maxsplit=1) for line in out.splitlines()]
@@ -147,7 +147,7 @@ def test_what_profiles_run_is_shown(files: Path, capsys: pytest.CaptureFixture[s
     assert dict(lines[1:])["score"].endswith("Mine (4)")
 
 
-def test_what_cannot_be_shown_is_said(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_configuration_that_cannot_be_printed_is_an_error(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Else an empty output looks like a configuration."""
     code, out, err = _run(capsys, "print", "strict")
     assert (code, out) == (1, "")
@@ -184,7 +184,7 @@ def test_an_old_configuration_is_converted(
     ],
     ids=["flag", "file", "nothing", "cluster"],
 )
-def test_what_cannot_be_converted_is_said(
+def test_a_file_that_cannot_be_converted_is_an_error(
     files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
 ) -> None:
     """Else an empty output is taken for a configuration."""

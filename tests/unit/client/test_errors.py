@@ -52,7 +52,7 @@ def test_an_answer_becomes_an_error_with_its_reason(
         pytest.param(504, "Timeout", None, True, True, id="timeout"),
     ],
 )
-def test_what_may_have_happened_is_told_from_what_has_not(
+def test_errors_say_whether_the_write_may_have_happened(
     status: int, reason: str, retry_after: float | None, transient: bool, maybe_applied: bool
 ) -> None:
     """If this fails, a write that may have happened is reported as one that has not, or the other way round."""

@@ -352,7 +352,7 @@ def test_a_stream_that_ends_before_its_list_does_is_no_list() -> None:
 
 
 @pytest.mark.parametrize("error", [AWAY, ApiError(429, "TooManyRequests", "")], ids=["away", "busy"])
-def test_a_server_that_is_away_or_busy_is_asked_for_a_stream_again(error: Failure) -> None:
+def test_a_stream_is_requested_again_from_an_unreachable_or_busy_server(error: Failure) -> None:
     """Else a server that comes back, or sheds load, is asked for the dearer lists."""
     protocol = _protocol()
     protocol.failed(error)

@@ -69,7 +69,7 @@ async def test_pages_are_as_long_as_their_objects_allow(size: int, limit: int, l
     await listed.close()
 
 
-async def test_what_nobody_reads_is_not_asked_for_without_end() -> None:
+async def test_read_ahead_of_pages_is_bounded() -> None:
     """If this fails, a large cluster's lists are in memory as they were sent, all at once."""
     server = Server(400, pages.PAGE_BYTES // 4)
     listed = _list(server)

@@ -150,7 +150,7 @@ def test_an_amount_that_is_none_is_refused_by_path(message: Message, path: str) 
     assert caught.value.path == path
 
 
-def test_times_that_are_none_and_unknown_fields_are_left_out() -> None:
+def test_zero_times_and_unknown_fields_are_dropped() -> None:
     """If this fails, nodes are equal or not by the encoding they came in, and replicas are sent what nobody reads."""
     node = core_pb2.Node(metadata={"name": "n"})
     node.status.conditions.add(type="Ready").last_heartbeat_time.SetInParent()
@@ -171,7 +171,7 @@ def test_times_that_are_none_and_unknown_fields_are_left_out() -> None:
         ("text/html", content_types.PROTOBUF, "application/json"),
     ],
 )
-def test_encodings_are_asked_for_as_configured(accept: str, content_type: str, asked: str | None) -> None:
+def test_accept_headers_follow_the_configured_content_type(accept: str, content_type: str, asked: str | None) -> None:
     """If this fails, an administrator's choice of encoding is not obeyed, or one is asked for that we cannot read."""
     wanted = asked or "application/json, application/vnd.kubernetes.protobuf"
     assert content_types.accepted(accept, content_type) == wanted

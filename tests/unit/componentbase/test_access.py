@@ -115,7 +115,7 @@ async def test_without_reviews_tokens_are_not_looked_at() -> None:
     assert await _authenticator(None).user_of(BEARER, None) == ANONYMOUS
 
 
-async def test_a_token_is_asked_about_once_at_a_time_and_again_when_its_time_is_over() -> None:
+async def test_token_reviews_are_shared_and_expire() -> None:
     """Each request would cost a review, or a token that was taken back would be good for ever."""
     tokens, clock = Tokens(), Clock()
     authenticator = _authenticator(tokens, clock)
@@ -177,6 +177,6 @@ def test_a_cache_of_reviews_is_bounded() -> None:
         ("so it is", 'forbidden: User "a" cannot get path "/metrics": so it is'),
     ],
 )
-def test_who_may_not_is_told_why(reason: str, text: str) -> None:
+def test_a_forbidden_caller_gets_the_reason(reason: str, text: str) -> None:
     """Nobody would know which right is missing."""
     assert authorization.forbidden_message(User("a"), "get", "/metrics", reason) == text

@@ -84,7 +84,7 @@ def test_other_parsers_read_the_text() -> None:
     assert (family.name, family.type, len(family.samples)) == ("h_seconds", "histogram", 5)
 
 
-def test_a_family_with_labels_but_no_sample_is_not_shown() -> None:
+def test_a_labelled_family_without_samples_is_not_exposed() -> None:
     """A page would be full of metrics that nothing moved, unlike kube-scheduler's."""
     assert _text(instruments.Counter("made_total", "text", ("why",))) == ""
     assert "made_total 0" in _text(instruments.Counter("made_total", "text"))
@@ -159,7 +159,7 @@ def test_what_is_not_allowed_is_added_up() -> None:
         ("application/vnd.google.protobuf; encoding=delimited;q=0.7, text/plain;q=0.3", exposition.PROTOBUF),
     ],
 )
-def test_the_format_is_the_first_that_is_asked_for(accept: str, kind: str) -> None:
+def test_the_first_acceptable_format_is_served(accept: str, kind: str) -> None:
     """A scraper would get a format that it did not ask for."""
     assert exposition.answer((), {"Accept": accept}).content_type == kind
 

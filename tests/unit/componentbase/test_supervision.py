@@ -62,7 +62,7 @@ async def test_every_unexpected_end_of_a_member_of_a_group_is_raised(
 
 
 @ENDS
-async def test_every_unexpected_end_of_a_kept_task_is_raised(
+async def test_every_unexpected_end_of_a_supervised_task_is_raised(
     work: Callable[[], Coroutine[Any, Any, None]], how: str
 ) -> None:
     """Nobody awaits such tasks: without this a link to a replica ends, and the scheduler waits for it for ever."""

@@ -108,7 +108,7 @@ def test_credentials_that_cannot_be_used_are_refused(tmp_path: Path, user: Value
         _connect(_write(tmp_path, {"server": "https://one"}, user))
 
 
-def test_secrets_are_not_shown(tmp_path: Path) -> None:
+def test_secrets_are_not_in_the_representation(tmp_path: Path) -> None:
     """Else a token ends up in a log."""
     assert "hush-hush" not in repr(_connect(_write(tmp_path, {"server": "https://one"}, {"token": "hush-hush"})))
 

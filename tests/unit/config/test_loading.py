@@ -196,7 +196,7 @@ def test_arguments_must_be_the_plugins_own(text: str, message: str) -> None:
     assert str(caught.value) == f"decoding .profiles[0].pluginConfig[0]: {message}"
 
 
-def test_arguments_of_unknown_plugins_are_kept_as_they_are() -> None:
+def test_arguments_of_unknown_plugins_are_passed_on_unchanged() -> None:
     """Else a remote plugin loses its arguments, or they are refused."""
     config = _load(HEADER + "profiles: [{pluginConfig: [{name: Mine, args: {deep: [1, {x: null}]}}]}]")
     args = {plugin.name: plugin.args for plugin in config.profiles[0].plugin_config}

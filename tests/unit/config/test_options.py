@@ -141,7 +141,7 @@ def test_a_flag_that_cannot_be_used_is_refused(desk: Desk, flags: list[str], err
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_logging_that_cannot_be_set_up_is_said_without_it(desk: Desk, flags: list[str], error: str) -> None:
+def test_a_logging_error_is_printed_to_stderr(desk: Desk, flags: list[str], error: str) -> None:
     """Else the reason why there is no log is in the log."""
     ended = desk.start("--kubeconfig=kubeconfig", "--secure-port=0", *flags)
     assert (ended.outcome.code, ended.outcome.reported) == (1, "plain")

@@ -45,7 +45,7 @@ def test_a_certificate_is_made_in_memory(desk: Desk) -> None:
     assert not list(desk.folder.glob("*kube-scheduler*"))
 
 
-def test_a_certificate_is_kept_in_its_folder(desk: Desk) -> None:
+def test_a_self_signed_certificate_is_stored_in_its_folder(desk: Desk) -> None:
     """Else every start shows its clients another certificate; or others can read the key."""
     for logged in (True, False):
         ended = _serve(desk, "--cert-dir=certs")

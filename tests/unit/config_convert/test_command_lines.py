@@ -111,7 +111,7 @@ def test_flags_that_are_still_flags_are_listed_as_they_stood() -> None:
     assert "--port" not in converted.notes
 
 
-def test_the_port_without_tls_is_said_to_be_gone() -> None:
+def test_a_note_says_that_the_insecure_port_no_longer_exists() -> None:
     """Else probes fail after the conversion and nobody knows why."""
     assert "127.0.0.1:10251 has no equivalent" in convert("--address=127.0.0.1").notes
 

@@ -10,7 +10,7 @@ from trireme.config_convert import legacy
 
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1alpha2", "v1beta1", "v1beta2"])
-def test_the_old_default_weights_are_kept(version: str) -> None:
+def test_the_old_default_weights_are_converted(version: str) -> None:
     """Else nodes are ranked otherwise after the conversion."""
     assert versioned(version).scores() == OLD_SCORES
 
@@ -79,7 +79,7 @@ def test_scoring_by_resources_that_was_off_stays_off() -> None:
     assert "NodeResourcesFit" in converted.profile.names(P.FILTER)
 
 
-def test_two_strategies_cannot_be_had_and_that_is_said() -> None:
+def test_two_strategies_cannot_be_converted_and_a_note_says_so() -> None:
     """Else one of them vanishes without a word."""
     converted = with_plugins("v1beta1", {"score": {"enabled": [{"name": "NodeResourcesMostAllocated", "weight": 2}]}})
     assert converted.profile.args("NodeResourcesFit")["scoringStrategy"]["type"] == "MostAllocated"

@@ -415,7 +415,7 @@ def test_a_claim_is_released_when_its_pod_is_done() -> None:
     assert cluster.objects(CLAIMS) == []
 
 
-def test_a_shared_claim_is_deallocated_and_kept() -> None:
+def test_a_shared_claim_is_deallocated_and_not_deleted() -> None:
     """A claim that somebody made by hand outlives its consumers, free to be allocated elsewhere."""
     cluster = Cluster(1)
     shared = {

@@ -82,7 +82,7 @@ def reasons(cluster: Cluster) -> list[str]:
     return [one["reason"] for one in cluster.objects("events") if one["involvedObject"]["kind"] == "CronJob"]
 
 
-def test_a_job_every_minute_and_three_are_kept() -> None:
+def test_a_job_every_minute_and_three_remain() -> None:
     """What `kubectl create cronjob` makes."""
     cluster = Cluster(1)
     uid = cluster.create("cronjobs.batch", cron_job())["metadata"]["uid"]
@@ -123,7 +123,7 @@ def test_what_becomes_of_jobs_that_take_long(policy: str, jobs: int) -> None:
     assert ("JobAlreadyActive" in reasons(cluster)) == (policy == "Forbid")
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     """Not one mistake after the other."""
     body = cron_job(schedule="x", timeZone="Mars/Olympus", concurrencyPolicy="Maybe")
     body["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"] = []

@@ -82,7 +82,7 @@ def test_a_definition_is_established_and_discovered() -> None:
     assert by_name["crontabs"]["shortNames"] == ["ct"]
 
 
-def test_objects_are_kept_as_they_are() -> None:
+def test_objects_without_a_schema_are_stored_unchanged() -> None:
     """Without a schema: what the definition does not name stays, and what it types is not looked at."""
     cluster = Served()
     cluster.post("a", spec={"size": "many", "more": [None, {"deep": True}]}, status={"dropped": True})
@@ -242,7 +242,7 @@ def test_definitions_that_are_refused(change: Object, field: str) -> None:
     assert field in str(caught.value)
 
 
-def test_conversion_by_webhook_is_left_out_and_said() -> None:
+def test_conversion_by_webhook_is_refused_with_a_reason() -> None:
     """Serving one version in the words of another would be worse."""
     hook = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
     with pytest.raises(ApiError) as caught:

@@ -65,7 +65,7 @@ def test_pods_come_and_go() -> None:
     assert "subsets" not in cluster.get("endpoints", "web")
 
 
-def test_a_pod_on_its_way_out_is_shown_as_such() -> None:
+def test_a_terminating_pod_is_a_terminating_endpoint() -> None:
     """Proxies drain it."""
     cluster = Cluster(1)
     cluster.create("services", service())

@@ -125,7 +125,7 @@ def test_a_status_is_written_apart(key: str) -> None:
     assert written["spec"]["schedulingPolicy"]
 
 
-def test_groups_are_shown_as_kubectl_shows_them() -> None:
+def test_groups_have_the_columns_of_kubectl() -> None:
     """`kubectl get podgroups` says whether a group is scheduled."""
 
     def cells(key: str, obj: Object) -> list[Any]:

@@ -71,7 +71,7 @@ def test_pages_show_one_version(registry: Registry) -> None:
     assert "continue" not in third["metadata"]
 
 
-def test_a_page_that_is_no_longer_kept(registry: Registry) -> None:
+def test_a_continue_token_that_has_expired(registry: Registry) -> None:
     """410 with a token to go on from the present: kubectl uses it."""
     token = listed(reader(registry), limit="2")["metadata"]["continue"]
     create(registry, "pods", pod("p9"))

@@ -224,7 +224,7 @@ def _cluster() -> SnapshotBuilder:
     return builder
 
 
-def test_only_what_changed_is_asked_again() -> None:
+def test_only_changed_slots_are_evaluated_again() -> None:
     """Else the cost of a batch follows the size of the cluster."""
     builder = _cluster()
     evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})

@@ -156,7 +156,7 @@ async def test_pods_of_a_group_count_by_their_group_and_may_go_as_one() -> None:
     ],
     ids=["nobody is less", "never"],
 )
-async def test_a_group_that_cannot_preempt_is_told_why(spec: dict[str, Any], code: int, text: str) -> None:
+async def test_the_status_says_why_a_group_cannot_preempt(spec: dict[str, Any], code: int, text: str) -> None:
     """The words are those of the PodGroup's condition."""
     cluster = Cluster(1, **spec)
     cluster.add(100, "4", "n0")
@@ -318,7 +318,7 @@ async def test_groups_that_are_part_of_each_other_decide_once() -> None:
     assert _potential(await cluster.who_may_go()) == [low]
 
 
-async def test_victims_are_told_that_a_group_of_groups_needs_their_room() -> None:
+async def test_the_victims_message_names_a_composite_pod_group() -> None:
     """kube-scheduler names the kind in the condition of the victim."""
     cluster = Cluster(1, cpu="4")
     cluster.add(1, "4", "n0")
@@ -352,7 +352,7 @@ async def test_nobody_stays_where_members_are_in_the_way_of_each_other(cpu: str,
     assert sorted(_evicted(answer)) == sorted([gone] if staying else [gone, far])
 
 
-async def test_what_room_costs_is_told() -> None:
+async def test_the_result_counts_violations_victims_and_terminating_pods() -> None:
     """Metrics would not show broken budgets, torn groups, and victims that are going already."""
     cluster = Cluster(2, cpu="4")
     cluster.group("together", 10, together=True)

@@ -32,7 +32,7 @@ def test_the_best_of_each_kind_stand_for_all(size: int, count: int, kinds: int, 
         assert {node: stands_for[node] for node in nodes if node in stands_for} == expected
 
 
-def test_kinds_beyond_number_are_not_told_apart() -> None:
+def test_too_many_kinds_of_nodes_are_not_narrowed() -> None:
     """Telling each node from each other would cost more than looking at all of them."""
     every = np.arange(100_000)
     found = narrowing.reach(every, [every], 8)

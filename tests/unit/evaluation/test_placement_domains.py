@@ -141,7 +141,7 @@ def test_a_batch_lands_as_one_by_one_cycles(situation: Json, at_once: int) -> No
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(situations(), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2)), max_size=3))
-def test_what_is_kept_answers_as_what_is_made_anew(situation: Json, changes: list[tuple[int, int]]) -> None:
+def test_incremental_counts_equal_counts_from_scratch(situation: Json, changes: list[tuple[int, int]]) -> None:
     """Tallies that lose count after placements, removals or relabelled nodes would make every later answer wrong."""
     _, kept = _run(situation, 16)
     for number, what in changes:

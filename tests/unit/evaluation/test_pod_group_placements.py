@@ -42,7 +42,7 @@ async def test_of_several_domains_that_do_the_plugins_choose() -> None:
     assert cluster.nodes == dict.fromkeys(("p0", "p1", "p2"), "n1")
 
 
-async def test_where_no_domain_will_do_the_first_one_is_told_of() -> None:
+async def test_the_message_is_about_the_first_domain_if_none_is_feasible() -> None:
     """Nodes outside of it are not counted in the message."""
     cluster = Cluster([1, 2], racks=["a", "b"], topology=True)
     racked(cluster, 3, 3)

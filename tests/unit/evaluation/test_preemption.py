@@ -126,7 +126,7 @@ async def test_the_candidate_that_hurts_least_is_chosen(
         assert (await case.ask()).nominated_node == case.names[0 if swapped else 1]
 
 
-async def test_who_may_not_preempt_is_told_so() -> None:
+async def test_the_status_says_why_a_pod_may_not_preempt() -> None:
     """preemptionPolicy Never, and victims of an earlier preemption that are still going, or about to, end it."""
     case = Preemption(1)
     case.add(1, "3", "n0", flags=pods.TERMINATING | pods.PREEMPTED)
@@ -182,7 +182,7 @@ async def test_nominated_pods_count_for_preemption_and_filter() -> None:
     assert await passes("me")
 
 
-async def test_the_node_that_a_pod_is_nominated_to_is_asked_about_alone() -> None:
+async def test_only_the_nominated_node_is_evaluated_first() -> None:
     """A preemptor whose victims have gone needs no other node; where it does not fit there it needs them all."""
     case = Preemption(2, cpu="2")
     (row,) = case.add(1, "2", "n1")

@@ -246,7 +246,7 @@ def test_two_plugins_answer_about_a_table_that_grows_between_their_calls() -> No
     [(NODE, _appear("n0")), (NODE_PODS, _appear("n0")), (NODE_PODS, _add_pod("n0")), (CLUSTER, _add_pod("n0"))],
     ids=["node", "node of both", "pods of the node", "pods of the cluster"],
 )
-def test_a_node_that_keeps_changing_is_left_out_while_others_are_feasible(
+def test_a_node_that_keeps_changing_is_skipped_while_others_are_feasible(
     depends_on: interfaces.Dependency, change: Mutation
 ) -> None:
     """Else one busy node holds up every pod, or is taken as it was."""
@@ -255,7 +255,7 @@ def test_a_node_that_keeps_changing_is_left_out_while_others_are_feasible(
     assert world.plugins[0].calls == remote_columns.ROUNDS
 
 
-def test_a_node_that_changes_during_the_last_call_is_left_out() -> None:
+def test_a_node_that_changes_during_the_last_call_is_skipped() -> None:
     """Else the last call decides about a node that it was not about."""
     world = Evaluation(3, [NODE_PODS], [])
     assert all(_evaluated(world).values())
@@ -288,7 +288,7 @@ def test_a_failure_that_is_ignored_passes_nodes_only_as_they_were_then() -> None
     assert _evaluated(world) == {"n0": 0, "n1": interfaces.UNLIMITED}
 
 
-def test_nodes_passed_over_by_a_failure_are_asked_about_when_the_plugin_recovers() -> None:
+def test_nodes_of_a_failed_call_are_evaluated_when_the_plugin_recovers() -> None:
     """Else one call that works after one that failed leaves the nodes of the failed call unchecked for ever."""
     world = Evaluation(0, [NODE], [])
     for name in NAMES[:3]:

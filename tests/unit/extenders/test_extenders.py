@@ -125,7 +125,7 @@ async def test_each_sees_what_those_before_it_left_and_ignorable_ones_come_last(
     assert filtered.of_one
 
 
-async def test_what_is_said_of_a_node_that_was_refused_before_replaces_the_reason_alone() -> None:
+async def test_an_extender_replaces_the_reason_of_a_refused_node_only() -> None:
     """The plugin that refused it first still decides which events wake the pod; unresolvable wins over failed."""
     answer = {"NodeNames": ["n0"], "FailedNodes": {"n3": "a", "n1": "b"}, "FailedAndUnresolvableNodes": {"n3": "c"}}
     world = World((_extender("one", "filter"), {"filter": lambda body: answer}))
@@ -189,7 +189,7 @@ async def test_an_empty_reason_is_a_reason() -> None:
     assert told == {(): status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("",): status.Code.UNSCHEDULABLE}
 
 
-async def test_the_promised_node_is_asked_about_alone_and_first() -> None:
+async def test_extenders_filter_the_nominated_node_first() -> None:
     """If it passes nobody else is looked at; if not, or if that fails, it goes on as without a promise."""
     world = World((_extender("one", "filter", "prioritize", weight=1), {"filter": _keeping("n1"), "prioritize": _fail}))
     filtered, _ = await world.consult(promised="n1")
@@ -288,7 +288,7 @@ async def test_candidates_are_trimmed(answer: Any, expected: Any, error: str) ->
     assert body["NodeNameToVictims"] is None
 
 
-async def test_a_victim_that_went_meanwhile_is_not_shown() -> None:
+async def test_a_deleted_victim_is_not_sent_to_extenders() -> None:
     """An extender that gets null for a pod would fall over it; the other candidates stay candidates."""
     extender = dataclasses.replace(_extender("one", "preempt"), node_cache_capable=False)
     world = World((extender, {"preempt": lambda body: {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "c"}]}}}}))
@@ -303,7 +303,7 @@ async def test_a_victim_that_went_meanwhile_is_not_shown() -> None:
     assert len(world.asked) == 1
 
 
-async def test_a_pod_that_an_extender_named_may_go_while_the_next_is_asked() -> None:
+async def test_a_victim_may_be_deleted_between_two_extenders() -> None:
     """It was there when it was named, and deleting who is gone does no harm; the scheduler goes on."""
     named = {"NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "b"}]}}}
 
@@ -365,7 +365,7 @@ _METADATA = "Nodes.items.metadata"
         ),
     ],
 )
-def test_what_is_wrong_deep_in_an_answer_is_told_with_the_way_to_it(
+def test_a_wrong_type_in_a_response_is_reported_with_its_path(
     read: Callable[[Json], Any], answer: Json, text: str
 ) -> None:
     """In the words of kube-scheduler, which say where to look."""

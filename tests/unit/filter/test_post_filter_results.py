@@ -114,7 +114,7 @@ def _said(statuses: Any, index: list[int]) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_ways_out_in_one_call_are_those_of_one_call_after_the_other(seed: int) -> None:
+def test_post_filter_results_of_one_call_equal_those_of_single_calls(seed: int) -> None:
     """Else pods of a crowd preempt others, or elsewhere, or are told other reasons, than if they came one by one."""
     cluster, class_id = _make(seed)
     response = cluster.in_one_call(class_id, _pods())
@@ -146,7 +146,7 @@ def test_nothing_is_answered_where_a_node_takes_a_pod() -> None:
     assert not response.ways_out
 
 
-def test_nothing_is_answered_for_pods_that_are_promised_a_node() -> None:
+def test_nominated_pods_get_no_post_filter_result() -> None:
     """They do not count for themselves, which only an answer of their own can say."""
     cluster, class_id = _make(1)
     cluster.promise(class_id, "me-1", "n0")

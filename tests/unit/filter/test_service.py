@@ -193,7 +193,7 @@ async def test_a_remote_plugin_that_fails_fails_the_pod_until_it_answers_again()
     assert (await caller.ask())["n0"] == ("", 1)
 
 
-async def test_a_snapshot_that_is_replaced_while_a_plugin_is_asked_answers_nothing() -> None:
+async def test_a_call_fails_when_its_snapshot_is_replaced() -> None:
     """Else slots of the old leader's cluster are answered as slots of the new one's."""
     builder = _cluster()
     remote = Remote("Remote")
@@ -204,7 +204,7 @@ async def test_a_snapshot_that_is_replaced_while_a_plugin_is_asked_answers_nothi
     assert ended.value.code is grpc.StatusCode.FAILED_PRECONDITION
 
 
-async def test_a_class_that_ends_while_a_plugin_is_asked_is_answered() -> None:
+async def test_a_class_that_ends_during_a_call_gets_its_answer() -> None:
     """Else the last pod of a controller fails by its own end."""
     builder = _cluster()
     remote = Remote("Remote")

@@ -38,7 +38,7 @@ def test_an_update_is_taken_for_the_events_that_kube_scheduler_makes_of_it(row: 
 
 
 @pytest.mark.parametrize("row", REGISTRATIONS, ids=[row["name"] for row in REGISTRATIONS])
-def test_every_registration_of_the_default_plugins_can_be_said(row: dict[str, Any]) -> None:
+def test_every_registration_of_the_default_plugins_can_be_parsed(row: dict[str, Any]) -> None:
     """Else a plugin that registers what the default ones do is refused, or comes out as something else."""
     for expected in row["expect"]["events"]:
         registered = cluster_event.parse(expected["resource"], expected["actions"])

@@ -83,7 +83,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("expression", "text"), BAD)
-def test_what_cannot_be_read_is_said_in_known_words(expression: tuple[str, str, list[str]], text: str) -> None:
+def test_invalid_selectors_have_the_message_of_kube_scheduler(
+    expression: tuple[str, str, list[str]], text: str
+) -> None:
     """The text ends in the pod's condition, where people and tools look for the words they know."""
     with pytest.raises(label_selectors.InvalidSelectorError) as raised:
         label_selectors.parse(_selector({"matchExpressions": [expression]}))

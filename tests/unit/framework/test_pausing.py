@@ -52,7 +52,7 @@ async def test_a_cancelled_computation_ends() -> None:
     assert ended.is_set()
 
 
-async def test_what_fails_fails_for_who_asked() -> None:
+async def test_an_error_is_raised_to_the_caller() -> None:
     """An error in the computation is its caller's."""
 
     def compute() -> None:

@@ -34,7 +34,7 @@ class Replicas(bind_replicas.BindReplicas):
             yield bind_pb2.BindResult(index=index)
 
 
-async def test_who_is_asked_again_is_told_so() -> None:
+async def test_a_repeated_bind_request_is_marked_as_repeated() -> None:
     """Else bind takes the pod for one that nobody has tried to bind, and may call it unbound though it is bound."""
     replicas = Replicas()
     items = [bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(uid=uid), node_name="n") for uid in ("a", "b")]

@@ -39,7 +39,9 @@ def _at(address: str, **conditions: bool) -> dict[str, Any]:
         pytest.param([_slice(ports=None), _slice()], "grpc", [], id="nobody"),
     ],
 )
-def test_the_addresses_that_may_be_asked(slices: list[endpoint_slices.Slice], port: str, expected: list[str]) -> None:
+def test_ready_and_serving_addresses_are_used(
+    slices: list[endpoint_slices.Slice], port: str, expected: list[str]
+) -> None:
     """A replica that is left out idles; one that is gone, asked all the same, costs each pod a failed call."""
     assert endpoint_slices.addresses_of(slices, port) == expected
 

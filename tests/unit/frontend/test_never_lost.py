@@ -41,9 +41,7 @@ def test_whoever_is_woken_by_a_refused_permit_is_tried_at_once(world: World) -> 
     assert "Filter" in world.asked()
 
 
-def test_an_answer_about_other_pods_than_were_asked_about_takes_the_pod_back(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bind_response_about_other_pods_unassumes_the_pod(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was assumed for ever: a bind in another language may answer what ours never would."""
     monkeypatch.setattr(world, "_permit", lambda request: bind_pb2.PermitResponse())
     world.create("p", 1)
@@ -68,7 +66,7 @@ def test_a_pod_that_was_bound_and_gone_between_two_lists_takes_no_room(world: Wo
     assert world.frontend.cluster.cache.statistics().pods == 0
 
 
-def test_what_is_told_late_of_a_bound_pod_does_not_put_it_into_the_queue(world: World) -> None:
+def test_a_late_event_of_a_bound_pod_does_not_queue_it(world: World) -> None:
     """It was pending and placed at once."""
     world.create("p", 1)
     world.answer_all()
@@ -78,7 +76,7 @@ def test_what_is_told_late_of_a_bound_pod_does_not_put_it_into_the_queue(world: 
     assert world.frontend.scheduling.queue.waiting_pods() == []
 
 
-def test_what_is_told_late_of_a_node_does_not_bring_back_what_it_had(world: World) -> None:
+def test_a_late_event_of_a_node_does_not_restore_its_old_state(world: World) -> None:
     """Pods were placed where there was no room any more."""
     world.api.put_node("n0", 1)
     world.deliver("nodes", 1)

@@ -165,7 +165,7 @@ def test_a_pod_that_is_being_deleted(world: World) -> None:
     assert _waits(world, "p")[0] == {"for": "deletion"}
 
 
-def test_a_remote_plugin_that_is_asked_whether_the_pod_may_enter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_waits_for_pre_enqueue_of_a_remote_plugin(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that no queue shows is with the plugin."""
     monkeypatch.setattr(world.frontend.scheduling.shell.remote, "_gates", {PROFILE: [SimpleNamespace(name="Far")]})
     monkeypatch.setattr(world.frontend.scheduling.shell.remote, "execute", lambda instructions: None)

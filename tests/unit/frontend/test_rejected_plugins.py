@@ -55,7 +55,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
         assert type(found.state) not in (states.Unschedulable, states.Gated)
 
 
-def test_no_hint_is_asked_of_a_rejected_plugin(world: World) -> None:
+def test_no_hint_of_a_rejected_plugin_is_called(world: World) -> None:
     """Broken, it decides how long pods wait."""
     info = plugin_pb2.PluginInfo(
         name=GUARD, events_to_register=[plugin_pb2.ClusterEvent(resource="Node", actions=["Add"], hint=True)]

@@ -33,7 +33,7 @@ def test_pods_back_off_as_long_as_they_should_whatever_the_wall_clock_says(steps
             assert pod.attempts > tried[pod.key]
 
 
-def test_what_is_written_and_shown_is_by_the_wall_clock() -> None:
+def test_written_and_reported_times_are_those_of_the_wall_clock() -> None:
     """Else conditions and `trireme status` name hours that nobody's clock shows."""
     with frontend_world.one_node() as world:
         world.create("big", 5)

@@ -213,7 +213,7 @@ async def test_groups_are_answered_for() -> None:
     ],
     ids=["not-reached", "no-class", "no-profile"],
 )
-async def test_what_cannot_be_answered_is_said_as_the_port_says_it(
+async def test_unanswerable_requests_raise_the_errors_of_the_port(
     changed: dict[str, Any], expected: type[Exception]
 ) -> None:
     """Else the scheduler takes it for a fault of its own, and ends."""

@@ -48,7 +48,7 @@ POD = json_format.ParseDict(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_only_the_declared_fields_are_kept(paths: list[str], expected: dict[str, dict[str, object]]) -> None:
+def test_a_pod_has_only_the_declared_fields(paths: list[str], expected: dict[str, dict[str, object]]) -> None:
     """Broken, a plugin misses what it reads or gets what it must not see."""
     projected = json_format.MessageToDict(PodFields(paths).project(POD))
     if expected.get("spec", {}).get("containers") == "both":

@@ -200,7 +200,7 @@ def _defer(world: World, cpu: int) -> Json:
     return raw
 
 
-def test_room_is_made_for_a_resize_and_nothing_said_of_it(world: World) -> None:
+def test_a_resize_preempts_and_gets_no_event_or_condition(world: World) -> None:
     """It runs: it must not be bound, nominated or called unschedulable."""
     world.api.put_node("n", 8)
     world.deliver("nodes", 10)

@@ -56,7 +56,7 @@ TAKEN = pod_of(requesting(cpu="1", memory="1Gi", **{"example.com/gpu": "1"}))
         pytest.param({"cpu": "3.5", "memory": "9Gi"}, ("Insufficient cpu", "Insufficient memory"), False, id="two"),
     ],
 )
-def test_what_is_asked_for_must_be_free(requests: dict[str, str], messages: tuple[str, ...], resolvable: bool) -> None:
+def test_requests_must_be_free(requests: dict[str, str], messages: tuple[str, ...], resolvable: bool) -> None:
     """Else a node takes more than it has, or preemption is tried where it cannot help."""
     refusal = Answers(_cluster(NODE, TAKEN), FIT, pod_of(requesting(**requests))).refusals().get("n0")
     if not messages:
@@ -67,7 +67,7 @@ def test_what_is_asked_for_must_be_free(requests: dict[str, str], messages: tupl
     assert (refusal.code, tuple(sorted(refusal.messages))) == (code, messages)
 
 
-def test_a_reason_says_how_much_was_asked_for() -> None:
+def test_a_reason_has_the_requested_amount() -> None:
     """Else an explanation leaves open whether a thousand CPUs or one were asked for."""
     (refusal,) = Answers(_cluster(NODE, TAKEN), FIT, pod_of(requesting(cpu="1000"))).refusals().values()
     assert dict(refusal.reasons[0].parameters) == {"resource": "cpu", "asked": "1k"}
@@ -155,7 +155,7 @@ def test_a_resource_backed_by_devices_is_left_to_them_where_the_node_has_none() 
     assert set(refused) == {"n0", "n1"}, "no devices stand for it in an emulated version without the gate"
 
 
-def test_a_pod_that_asks_for_very_many_resources_is_told_about_each() -> None:
+def test_a_pod_with_very_many_resources_gets_a_reason_for_each() -> None:
     """Else the reasons of a pod with many resources are those of another combination."""
     names = [f"example.com/r{number:02}" for number in range(70)]
     builder = SnapshotBuilder()

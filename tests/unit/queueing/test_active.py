@@ -81,7 +81,7 @@ def test_a_pod_that_must_be_alone_is_alone_and_keeps_its_place() -> None:
     assert _drain(pods, clock, 8) == [["a", "b"], ["alone"], ["c", "d"]]
 
 
-def test_pods_that_are_promised_a_node_go_together_and_with_no_others() -> None:
+def test_nominated_pods_are_batched_among_themselves() -> None:
     """Else a pod with a nominated node is placed as if it had none, or each of a crowd of preemptors by itself."""
     pods, clock = ActiveQueue(), Clock()
     for name in ("a", "b", "on-1", "on-2", "c"):

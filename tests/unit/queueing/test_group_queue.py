@@ -247,7 +247,7 @@ def test_a_pod_group_that_comes_again_during_the_attempt_keeps_its_pods() -> Non
     assert [place(queue, f"p{n}") for n in range(3)] == [BackOff] * 3
 
 
-def test_a_gang_that_shrinks_below_its_minimum_is_held_back_and_told_of_once() -> None:
+def test_a_gang_below_its_minimum_waits_and_is_reported_once() -> None:
     """Its pods cannot go, and only the owner can help: that has to be said."""
     told = Told()
     queue = grouping_queue(told)
@@ -411,7 +411,7 @@ def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_someth
 
 
 @pytest.mark.parametrize("how", ["deleted", "bound", "changed"])
-def test_who_is_asked_about_may_go_or_change_meanwhile(how: str) -> None:
+def test_members_may_be_deleted_or_updated_during_pre_enqueue(how: str) -> None:
     """The group must not wait for an answer that nobody wants any more, nor enter by one about an older object."""
     queue = _asking_queue()
     queue.set_group(pod_group("g"), T0)

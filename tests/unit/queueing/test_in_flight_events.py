@@ -62,7 +62,7 @@ def test_a_long_attempt_does_not_keep_what_it_does_not_need() -> None:
     assert len(log._events) <= 2 * len(log) <= 200
 
 
-def test_who_lost_events_is_told_so() -> None:
+def test_a_pod_whose_events_were_dropped_is_known() -> None:
     """Else a pod whose events were dropped sleeps through the one that would have helped it."""
     log = InFlightEvents(limit=10)
     old = log.open(1)

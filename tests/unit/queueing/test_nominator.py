@@ -67,7 +67,7 @@ def test_a_pod_made_again_does_not_inherit_the_promise() -> None:
     assert nominations(nominator) == {"n1": [], "n2": []}
 
 
-def test_whoever_mirrors_nominations_is_told_of_each_change_once() -> None:
+def test_a_listener_gets_each_change_of_nominations_once() -> None:
     """Else filter and score count nominated pods on the wrong nodes."""
     changes: list[tuple[str, str, str]] = []
 
@@ -89,7 +89,7 @@ def test_whoever_mirrors_nominations_is_told_of_each_change_once() -> None:
     ]
 
 
-def test_what_is_withheld_is_shown_as_it_is_by_then() -> None:
+def test_a_hidden_nomination_reappears_in_its_current_state() -> None:
     """Members of a group would stand in each other's way, or their promises be forgotten or counted twice later."""
     changes: list[tuple[str, str, str]] = []
     nominator = Nominator(on_change=lambda pod, before, after: changes.append((pod.uid, before, after)))

@@ -23,7 +23,7 @@ def shape(node: GroupNode | None) -> object:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_a_tree_is_the_same_whatever_is_told_first(order: tuple[int, ...]) -> None:
+def test_a_tree_does_not_depend_on_the_order_of_events(order: tuple[int, ...]) -> None:
     """Informers of two kinds tell their objects in any order."""
     objects: list[Group] = [
         of_groups("root"),

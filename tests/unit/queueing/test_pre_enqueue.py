@@ -39,7 +39,7 @@ def test_the_first_plugin_of_the_profile_that_refuses_decides(names: tuple[str, 
     assert _plugins(*names).pre_enqueue(_pod()) == first
 
 
-def test_a_missing_plugin_holds_a_pod_back_before_any_other_is_asked() -> None:
+def test_a_missing_plugin_gates_a_pod_before_other_plugins_are_called() -> None:
     """The pod cannot be scheduled whatever the others say."""
     assert _plugins("SchedulingGates", missing="Far").pre_enqueue(_pod()) == "Far"
 

@@ -121,7 +121,7 @@ def test_decisions(registrations: list[Registration], waiting: QueuedPodInfo, ex
     assert (decisions, questions) == ([expected], [])
 
 
-def test_each_hint_is_asked_once_about_all_pods_it_concerns() -> None:
+def test_each_hint_is_called_once_for_all_its_pods() -> None:
     """Else the cost of an event grows with plugins times pods."""
     calls: list[list[str]] = []
 
@@ -135,14 +135,14 @@ def test_each_hint_is_asked_once_about_all_pods_it_concerns() -> None:
     assert decisions == [Decision.SKIP, Decision.SKIP, Decision.AFTER_BACKOFF]
 
 
-def test_a_pending_plugin_is_asked_once() -> None:
+def test_the_hint_of_a_pending_plugin_is_called_once() -> None:
     """Else each event costs twice the hints of the plugins that said Pending."""
     asked: list[tuple[str, Any]] = []
     evaluate_hints([Registration("A", NODE_ADD, helps(False, asked))], pod("B", "A"))
     assert len(asked) == 1
 
 
-def test_remote_plugins_are_asked_only_about_pods_that_nothing_decides_here() -> None:
+def test_remote_hints_are_called_only_for_pods_that_no_local_hint_wakes() -> None:
     """Else each event costs calls whose answers change nothing."""
     waiting = [pod("A B", name="x"), pod("B", name="y"), pod("A", name="z")]
     decisions, questions = evaluate_hints([B_FAR, A_YES], *waiting)
@@ -169,7 +169,7 @@ def test_answers_are_counted_as_the_metric_names_them() -> None:
     }
 
 
-def test_what_a_refused_pod_waits_for_can_be_told() -> None:
+def test_the_events_that_a_refused_pod_waits_for_are_listed() -> None:
     """Else `trireme status` cannot say what a pod waits for."""
     table = HintTable(
         {"p": [Registration("A", event(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)), B_YES]}

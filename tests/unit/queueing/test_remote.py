@@ -19,7 +19,7 @@ def call_id(instructions: Any) -> int:
     return int(instruction.call_id)
 
 
-def test_a_remote_gate_is_asked_and_the_pod_is_in_one_place_meanwhile() -> None:
+def test_a_pod_has_one_state_during_a_remote_pre_enqueue_call() -> None:
     """Else a pod whose gate is far is lost while the question is under way."""
     q = queue(pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
     asked = call_id(q.add(record("p"), T0))
@@ -83,7 +83,7 @@ def fail_asking(q: SchedulingQueue, *rejectors: str) -> list[int]:
 
 
 @pytest.mark.parametrize("returning", [False, True], ids=["parked", "returning"])
-def test_a_remote_plugin_that_said_pending_wakes_without_backoff(returning: bool) -> None:
+def test_a_pod_pending_on_a_remote_plugin_skips_backoff(returning: bool) -> None:
     """Else a pod that waits for one known thing backs off because its plugin is in another process."""
     q = queue()
     for name in ("a", "b"):
@@ -132,7 +132,7 @@ def test_an_old_answer_does_not_wake_a_pod_that_was_refused_again() -> None:
     assert place(q, "p") is Unschedulable
 
 
-def test_a_remote_hint_wakes_those_it_was_asked_about_if_they_still_wait() -> None:
+def test_a_remote_hint_wakes_its_pods_if_they_still_wait() -> None:
     """Else pods wait for a plugin that has answered, or an old answer wakes a pod that was refused since."""
     q = queue()
     for name, class_id in (("a", 1), ("b", 1), ("gone", 1), ("late", 1), ("c", 2)):

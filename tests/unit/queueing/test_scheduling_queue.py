@@ -135,7 +135,7 @@ def test_pods_that_failed_together_come_back_in_their_order() -> None:
     assert pop_names(q, T0 + 2, 40) == [name for name in names if name not in names[::3]]
 
 
-def test_without_early_pops_gates_are_asked_on_the_way_out_of_backoff() -> None:
+def test_without_early_pops_pre_enqueue_runs_after_backoff() -> None:
     """Else with the feature gate off, a pod gated during its back-off is scheduled."""
     closed: dict[str, str] = {}
     q = queue(pre_enqueue=gate_of(closed), policy=exact())
@@ -280,7 +280,7 @@ def test_its_own_update_in_flight_is_weighed_when_it_comes_back(
     assert pod(q, "p").record.class_id == 5
 
 
-def test_very_many_own_updates_in_flight_are_not_kept() -> None:
+def test_in_flight_updates_of_one_pod_are_bounded() -> None:
     """Else one pod that is updated in a loop fills the memory; and it must not sleep because they were dropped."""
     q = queue()
     q.add(record("p"), T0)
@@ -311,7 +311,7 @@ def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
 
 
 @pytest.mark.parametrize("done_first", [False, True], ids=["in-flight", "done"])
-def test_a_class_told_apart_anew_is_the_class_it_comes_back_with(done_first: bool) -> None:
+def test_a_pod_is_requeued_under_its_new_class(done_first: bool) -> None:
     """Else a pod is batched with pods that plugins can tell from it."""
     q = queue()
     q.add(record("p"), T0)
@@ -392,7 +392,7 @@ def test_requeueing_a_waiting_pod_is_refused_with_its_transitions() -> None:
 # --- batches ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_promised_node_keeps_a_pod_out_of_batches_before_its_object_says_so() -> None:
+def test_a_nominated_pod_is_not_batched_before_its_object_has_the_nomination() -> None:
     """Else a preemptor is placed as its class is, away from the node that was cleared for it."""
     q = queue()
     for name in ("a", "b", "c"):

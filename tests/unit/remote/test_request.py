@@ -89,9 +89,7 @@ def test_a_normalize_request_has_all_scores() -> None:
     ],
     ids=["unset", "names", "messages", "json"],
 )
-def test_nodes_go_in_the_form_that_was_asked_for(
-    form: plugin_pb2.NodeData.ValueType, messages: bool, json: bool
-) -> None:
+def test_nodes_are_sent_in_the_declared_form(form: plugin_pb2.NodeData.ValueType, messages: bool, json: bool) -> None:
     """Broken, a plugin decides by nodes that it does not see."""
     ((_, selection),) = selections(form, table(3, messages=True, json=True), [2])
     (view,) = selection.nodes
@@ -129,7 +127,7 @@ def test_large_nodes_go_in_smaller_parts() -> None:
     assert [part.start for part, _ in parts] == [0, *(part.stop for part, _ in parts[:-1])]
 
 
-def test_a_renamed_slot_is_asked_about_by_its_new_name() -> None:
+def test_a_reused_slot_is_sent_with_its_new_name() -> None:
     """Broken, a plugin answers for a node that is gone."""
     made = table(3)
     views = remote_request.NodeBytes(plugin_pb2.NODE_DATA_NAMES)
@@ -151,7 +149,7 @@ def test_another_table_is_seen_afresh() -> None:
     assert filter_pb2.NodeSelection.FromString(payload).nodes[0].name == "other"
 
 
-def test_parts_hold_the_nodes_of_when_they_were_asked_for() -> None:
+def test_all_parts_of_a_request_hold_nodes_of_one_time() -> None:
     """Broken, a node that changes while the first part is under way is mixed with its successor in the second."""
     made = table(2001, messages=True)
     parts = remote_request.NodeBytes(plugin_pb2.NODE_DATA_MESSAGES).split(made, np.arange(2001))

@@ -40,7 +40,7 @@ def test_an_answer_becomes_verdicts_in_the_tables_numbers() -> None:
     assert index.dtype == np.int16
 
 
-def test_a_status_that_nobody_has_is_not_kept() -> None:
+def test_an_unused_status_is_dropped() -> None:
     """Broken, a plugin's unused statuses fill the table of the class."""
     table = interfaces.StatusTable()
     answers = remote_response.read_filter(columns([0], [UNLIMITED], REFUSED), "P", 1, NODE)

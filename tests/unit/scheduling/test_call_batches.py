@@ -86,7 +86,7 @@ async def test_so_many_are_under_way_and_the_rest_follows_by_rank() -> None:
     assert all(len(call) <= most for call in bind.calls)
 
 
-async def test_a_call_that_fails_fails_all_who_asked_and_nobody_after() -> None:
+async def test_a_failed_call_fails_all_its_callers_and_no_later_ones() -> None:
     """Who waits for a call that broke would wait for ever."""
     bind = Bind()
     bind.broken = True
@@ -114,7 +114,7 @@ async def test_closing_gives_up_what_is_under_way_and_what_waits() -> None:
     assert bind.calls == [["a"]]
 
 
-async def test_what_nobody_waits_for_any_more_is_not_asked_for() -> None:
+async def test_a_request_whose_callers_are_cancelled_is_not_sent() -> None:
     """A preemption that was given up would still evict."""
     bind = Bind()
     first = bind.ask("a")

@@ -60,7 +60,7 @@ class Watched:
 
 
 @pytest.mark.parametrize("then", ["", "n2"], ids=["cleared", "moved"])
-def test_a_nomination_that_ends_is_told_with_the_node_that_it_was_for(then: str) -> None:
+def test_the_event_of_an_ended_nomination_has_its_node(then: str) -> None:
     """Else hints take the promised room for a pod's that never had any, and those that wait for it sleep on."""
     watched = Watched()
     watched.show_pod(1, nominatedNodeName="n1")
@@ -88,7 +88,7 @@ def _assumed(*devices: str) -> snapshot_pb2.ClusterObject:
     return entry
 
 
-def test_a_claims_assumed_allocation_is_told_when_it_begins_and_when_it_is_given_up() -> None:
+def test_assuming_and_restoring_an_allocation_are_events() -> None:
     """Else pods that were refused because of it are not tried when its devices are free again."""
     watched = Watched()
     watched.show("ResourceClaim", **_claim(1))
@@ -101,7 +101,7 @@ def test_a_claims_assumed_allocation_is_told_when_it_begins_and_when_it_is_given
     assert (label, _devices(old), _devices(new)) == ("resource.k8s.io/ResourceClaimUpdate", ["d1"], [])
 
 
-def test_a_claim_that_is_shown_is_compared_with_what_was_assumed_of_it() -> None:
+def test_a_claims_update_is_compared_with_its_assumed_state() -> None:
     """Else the scheduler's own writes wake pods a second time, and an allocation that did not come true wakes none."""
     watched = Watched()
     watched.show("ResourceClaim", **_claim(1))
@@ -114,7 +114,7 @@ def test_a_claim_that_is_shown_is_compared_with_what_was_assumed_of_it() -> None
     assert (_devices(old), _devices(new)) == (["d1"], ["d2"])
 
 
-def test_a_claim_that_was_only_to_be_made_is_told_when_it_is_given_up() -> None:
+def test_giving_up_an_assumed_claim_is_an_event() -> None:
     """Else the devices that it would have had are free, and nobody hears of it."""
     watched = Watched()
     to_be_made = _assumed("d1")
@@ -149,7 +149,7 @@ def _rule(selector: Json | None, effect: str = "NoSchedule") -> Json:
         pytest.param(None, False, id="none"),
     ],
 )
-def test_a_rule_that_taints_devices_less_is_told_of_its_slices(selector: Json | None, helps: bool) -> None:
+def test_a_weaker_taint_rule_is_an_event_of_its_slices(selector: Json | None, helps: bool) -> None:
     """Else a pod that was refused because of the taint sleeps until the five-minute flush."""
     watched = Watched()
     watched.show("ResourceSlice", **SLICE)

@@ -58,7 +58,7 @@ async def test_a_gang_of_one_class_is_placed_by_one_call() -> None:
     assert not cluster.failures
 
 
-async def test_members_of_several_classes_are_asked_about_in_sequence() -> None:
+async def test_members_of_several_classes_are_evaluated_in_sequence() -> None:
     """Each class must see the members before it, and their order is that of scheduling."""
     cluster = Cluster([1, 1, 1])
     cluster.group(pod_group("g", 3))
@@ -320,7 +320,7 @@ async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_ar
 
 
 @pytest.mark.parametrize("refusal", [pytest.param("", id="they-go"), pytest.param("no", id="one-is-refused")])
-async def test_evictions_that_are_waited_for_say_what_a_gang_is_promised(refusal: str) -> None:
+async def test_synchronous_evictions_report_the_nominations_of_a_gang(refusal: str) -> None:
     """With the gate off a gang whose victims stay would be promised their places, and nobody told why it waits."""
     cluster = Cluster([1], post_filters=("DefaultPreemption",), asynchronous=False)
     cluster.occupy("low", "n0")
@@ -423,7 +423,7 @@ async def test_a_claim_is_open_to_the_group_while_it_is_tried_and_no_longer() ->
     assert entry.assumed, "the other one still goes for it"
 
 
-async def test_of_a_gang_that_fits_nowhere_no_claim_stays_promised() -> None:
+async def test_a_gang_that_does_not_fit_leaves_no_claim_assumed() -> None:
     """Its devices would be nobody's."""
     cluster = Cluster([2])
     _shared_claim(cluster)
@@ -537,7 +537,7 @@ class _Recorder:
         self.told.append((regarding.kind, regarding.name, kind, reason, note))
 
 
-def test_who_waits_for_what_only_its_owner_can_give_is_told_so() -> None:
+def test_missing_members_and_missing_pod_groups_are_reported() -> None:
     """A gang with too few pods tells it of its PodGroup; pods without a PodGroup are told themselves."""
     recorder: Any = _Recorder()
     unread_clock = float

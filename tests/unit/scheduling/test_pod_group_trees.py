@@ -129,7 +129,7 @@ async def test_placements_of_groups_lie_within_that_of_their_tree() -> None:
     assert nodes["b0"] == nodes["b1"] == "n1"
 
 
-async def test_nodes_of_other_domains_are_not_told_of() -> None:
+async def test_the_message_counts_no_nodes_of_other_domains() -> None:
     """The first zone stands for all of them."""
     cluster = Cluster([1, 1, 1], racks=["y1", "z1", "z2"], composite=True)
     cluster.group(sharing(of_groups("root", 2), "zone"))
@@ -197,7 +197,7 @@ async def test_the_topmost_group_preempts_for_all() -> None:
     assert sorted(cluster.nodes) == ["old0", "old1"]
 
 
-async def test_who_fitted_is_promised_its_node_though_its_own_group_did_not_fit() -> None:
+async def test_a_placed_member_is_nominated_though_its_group_did_not_fit() -> None:
     """kube-scheduler counts such pods when victims are let back; without, their victims would stay."""
     cluster = Cluster([1, 1], ["DefaultPreemption"], composite=True)
     for number in range(2):
@@ -325,7 +325,7 @@ def test_a_tree_that_loses_its_root_while_it_is_tried_is_put_back_in_parts() -> 
     ],
     ids=["no parent", "a circle", "never whole"],
 )
-def test_whose_tree_never_gets_whole_is_told_so(groups: list[Group], says: str) -> None:
+def test_a_tree_that_stays_incomplete_is_reported(groups: list[Group], says: str) -> None:
     """Nobody but its owner can help it."""
     said: list[tuple[str, str]] = []
     queue = grouping_queue(Told(), composite=True)

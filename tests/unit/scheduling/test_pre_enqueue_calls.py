@@ -135,7 +135,7 @@ def test_a_pod_that_is_gone_is_not_called_about_again(world: World, far: Far) ->
     assert world.frontend.scheduling.shell.remote.pre_enqueue_calls.failure("uid-p") is None
 
 
-def test_the_error_and_the_next_call_are_shown(world: World, far: Far) -> None:
+def test_the_status_has_the_error_and_the_time_of_the_next_call(world: World, far: Far) -> None:
     """Broken, a user sees that a plugin is waited for, and not that it cannot be called."""
     for name in ("p", "q"):
         world.create(name, 1)

@@ -444,7 +444,7 @@ async def test_what_is_waited_for_answers_what_was_refused() -> None:
     assert world.activated == []
 
 
-def test_who_waits_for_a_pod_to_go_is_told_when_it_is_being_deleted_or_gone() -> None:
+def test_deletion_callbacks_run_when_a_pod_is_terminating_or_deleted() -> None:
     """A preemptor would be held back for ever, and its room stay empty."""
     registry = class_registry.ClassRegistry()
     cache = cluster_cache.ClusterCache(registry)
@@ -469,7 +469,7 @@ def _show(cache: cluster_cache.ClusterCache, registry: class_registry.ClassRegis
 
 
 @pytest.mark.parametrize(("parsed", "on"), [(True, "vip"), (False, "name-a")], ids=["a pod", "a group"])
-def test_a_refused_eviction_is_told_of(parsed: bool, on: str) -> None:
+def test_a_refused_eviction_gets_an_event(parsed: bool, on: str) -> None:
     """The event says which victim stays and why; where the preemptor is no pod, the victim has it."""
     told: list[tuple[Any, ...]] = []
     shown = SimpleNamespace(namespace="ns", name="vip", uid="vip", resource_version=7)

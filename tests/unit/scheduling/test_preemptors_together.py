@@ -148,7 +148,7 @@ def _crowd(world: World) -> Question:
     return question
 
 
-def test_a_crowd_finds_its_victims_in_one_call(world: World) -> None:
+def test_many_preemptors_get_their_victims_from_one_call(world: World) -> None:
     """A call for each of them costs more than what is decided; and each is promised room of its own."""
     question = _crowd(world)
     assert [pod.metadata.name for pod in question.request.preemptors] == ["q", "r", "s"]
@@ -157,7 +157,7 @@ def test_a_crowd_finds_its_victims_in_one_call(world: World) -> None:
     assert {len(world.frontend.scheduling.queue.nominator.pods_for(node)) for node in ("n0", "n1")} == {2}
 
 
-def test_answers_for_a_crowd_end_with_a_pod_that_is_gone(world: World) -> None:
+def test_results_for_several_preemptors_end_with_a_deleted_pod(world: World) -> None:
     """Those behind it were answered for as if it had been promised room: they are asked about again."""
     question = _crowd(world)
     world.api.remove("pods", "r")

@@ -83,14 +83,14 @@ def _roomy() -> Iterator[World]:
     world.close()
 
 
-def test_the_more_come_alone_the_more_are_asked_about_ahead(roomy: World) -> None:
+def test_speculation_grows_with_single_pods_of_a_class(roomy: World) -> None:
     """Each lone pod of many would cost two calls."""
     assert _bind_one_by_one(roomy, 16) == [1, 2, 4, 8, 16]
     nodes = [pod["spec"]["nodeName"] for pod in roomy.api.stored("pods").values()]
     assert nodes == ["n0"] * 5 + ["n1"] * 11
 
 
-def test_how_many_are_asked_about_ahead_has_a_limit(roomy: World) -> None:
+def test_speculation_is_bounded(roomy: World) -> None:
     """A class that is seen no more would have had ever more placed in vain."""
     assert max(_bind_one_by_one(roomy, 200)) == batch_limit.MAX_SPECULATIVE
 
@@ -118,7 +118,7 @@ def test_what_was_foreseen_holds_until_something_changes(
     assert [question.rpc for question in roomy.questions if question.rpc != "Permit"] == asked
 
 
-def test_after_a_change_as_many_are_asked_about_as_were_of_use(roomy: World) -> None:
+def test_after_a_change_speculation_shrinks_to_what_was_used(roomy: World) -> None:
     """In a cluster where others place pods too, most of what was foreseen would never be used."""
     _bind_one_by_one(roomy, 10)  # two of eight
     roomy.api.put_node("n1", 400)
@@ -154,7 +154,7 @@ def test_pods_that_come_together_go_where_it_was_foreseen_if_there_is_room_for_a
     assert [question.request.count for question in roomy.questions if question.rpc == "Filter"] == [10]
 
 
-def test_replicas_are_told_of_placed_pods_when_they_are_asked_again(roomy: World) -> None:
+def test_replicas_get_deltas_before_the_next_call_only(roomy: World) -> None:
     """Each lone pod would cost a message to every replica, or one of them would answer without it."""
     _bind_one_by_one(roomy, 8)  # all that was foreseen, and what was asked ahead since
     generation = roomy.mirror.generation
@@ -176,14 +176,14 @@ def test_nothing_is_placed_by_answers_that_a_change_has_overtaken(world: World) 
     assert world.asked() == ["Filter"]
 
 
-def test_a_pod_of_another_class_is_asked_about(world: World) -> None:
+def test_a_pod_of_another_class_is_evaluated(world: World) -> None:
     """It would go where a smaller one fits."""
     _quiet(world)
     world.create("large", 2)
     assert world.asked() == ["Filter"]
 
 
-def test_nothing_is_asked_after_a_refusal(world: World) -> None:
+def test_nothing_is_speculated_after_a_refusal(world: World) -> None:
     """A pod that fits nowhere would cost twice at each attempt."""
     _quiet(world)
     world.create("huge", 4)

@@ -59,7 +59,7 @@ def _condition(name: str, message: str, nomination: str | None = None) -> bind_p
 
 
 @on_virtual_time
-async def test_the_newest_of_a_pod_is_written_and_what_it_was_promised() -> None:
+async def test_the_newest_condition_and_nomination_of_a_pod_are_written() -> None:
     """If this fails, a pod's status says what was true earlier, or nobody learns of its nomination."""
     async with _outbox() as (outbox, written):
         outbox.send(_condition("a", "old", "node"))

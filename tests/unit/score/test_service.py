@@ -265,7 +265,7 @@ async def _with_remote(builder: SnapshotBuilder, remote: Remote) -> service.Scor
     return score
 
 
-async def test_a_remote_plugin_is_asked_about_a_node_once() -> None:
+async def test_a_remote_plugin_is_called_once_per_node() -> None:
     """Else a plugin that takes its time holds up every batch."""
     builder = _three_nodes()
     remote = Remote(interfaces.Normalization.MAX)
@@ -308,7 +308,7 @@ async def test_a_plugin_that_normalises_by_itself_places_one_pod_at_a_time() -> 
     assert (list(placed.slots), list(placed.totals), placed.more) == ([1], [450], True)
 
 
-async def test_scores_are_given_and_normalised_for_the_nodes_asked_about() -> None:
+async def test_scores_are_normalised_over_the_requested_nodes() -> None:
     """Else explain and a profile of another phase show scores of other nodes."""
     builder = _cluster([{"labels": {"zone": zone}} for zone in ("a", "b", "c")], _preferring(a=80, b=60), [])
     score = await _ready(builder)

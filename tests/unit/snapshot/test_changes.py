@@ -13,9 +13,7 @@ SIZE = 400
     st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(0, SIZE - 1), max_size=60)), max_size=40),
     st.integers(0, 40),
 )
-def test_what_changed_since_a_generation_is_told_from_log_or_column(
-    steps: list[tuple[int, list[int]]], since: int
-) -> None:
+def test_log_and_column_agree_on_changes_since_a_generation(steps: list[tuple[int, list[int]]], since: int) -> None:
     """A slot that is left out keeps an old verdict or score for ever."""
     changed = changes.SlotChanges()
     changed.reserve(SIZE)

@@ -187,7 +187,7 @@ def test_shares_are_given_as_far_as_they_go() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_claim_is_said(request_: Json, text: str) -> None:
+def test_an_invalid_claim_has_the_message_of_kube_scheduler(request_: Json, text: str) -> None:
     """In kube-scheduler's words: the text goes into the event of the pod."""
     with pytest.raises(allocator.AllocationError) as failed:
         search(slices_of(named("a")), claim_of(request_))

@@ -131,7 +131,7 @@ def test_what_a_selector_says(expression: str, matches: bool) -> None:
         ),
     ],
 )
-def test_what_is_said_where_there_is_no_answer(expression: str, text: str) -> None:
+def test_runtime_errors_have_the_message_of_kube_scheduler(expression: str, text: str) -> None:
     """The text goes into the event of the pod."""
     with pytest.raises(expressions.EvaluationError) as failed:
         expressions.Expressions().matches(expression, DEVICE)
@@ -193,7 +193,7 @@ def test_what_is_said_where_there_is_no_answer(expression: str, text: str) -> No
         pytest.param("device.driver", "must evaluate to bool or the unknown type, not string", id="no truth value"),
     ],
 )
-def test_what_is_said_of_what_is_no_selector(expression: str, text: str) -> None:
+def test_compile_errors_have_the_message_of_kube_scheduler(expression: str, text: str) -> None:
     """A compile error is said in kube-scheduler's words, each time."""
     known = expressions.Expressions()
     for _ in range(2):

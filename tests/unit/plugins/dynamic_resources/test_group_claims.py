@@ -32,7 +32,7 @@ def test_a_claim_that_is_not_there_hinders_only_what_comes_after_it() -> None:
         next(found)
 
 
-def test_a_claim_of_no_kind_is_told_of() -> None:
+def test_a_claim_of_an_unknown_kind_is_reported() -> None:
     """An API that is newer than this program may have other kinds of claims."""
     group = _group()
     group.spec.resource_claims.add(name="odd")

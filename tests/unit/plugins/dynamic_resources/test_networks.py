@@ -75,7 +75,7 @@ NOT_A_NETWORK = "network address parse error during conversion from string: "
         pytest.param('string(1) == "1"', True, id="text of something else"),
     ],
 )
-def test_what_is_said_of_addresses(expression: str, matches: bool) -> None:
+def test_address_functions_evaluate_as_in_kubernetes(expression: str, matches: bool) -> None:
     """Selectors that go by the addresses of devices: else a claim gets a wrong device, or none."""
     assert expressions.Expressions().matches(expression, DEVICE) is matches
 

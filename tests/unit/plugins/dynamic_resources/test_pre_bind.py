@@ -441,7 +441,7 @@ async def test_a_reservation_for_somebody_else_is_not_the_groups(user: Json) -> 
     assert store.objects[CLAIM]["status"]["reservedFor"] == [user, GROUP_USER]
 
 
-async def test_of_two_pods_that_were_promised_a_claim_together_the_second_finds_it_allocated() -> None:
+async def test_the_second_of_two_pods_with_one_claim_finds_it_allocated() -> None:
     """It has the devices that it was promised, so it need not go back."""
     store = Store()
     other = {"resource": "pods", "name": "other", "uid": "other"}
