@@ -62,7 +62,9 @@ class FilterEngine:
         self._snap = snap
         self._profiles = profiles
         # Profiles with a plugin that must be asked for every pod.
-        self._always_reserve = {profile: reserving.any_remote(each) for profile, each in profiles.reservers.items()}
+        self._always_reserve = {
+            profile: any(plugin.always for plugin in each) for profile, each in profiles.reservers.items()
+        }
         self._evaluator = evaluation.Evaluator(snap, profiles.chains)
         self._stopwatches = stopwatch.Stopwatches()
 

@@ -6,6 +6,7 @@ come one at a time: the second must see what the first one took, and sees it onl
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -42,7 +43,112 @@ class RemoteReserve(Protocol):
 
 
 MakeRemoteReserve = Callable[[snapshot_pb2.RemotePlugin], RemoteReserve]
-Reserver = interfaces.ReservePlugin | RemoteReserve
+
+
+class Reserver(Protocol):
+    """A plugin at Reserve, in this process or a service of its own. `always`: it must be called for every pod, because
+    only it knows whether it reserves something.
+    """
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        ...
+
+    @property
+    def always(self) -> bool:
+        """See above."""
+        ...
+
+    async def reserve(
+        self,
+        cycle: cycle_pb2.Cycle,
+        placements: Sequence[filter_pb2.Placement],
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+    ) -> Sequence[filter_pb2.Reservation]:
+        """What to assume beside each placement, in order."""
+        ...
+
+    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        """The placements are void."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InTreeReserver:
+    """A plugin of this process. It keeps nothing, so Unreserve has nothing to do here."""
+
+    plugin: interfaces.ReservePlugin
+    #: The same plugin, if its answers take long to find.
+    searching: interfaces.SearchingPlugin | None
+    always: bool = False
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.plugin.name
+
+    async def reserve(
+        self,
+        cycle: cycle_pb2.Cycle,
+        placements: Sequence[filter_pb2.Placement],
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+    ) -> Sequence[filter_pb2.Reservation]:
+        """As the Protocol says."""
+        return [await self._reserve(placement, pod_class, snap) for placement in placements]
+
+    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        """Nothing to do."""
+
+    async def _reserve(
+        self, placement: filter_pb2.Placement, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> filter_pb2.Reservation:
+        slot = snap.nodes.slots.get(placement.node_name)
+        if slot is None:
+            text = f'running Reserve plugin "{self.name}": node "{placement.node_name}" not found'
+            return filter_pb2.Reservation(status=wire_status.to_message(status.error(self.name, text)))
+        if self.searching is not None:
+            await self.searching.ahead(pod_class, snap, np.array([slot]), remembering=False)
+        reserved = self.plugin.reserve(pod_class, placement.pod, snap, slot)
+        return filter_pb2.Reservation(
+            status=wire_status.to_message(reserved.status or status.SUCCESS),
+            assumed=reserved.assumed,
+            state=reserved.state,
+            claim_statuses=reserved.claim_statuses,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteReserver:
+    """A plugin that is a service of its own."""
+
+    plugin: RemoteReserve
+    always: bool = True
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.plugin.name
+
+    async def reserve(
+        self,
+        cycle: cycle_pb2.Cycle,
+        placements: Sequence[filter_pb2.Placement],
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+    ) -> Sequence[filter_pb2.Reservation]:
+        """As the Protocol says."""
+        answers = await self.plugin.reserve(cycle, placements)
+        if isinstance(answers, list):
+            return answers
+        failed = wire_status.to_message(answers or status.SUCCESS)
+        return [filter_pb2.Reservation(status=failed) for _ in placements]
+
+    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        """As the Protocol says."""
+        await self.plugin.unreserve(cycle, placements)
 
 
 def reservers(
@@ -59,15 +165,11 @@ def reservers(
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_RESERVE):
             plugin = local.get(entry.name)
             if isinstance(plugin, interfaces.ReservePlugin):
-                found.append(plugin)
+                searching = plugin if isinstance(plugin, interfaces.SearchingPlugin) else None
+                found.append(InTreeReserver(plugin, searching))
             elif entry.name in remotes and make_remote is not None:
-                found.append(make_remote(remotes[entry.name]))
+                found.append(RemoteReserver(make_remote(remotes[entry.name])))
     return out
-
-
-def any_remote(plugins: Sequence[Reserver]) -> bool:
-    """Whether a plugin must be asked for every pod, because only it knows whether it reserves something."""
-    return not all(isinstance(plugin, interfaces.ReservePlugin) for plugin in plugins)
 
 
 async def reserve(
@@ -86,10 +188,7 @@ async def reserve(
         placements = [placed[at] for at in open_ones]
         if not placements:
             break
-        if isinstance(plugin, interfaces.ReservePlugin):
-            answers = [await _local(plugin, pod_class, placement, snap) for placement in placements]
-        else:
-            answers = await _remote(plugin, cycle, placements)
+        answers = await plugin.reserve(cycle, placements, pod_class, snap)
         for at, answer in zip(open_ones, answers, strict=True):
             if answer.status.code != status_pb2.CODE_SUCCESS:
                 out[at] = filter_pb2.Reservation(status=answer.status)
@@ -107,36 +206,6 @@ async def reserve(
 async def unreserve(
     plugins: Sequence[Reserver], cycle: cycle_pb2.Cycle, placed: Sequence[filter_pb2.Placement]
 ) -> None:
-    """Tell the plugins that keep something of their own, last ones first."""
+    """Tell the plugins, last ones first."""
     for plugin in reversed(plugins):
-        if not isinstance(plugin, interfaces.ReservePlugin):
-            await plugin.unreserve(cycle, placed)
-
-
-async def _local(
-    plugin: interfaces.ReservePlugin,
-    pod_class: classes.PodClass,
-    placement: filter_pb2.Placement,
-    snap: snapshot.Snapshot,
-) -> filter_pb2.Reservation:
-    slot = snap.nodes.slots.get(placement.node_name)
-    if slot is None:
-        text = f'running Reserve plugin "{plugin.name}": node "{placement.node_name}" not found'
-        return filter_pb2.Reservation(status=wire_status.to_message(status.error(plugin.name, text)))
-    if isinstance(plugin, interfaces.SearchingPlugin):
-        await plugin.ahead(pod_class, snap, np.array([slot]), remembering=False)
-    reserved = plugin.reserve(pod_class, placement.pod, snap, slot)
-    said = wire_status.to_message(reserved.status or status.SUCCESS)
-    return filter_pb2.Reservation(
-        status=said, assumed=reserved.assumed, state=reserved.state, claim_statuses=reserved.claim_statuses
-    )
-
-
-async def _remote(
-    plugin: RemoteReserve, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
-) -> list[filter_pb2.Reservation]:
-    answers = await plugin.reserve(cycle, placements)
-    if isinstance(answers, list):
-        return answers
-    said = wire_status.to_message(answers or status.SUCCESS)
-    return [filter_pb2.Reservation(status=said) for _ in placements]
+        await plugin.unreserve(cycle, placed)

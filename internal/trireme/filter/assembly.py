@@ -53,9 +53,9 @@ def post_filters(
             args_json = profiles.args_of(profile, entry.name)
             plugin = filter_sides.post_filter_plugin(entry.name, args_json, features, filters)
             if plugin is not None:
-                found.append(plugin)
+                found.append(post_filtering.InTreePostFilter(plugin))
             elif entry.name in remotes and make_remote is not None:
-                found.append(post_filtering.Remote(make_remote(remotes[entry.name])))
+                found.append(post_filtering.RemotePostFilter(make_remote(remotes[entry.name])))
     return out
 
 

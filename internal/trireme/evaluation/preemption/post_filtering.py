@@ -41,19 +41,66 @@ class ClaimReleasePlugin(Protocol):
         ...
 
 
+class PostFilter(Protocol):
+    """A plugin at PostFilter, in this process or a service of its own (`remote`)."""
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        ...
+
+    @property
+    def remote(self) -> bool:
+        """It is a service of its own, so calling it takes time."""
+        ...
+
+    async def post_filter(
+        self, question: preemption.Question, snap: snapshot.Snapshot, refused: node_columns.NodeColumns | None
+    ) -> filter_pb2.PostFilterResponse | None:
+        """The way out, or why there is none; None: it could not be called, and that is ignored."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Remote:
-    """A plugin of another process in the chain."""
+class InTreePostFilter:
+    """A plugin of this process."""
+
+    plugin: PostFilterPlugin
+    remote: bool = False
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.plugin.name
+
+    async def post_filter(
+        self, question: preemption.Question, snap: snapshot.Snapshot, refused: node_columns.NodeColumns | None
+    ) -> filter_pb2.PostFilterResponse | None:
+        """As the Protocol says."""
+        return await self.plugin.post_filter(question, snap)
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePostFilter:
+    """A plugin that is a service of its own; it is told which nodes refuse the pod."""
 
     plugin: reserving.RemoteReserve
+    remote: bool = True
 
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.plugin.name
 
-PostFilter = PostFilterPlugin | Remote
-
-
-def any_remote(plugins: Sequence[PostFilter]) -> bool:
-    """Whether a plugin is a service of its own."""
-    return any(isinstance(plugin, Remote) for plugin in plugins)
+    async def post_filter(
+        self, question: preemption.Question, snap: snapshot.Snapshot, refused: node_columns.NodeColumns | None
+    ) -> filter_pb2.PostFilterResponse | None:
+        """As the Protocol says."""
+        columns = filter_pb2.NodeColumns() if refused is None else node_columns.to_message(refused)
+        answer = await self.plugin.post_filter(question.cycle, columns, question.pre_filter)
+        if isinstance(answer, status.Status):
+            return filter_pb2.PostFilterResponse(status=wire_status.to_message(answer))
+        return answer
 
 
 async def post_filter(
@@ -67,7 +114,7 @@ async def post_filter(
     """
     out = filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable("")))
     for plugin in plugins:
-        answer = await _ask(plugin, question, snap, refused)
+        answer = await plugin.post_filter(question, snap, refused)
         if answer is None:
             continue
         code = answer.status.code
@@ -77,22 +124,7 @@ async def post_filter(
             answer.actions.extend(out.actions)
             return answer
         out.status.messages.extend(answer.status.messages)
-        out.status.plugin = out.status.plugin or (plugin.plugin.name if isinstance(plugin, Remote) else plugin.name)
+        out.status.plugin = out.status.plugin or plugin.name
         out.actions.extend(answer.actions)
         out.clear_nomination |= answer.clear_nomination
     return out
-
-
-async def _ask(
-    plugin: PostFilter,
-    question: preemption.Question,
-    snap: snapshot.Snapshot,
-    refused: node_columns.NodeColumns | None,
-) -> filter_pb2.PostFilterResponse | None:
-    if not isinstance(plugin, Remote):
-        return await plugin.post_filter(question, snap)
-    columns = filter_pb2.NodeColumns() if refused is None else node_columns.to_message(refused)
-    said = await plugin.plugin.post_filter(question.cycle, columns, question.pre_filter)
-    if isinstance(said, status.Status):
-        return filter_pb2.PostFilterResponse(status=wire_status.to_message(said))
-    return said

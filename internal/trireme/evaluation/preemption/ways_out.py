@@ -43,7 +43,7 @@ class WaysOut:
 
     async def of(self, pods: Sequence[core_pb2.Pod]) -> AsyncIterator[filter_pb2.WayOut]:
         """A way out for each of the first pods, in order; none where it is not to be asked for, or not here."""
-        services = self._chain.remote or post_filtering.any_remote(self._plugins)
+        services = self._chain.remote or any(plugin.remote for plugin in self._plugins)
         promised = any(pod.metadata.uid in self._snap.nominations for pod in pods)
         if services or promised or not self._plugins or not self._refused():
             return
