@@ -21,7 +21,7 @@ _NOT_LOADED = shutil.ignore_patterns(
     "__pycache__", "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data",
     "config-*", "site-packages", "dist-packages", "_tkinter*", "_test*", "_ctypes_test*", "xxlimited*",
 )  # fmt: skip
-# Loaded by name only when a thread is cancelled, so that no program says that it needs it.
+# Loaded by name only when a thread is cancelled, so that no program lists it as a dependency.
 _BY_NAME = ("libgcc_s.so.1",)
 # Authorities, and how names are looked up.
 _FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/nsswitch.conf", "/etc/ssl/openssl.cnf")

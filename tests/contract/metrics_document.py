@@ -39,11 +39,11 @@ _OF_VOLUMES = [
 # Made anew for each answer, so they are no instruments.
 OF_PODS = ("kube_pod_resource_request", "kube_pod_resource_limit")
 
-# What follows it is written here; what is before it, by people.
-_MARK = "<!-- From here on written by `make docs`, of help texts in the code and docs/metrics_remarks.yaml. -->\n"
+# The generator writes what follows it, people what precedes it.
+_MARK = "<!-- From here on written by `make docs`, from help texts in the code and docs/metrics_remarks.yaml. -->\n"
 _KUBERNETES_HEAD = "| metric | here | type | labels | remarks |\n| --- | --- | --- | --- | --- |\n"
 _STATES = ("same", "gated", "absent")
-_OWN_HEAD = "| metric | type | labels | says |\n| --- | --- | --- | --- |\n"
+_OWN_HEAD = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
 
 
 def recorded() -> dict[str, dict[str, Any]]:

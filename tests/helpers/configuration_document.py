@@ -24,9 +24,9 @@ _HEAD = f"""# TriremeConfiguration
 
 <!-- Written by `make docs` from the schema and the comments in internal/trireme/config/own.py. -->
 
-What only Trireme has is in a file of its own, which the frontend's `--trireme-config` names; a
-KubeSchedulerConfiguration stays exactly kube-scheduler's. Every field is optional but where it says REQUIRED. An
-unknown field is an error, and `trireme config validate FILE` says what is wrong, by line and column.
+Settings that only Trireme has are in a file of their own, which the frontend's `--trireme-config` names; a
+KubeSchedulerConfiguration stays exactly kube-scheduler's. Every field is optional unless it is REQUIRED. An
+unknown field is an error, and `trireme config validate FILE` reports problems with line and column.
 
 ```yaml
 apiVersion: {own.API_VERSION}

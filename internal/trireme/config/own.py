@@ -43,13 +43,13 @@ _LINGER = Duration(500 * MILLISECOND)
 class TLS:
     """TLS towards other services, and of our own towards them. The files are read again when they change."""
 
-    #: File of the certificate that this side shows, in PEM.
+    #: File of the certificate that this side presents, in PEM.
     cert_file: str = ""
     #: File of its private key, in PEM.
     key_file: str = ""
     #: File of the authorities that the other side's certificate must come from, in PEM.
     ca_file: str = ""
-    #: DNS names or IP addresses, one of which the certificate of who is called must have; empty: the address called.
+    #: DNS names or IP addresses, one of which the server's certificate must have; empty: the address called.
     allowed_identities: tuple[str, ...] = ()
 
     @property
@@ -70,11 +70,11 @@ class Phase:
     #: `host:port`, `unix:/path`, `dns:///name:port` (every address of the name), or
     #: `endpointslice:///namespace/service:port` (every ready endpoint of the Service). Empty: children of the frontend.
     endpoints: tuple[str, ...] = ()
-    #: How many children the frontend starts where there are no endpoints, or none that answers.
+    #: How many children the frontend starts if there are no endpoints, or none that answers.
     local_replicas: int = 1
-    #: How long a call may take.
+    #: The deadline of a call.
     deadline: Duration = _PHASE_DEADLINE
-    #: As those of `tls`, for this phase alone; empty: those of `tls`.
+    #: Replaces `tls.allowedIdentities` for this phase; empty: those of `tls`.
     allowed_identities: tuple[str, ...] = ()
 
 
@@ -82,19 +82,19 @@ class Phase:
 class Fallback:
     """What happens when no endpoint of a phase answers."""
 
-    #: `local`: the frontend starts children of its own until one answers again; `none`: pods wait.
+    #: `local`: the frontend starts children of its own until an endpoint answers again; `none`: pods wait.
     mode: str = "local"
-    #: How long no endpoint must have answered.
+    #: The time without an answer from any endpoint after which this happens.
     after: Duration = _FALLBACK_AFTER
 
 
 @dataclass(frozen=True, slots=True)
 class CircuitBreaker:
-    """When a failing plugin is left alone for a while."""
+    """When calls to a failing plugin pause."""
 
     #: How many failures in a row open it; 0: it never opens.
     failures: int = 5
-    #: How long it stays open before one call is tried.
+    #: How long it stays open before one trial call.
     open_for: Duration = _OPEN_FOR
 
 
@@ -106,15 +106,15 @@ class RemotePlugin:
     name: str
     #: `host:port`, `unix:/path` or `dns:///name:port`.
     address: str
-    #: Where profiles may enable it; what it says itself is checked against this when it is reached.
+    #: Where profiles may enable it; checked against the plugin's own description at the handshake.
     extension_points: tuple[ExtensionPoint, ...]
     #: How long a call may take.
     deadline: Duration = _DEADLINE
-    #: `Fail`: a pod whose call failed is tried again later; `Ignore`: the plugin has no say for it.
+    #: `Fail`: a pod whose call failed is tried again later; `Ignore`: it is scheduled without the plugin.
     failure_policy: str = "Fail"
-    #: When it is left alone for a while.
+    #: When calls to it pause after failures.
     circuit_breaker: CircuitBreaker = CircuitBreaker()
-    #: TLS towards this plugin; left out: as the services among themselves (`tls`).
+    #: TLS for calls to this plugin; unset: as between the services (`tls`).
     tls: TLS | None = None
     #: Names (URI, DNS name, common name) of the certificate with which this plugin calls the frontend (`handle`).
     #: Empty: the `allowedIdentities` of its own `tls`.
@@ -132,7 +132,7 @@ class Batch:
 
     #: Most pods in a batch; at most 5000.
     max_pods: int = 100
-    #: How long a pod waits at most, under load, for more pods of its class to share its batch.
+    #: The longest time that a pod waits, under load, for more pods of its class to share its batch.
     linger: Duration = _LINGER
 
 
@@ -150,18 +150,18 @@ class TriremeConfiguration:
     fallback: Fallback = Fallback()
     #: Plugins that are services of their own.
     remote_plugins: tuple[RemotePlugin, ...] = ()
-    #: Between the services, as the frontend calls them; where the frontend is called, it shows the same certificate.
+    #: TLS for the frontend's calls to the services; the frontend presents the same certificate to its own callers.
     tls: TLS = TLS()
     #: How pods of one class are scheduled together.
     batch: Batch = Batch()
     #: Where the frontend serves HandleService to plugins (`unix:/path` or `host:port`); empty: nowhere. Beyond loopback
     #: it takes mutual TLS, and the identities below.
     handle_listen: str = ""
-    #: Which of its names (URI, DNS name, common name) a plugin's certificate must have one of.
+    #: Names (URI, DNS name, common name), one of which a plugin's certificate must have.
     handle_allowed_identities: tuple[str, ...] = ()
-    #: The Unix socket on which the frontend tells this user alone of its state; empty: none.
+    #: The Unix socket on which the frontend serves its state to its own user; empty: none.
     admin_socket: str = ""
-    #: How many recent classes a replica of filter and score keeps columns of.
+    #: How many recent classes' columns a replica of filter and score caches.
     column_cache_classes: int = 256
 
     @property
