@@ -49,7 +49,7 @@ class Placed:
 class Attempt:
     """How an attempt ended for `pods`, the first ones of those that it was called for: in one of three ways.
 
-    `placed`: there are nodes for them; a pod that is not mentioned is gone, or is to be tried anew because its node is
+    `placed`: there are nodes for them; a pod that is not mentioned is gone, or is to be tried again because its node is
     gone. `refused`: by this answer of Filter no node takes any of them. `error`: all of them failed.
     """
 
@@ -175,7 +175,7 @@ class Attempts:
         for pod, slot in zip(pods, choice.placed.slots, strict=False):
             node_name = self._cache.node_at(slot, generation)
             if node_name is None:
-                # The node is gone: the pods from here on are tried anew.
+                # The node is gone: the pods from here on are tried again.
                 break
             if not pod.in_attempt:
                 continue

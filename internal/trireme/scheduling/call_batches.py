@@ -1,11 +1,11 @@
-"""Items on their way to bind whose results somebody waits for: those of several callers share one call.
+"""Items on their way to bind, whose callers wait for the results: those of several callers share one call.
 
 A call between processes costs as much as the write that it asks for. Items that arrive while a call is under way are
 sent together a moment later. An item that arrives alone is sent at once, and no caller waits for the results of others.
 
 Bind works on a limited number of items at once, in the order in which they came. So only as many are sent as keep it
-busy; the others wait here, in order of rank, and an important one is not behind hundreds of less important ones. Of
-many preemptors the first is bound while the last one's victims are not touched yet.
+busy; the others wait here, in order of rank, so that an important item is not behind hundreds of less important ones.
+Of many preemptors the first is bound before the victims of the last one are deleted.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-# Items under way; a new call begins when half of them are done. Bind carries out 64 actions at once.
+# Items under way; a new call begins when half of them are done. Bind executes 64 actions at once.
 MAX_UNDER_WAY = 192
 LINGER_SECONDS = 0.01
 
@@ -30,7 +30,7 @@ ResultCo = TypeVar("ResultCo", covariant=True)
 class Send(Protocol[ItemContra, ResultCo]):
     """Sends all items in one call, and passes each result on with its index as it is known."""
 
-    def __call__(self, items: Sequence[ItemContra], tell: Callable[[int, ResultCo], None], /) -> Awaitable[object]:
+    def __call__(self, items: Sequence[ItemContra], on_result: Callable[[int, ResultCo], None], /) -> Awaitable[object]:
         """Ends when all have results."""
 
 
@@ -58,7 +58,7 @@ class CallBatches(Generic[Item, Result]):
         return list(await asyncio.gather(*futures))
 
     async def close(self) -> None:
-        """Give up what is under way, and whoever waits for it."""
+        """Cancel the calls under way, and the callers that wait for them."""
         for task in self._calls:
             task.cancel()
         await asyncio.gather(*self._calls, return_exceptions=True)
@@ -89,13 +89,13 @@ class CallBatches(Generic[Item, Result]):
         if not batch:
             return
 
-        def tell(index: int, result: Result) -> None:
+        def on_result(index: int, result: Result) -> None:
             future = batch[index][1]
             if not future.done():
                 future.set_result(result)
 
         try:
-            await self._send([item for item, _ in batch], tell)
+            await self._send([item for item, _ in batch], on_result)
         except Exception as error:
             for _, future in batch:
                 if not future.done():
@@ -105,11 +105,11 @@ class CallBatches(Generic[Item, Result]):
                 future.cancel()
 
     def _next(self) -> list[tuple[Item, asyncio.Future[Result]]]:
-        """What goes with one call. It is under way until its future is done."""
+        """The items of one call. Each is under way until its future is done."""
         batch = []
         while self._waiting and self._under_way < self._max:
             _, _, item, future = heapq.heappop(self._waiting)
-            # Of the others nobody waits any more.
+            # The callers of the others were cancelled.
             if not future.done():
                 self._under_way += 1
                 future.add_done_callback(self._answered)

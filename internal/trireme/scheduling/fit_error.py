@@ -1,4 +1,4 @@
-"""Why a pod fits nowhere, in the words of kube-scheduler's event and condition.
+"""Why no node takes a pod, in the words of kube-scheduler's event and condition.
 
 Source: pkg/scheduler/framework/types.go FitError.Error.
 """

@@ -1,9 +1,9 @@
-"""When the next batch goes: at once while there is little to do, and under load when it has grown.
+"""When the next batch is taken: at once while there is little to do, and under load once it has grown.
 
-A batch costs a few calls however many pods it has, so under load it pays to let one grow for a moment. How long follows
-from how fast pods arrive: as long as it takes for a batch of the wished size to come together, and never beyond a
-limit. Once nothing arrives any more there is nothing to wait for; and while nothing is on its way to being bound there
-is no load, however fast pods come: somebody creates each when the one before is seen bound, and waits for us.
+A batch costs a few calls however many pods it has, so under load it pays to let one grow for a moment. For how long
+follows from the arrival rate: until a batch of the target size has come together, and never beyond a limit. When pods
+stop arriving there is nothing to wait for. While no pod is being bound there is no load either, however fast pods
+arrive: a client creates each pod when the one before is bound, and waits for the scheduler.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Pacer:
 
     @property
     def rate(self) -> float:
-        """Pods that arrive per second, lately."""
+        """Pods that arrived per second, lately."""
         return self._rate * self._decay(self._clock())
 
     def arrived(self, pods: int) -> None:
@@ -42,15 +42,15 @@ class Pacer:
     def growth(self, waiting: int, classes: int, oldest: float, binding: int) -> float:
         """How long to wait before taking the next batch; 0: take it.
 
-        `waiting` pods of the class that comes next wait, the oldest for `oldest` seconds; `classes` wait in all, and
-        `binding` pods are on their way to being bound, and were not seen bound.
+        `waiting` pods of the next class wait, the oldest one for `oldest` seconds; `classes` classes wait in all, and
+        `binding` pods are being bound and are not yet seen as bound.
         """
         rate = self.rate
         if not binding or waiting >= self._target or rate < BUSY_RATE:
             return 0.0
         patience = min(self._linger, self._target * classes / rate) - oldest
         quiet = self._clock() - self._last_arrival
-        # Nothing came for several times the usual gap between pods: the load is over.
+        # No pod arrived for several times the usual gap between pods: the load is over.
         if patience <= 0 or quiet > max(0.02, 4 / rate):
             return 0.0
         return min(patience, 0.01)

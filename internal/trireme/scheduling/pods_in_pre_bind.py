@@ -1,7 +1,7 @@
 """Pods in PreBind: assumed on their node while plugins prepare it, and not yet bound.
 
-One that has to make room for a more important pod need not be deleted: what is being prepared is given up, and the pod
-goes back to the queue. Once PreBind has ended it is too late for that, since the pod may be bound any moment.
+A victim of preemption that is in PreBind need not be deleted: its PreBind is cancelled, and the pod returns to the
+queue. Once PreBind has ended it is too late for that, since the pod may be bound any moment.
 
 Source: pkg/scheduler/framework/runtime/pods_in_prebind_map.go.
 """
@@ -20,7 +20,7 @@ class PodsInPreBind:
         self._cancelled: dict[str, asyncio.Future[str]] = {}
 
     async def run(self, uid: str, work: Coroutine[Any, Any, status.Status]) -> status.Status:
-        """What the pod's PreBind comes to; an error where it was cancelled."""
+        """The result of the pod's PreBind; an error if it was cancelled."""
         cancelled = self._cancelled[uid] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(work)
         try:
@@ -34,7 +34,7 @@ class PodsInPreBind:
             await asyncio.gather(task, return_exceptions=True)
 
     def cancel(self, uid: str, message: str) -> bool:
-        """Give up the pod's PreBind; False if it is not in PreBind, or through with it."""
+        """Cancel the pod's PreBind; False if the pod is not in PreBind."""
         cancelled = self._cancelled.get(uid)
         if cancelled is None:
             return False

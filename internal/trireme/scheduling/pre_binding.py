@@ -1,8 +1,8 @@
 """PreBind of one placed pod: repeated until it is done, fails, or its time is over.
 
-Bind does the work and says what it waits for; we watch. Before the work begins the pod's status names the node that it
-is expected on, for others who look for room there meanwhile. Pods that come to the same step at the same time share a
-call.
+Bind does the work and answers which objects it waits for; the frontend watches these. Before the work begins the pod's
+status names the node that the pod is expected on, so that others know that this room is taken. Pods that come to the
+same step at the same time share a call.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from trireme.wire import status as wire_status
 
 log = logging.getLogger(__name__)
 
-# Objects are asked about again after so long even where no change was seen: what a plugin reads is not all watched.
+# PreBind runs again after so long even if no change was seen: a plugin may read objects that are not watched.
 LOOK_AGAIN_SECONDS = 10.0
 
 # Pods in calls under way. Bind does not begin more than its rate limit lets through, so the bound is one of memory; a
@@ -51,36 +51,36 @@ class PreBinding:
         self._addresses: dict[str, str] = {}
 
     async def close(self) -> None:
-        """Give up the calls under way."""
+        """Cancel the calls under way."""
         await self._calls.close()
         await self._actions.close()
 
     async def has_work(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> "bool | status.Status":
-        """Whether PreBind will do something for the pod; a status where that cannot be told."""
-        said = await self._call(cycle, item, preflight=True)
-        answer = wire_status.from_message(said.status)
+        """Whether PreBind has work to do for the pod; a status if that is not known."""
+        result = await self._call(cycle, item, preflight=True)
+        answer = wire_status.from_message(result.status)
         return answer.code is status.Code.SUCCESS if answer.code in _PASSED else answer
 
     async def nominate(self, item: bind_pb2.BindItem) -> bool:
-        """Write into the pod's status where it is expected; binding goes on where that fails. Whether it was tried."""
+        """Write the expected node into the pod's status; binding goes on if that fails. Whether it was tried."""
         if not self._nominating:
             return False
         action = bind_pb2.Action(pod=item.pod, nominate=bind_pb2.Nominate(node_name=item.node_name))
         for result in await self._actions.execute([action]):
-            said = wire_status.from_message(result.status)
-            if said.code is not status.Code.SUCCESS:
-                log.info("nomination of pod %s/%s: %s", item.pod.namespace, item.pod.name, said.message)
+            answer = wire_status.from_message(result.status)
+            if answer.code is not status.Code.SUCCESS:
+                log.info("nomination of pod %s/%s: %s", item.pod.namespace, item.pod.name, answer.message)
         return True
 
     async def release(self, item: bind_pb2.BindItem) -> None:
-        """Have given back what PreBind wrote for a pod that is not bound after all. The replica that ran PreBind does
-        it: one that still runs it ends that first.
+        """Undo what PreBind wrote for a pod that is not bound after all. The replica that ran PreBind does that; if it
+        still runs PreBind, it cancels that first.
         """
         action = bind_pb2.Action(pod=item.pod, release=bind_pb2.Release(state=item.state))
         for result in await self._binder.apply([action], address=self._addresses.pop(item.pod.uid, "")):
-            said = wire_status.from_message(result.status)
-            if said.code is not status.Code.SUCCESS:
-                log.warning("release of pod %s/%s: %s", item.pod.namespace, item.pod.name, said.message)
+            answer = wire_status.from_message(result.status)
+            if answer.code is not status.Code.SUCCESS:
+                log.warning("release of pod %s/%s: %s", item.pod.namespace, item.pod.name, answer.message)
 
     async def run(
         self,
@@ -88,31 +88,31 @@ class PreBinding:
         item: bind_pb2.BindItem,
         on_wait: Callable[[str, frozenset[object_waits.Key]], None],
     ) -> status.Status:
-        """SUCCESS once everything is done; else why not. `on_wait` hears once which plugin has the pod wait, and for
-        which objects.
+        """SUCCESS once everything is done; else why not. `on_wait` is called once, with the plugin that has the pod
+        wait and the objects that it waits for.
         """
         ends: float | None = None
-        # What happens to the pod itself matters too.
+        # Changes of the pod itself count too.
         own = (POD, item.pod.namespace, item.pod.name)
         with self._waits.recording():
             while True:
                 started = self._waits.now()
                 result = await self._call(cycle, item)
                 self._addresses.pop(item.pod.uid, None)
-                said = wire_status.from_message(result.status)
-                if said.code in _PASSED:
+                answer = wire_status.from_message(result.status)
+                if answer.code in _PASSED:
                     return status.SUCCESS
-                if said.code is not status.Code.WAIT:
-                    return said
+                if answer.code is not status.Code.WAIT:
+                    return answer
                 item.state = result.state or item.state
                 keys = frozenset((key.kind, key.namespace, key.name) for key in result.wait_for)
                 if ends is None:
                     ends = self._clock() + _seconds(result.timeout)
-                    on_wait(said.plugin, keys)
+                    on_wait(answer.plugin, keys)
                 left = ends - self._clock()
                 if left <= 0:
-                    text = said.message or f'running PreBind plugin "{said.plugin}": timed out'
-                    return status.error(said.plugin, text)
+                    text = answer.message or f'running PreBind plugin "{answer.plugin}": timed out'
+                    return status.error(answer.plugin, text)
                 try:
                     async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
                         await self._waits.wait_for_change({own, *keys}, started)
@@ -127,14 +127,14 @@ class PreBinding:
     async def _send(
         self,
         items: Sequence[ports.PreBindItem],
-        tell: Callable[[int, bind_pb2.PreBindResult], None],
+        on_result: Callable[[int, bind_pb2.PreBindResult], None],
     ) -> None:
         def started(index: int, address: str) -> None:
             # Without a state nothing is written that would have to be released.
             if items[index].item.state and not items[index].preflight:
                 self._addresses[items[index].item.pod.uid] = address
 
-        await self._binder.pre_bind(items, tell, started)
+        await self._binder.pre_bind(items, on_result, started)
 
 
 def _seconds(timeout: duration_pb2.Duration) -> float:

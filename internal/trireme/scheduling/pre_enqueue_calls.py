@@ -1,8 +1,8 @@
-"""Calls of PreEnqueue to remote plugins, made again until each has an answer.
+"""Calls of PreEnqueue to remote plugins, repeated until each has an answer.
 
-A plugin that refuses a pod names the events that may change its mind; a call that fails names nothing. So a pod whose
-call failed stays the subject of its question, where no event and no queueing hint concerns it, and the call is made
-again: after a back-off, and as soon as the plugin answers any other call after a failure.
+A plugin that rejects a pod registers the events that may help the pod; a call that fails has no such events. So a pod
+whose call failed stays in this state, where no event and no queueing hint applies to it, and the call is repeated:
+after a back-off, and as soon as the plugin answers any other call after a failure.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ MAX_BACKOFF_SECONDS = 10.0
 
 
 class FailedCall(NamedTuple):
-    """The last call about a pod failed. It is made again at `until` at the latest, by the queue's clock."""
+    """The last call about a pod failed. It is repeated at `until` at the latest, by the queue's clock."""
 
     plugin: str
     error: str
@@ -31,7 +31,7 @@ class FailedCall(NamedTuple):
 
 
 class PreEnqueueCalls:
-    """All pods about which remote PreEnqueue plugins are asked."""
+    """The calls of remote PreEnqueue plugins for all pods."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class PreEnqueueCalls:
         repeat: Callable[[int], bool],
         now: Callable[[], float],
     ) -> None:
-        """`gates` has the plugins of a profile in order; `answered` and `repeat` tell the queue, as its methods do."""
+        """`gates` returns the plugins of a profile in order; `answered` and `repeat` are methods of the queue."""
         self._gates = gates
         self._pod_of = pod_of
         self._answered = answered
@@ -52,16 +52,16 @@ class PreEnqueueCalls:
         self._recoveries: dict[str, asyncio.Event] = {}
 
     def failure(self, uid: str) -> FailedCall | None:
-        """Why the pod is not let in, if its last call failed."""
+        """The failure of the pod's last call, if it failed."""
         return self._failed.get(uid)
 
     def try_now(self) -> None:
-        """The plugins changed: calls that failed are made again."""
+        """The plugins changed: repeat calls that failed."""
         for name in list(self._recoveries):
             self._recovered(name)
 
     async def ask(self, asked: remote_calls.CallPreEnqueue) -> None:
-        """Ask about one pod until there is an answer, or none is wanted any more."""
+        """Call the plugins for one pod until there is an answer, or the queue wants none any more."""
         uid = asked.pod.uid
         backoff = FIRST_BACKOFF_SECONDS
         try:
@@ -71,7 +71,7 @@ class PreEnqueueCalls:
                     log.info("pod %s waits, plugin %s could not be called: %s", asked.pod.key, plugin, error)
                 failure = self._failed[uid] = FailedCall(plugin, error, self._now() + backoff)
                 await self._wait(plugin, backoff)
-                # A later question about the pod may have failed meanwhile.
+                # A later call for the pod may have failed meanwhile.
                 if self._failed.get(uid) is failure:
                     del self._failed[uid]
                 if not self._repeat(asked.call_id):

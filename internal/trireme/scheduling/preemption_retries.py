@@ -1,10 +1,10 @@
 """When a preemptor is tried again whose victims could not all be deleted.
 
-At once, the first time: most of what is refused is refused once, by a conflict or by an API server that was busy. After
-that it waits, longer each time, as pods do that failed by error. An admission webhook, or a role that lacks a verb,
-refuses for ever, and the preemptor would ask dozens of times a second; kube-scheduler, which has no such wait, asks as
-often as its client's rate allows. The pod itself is not held meanwhile: it waits in the queue for the events of the
-plugins that refused it, and whichever comes first, event or time, has it tried.
+At once, the first time: most deletions that are refused are refused once, by a conflict or by a busy API server. After
+that the preemptor waits, longer each time, as pods do that failed by error. An admission webhook, or a role that lacks
+a verb, refuses forever, and the preemptor would try dozens of times a second; kube-scheduler, which has no such wait,
+tries as often as its client's rate limit allows. The pod is not held back meanwhile: it waits in the queue for the
+events of the plugins that rejected it, and is tried at the first such event or when its time has come.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ class Retries:
         activate: Callable[[Sequence[tuple[str, str]]], object],
         now: Callable[[], float],
     ) -> None:
-        """`delay` gives the seconds to wait for the n-th time; `activate` has pods (key, UID) tried now; `now` answers
-        the time by the steady clock.
+        """`delay` returns the seconds to wait for the n-th time; `activate` has pods (key, UID) tried now; `now` is the
+        steady clock.
         """
         self._delay = delay
         self._activate = activate
@@ -47,7 +47,7 @@ class Retries:
         return uid in self._retries
 
     def failed(self, key: str, uid: str, why: str) -> None:
-        """Some victim stays: the preemptor is tried again, now or in time."""
+        """A victim stays: the preemptor is tried again, now or after a delay."""
         before = self._retries.get(uid)
         failures = 1 if before is None else before.failures + 1
         self.forget(uid)
@@ -73,13 +73,13 @@ class Retries:
             self._remember(uid, retry)
 
     def forget(self, uid: str) -> None:
-        """The preemptor has its room, or is gone."""
+        """The preemptor needs no retry any more, or is gone."""
         retry = self._retries.pop(uid, None)
         if retry is not None:
             retry.timer.cancel()
 
     def close(self) -> None:
-        """Nobody is tried again."""
+        """Cancel all retries."""
         for uid in list(self._retries):
             self.forget(uid)
 

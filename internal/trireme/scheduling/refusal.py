@@ -52,7 +52,7 @@ class Refusal:
 
 
 def by_reserve(refused: status.Status) -> Failure:
-    """The failure of an attempt that Reserve ended: told as if the chosen node were the only one."""
+    """The failure of an attempt that Reserve ended: its message is as if the chosen node were the only one."""
     if not refused.rejected:
         return Failure(refused.message, nominated_node="")
     rejectors, pending_plugins = _rejectors_of([(refused, 1)])

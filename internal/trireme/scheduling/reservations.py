@@ -1,7 +1,7 @@
 """Reserve and Unreserve of placed pods: what is assumed beside them, in the cache and so on all replicas.
 
-A pod whose reservation fails is taken back at once, as if it had not been placed; whatever takes back a placed pod
-later gives its reservation back too.
+If Reserve fails for a pod, the pod is unassumed at once, as if it had not been placed. Whatever unassumes a placed pod
+later undoes its reservation too.
 """
 
 import logging
@@ -26,7 +26,7 @@ class Reservations:
         evaluators: ports.Evaluators,
         changed: Callable[[Sequence[assumed_objects.Change]], None],
     ) -> None:
-        """`changed` is told of objects that are assumed to be otherwise than before."""
+        """`changed` receives the changes of assumed objects."""
         self._cache = cache
         self._changed = changed
         self._evaluators = evaluators
@@ -35,8 +35,8 @@ class Reservations:
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], group: str = ""
     ) -> list[bytes | status.Status]:
-        """For each placement the state for PreBind, or why it is taken back. Pods of the group that is being tried may
-        share the claims of those before them.
+        """For each placement the state for PreBind, or why Reserve failed. `group`: the pod group that is being tried;
+        its members may share the claims of those before them.
         """
         try:
             answers = await self._evaluators.reserve(cycle, placements)
@@ -45,25 +45,25 @@ class Reservations:
         return [self._assumed(placement, answer, group) for placement, answer in zip(placements, answers, strict=True)]
 
     def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """Nothing is assumed beside these any more; plugins that keep something of their own are told, in time."""
+        """Drop the objects that are assumed with these placements. Plugins run Unreserve in the background."""
         for placement in placements:
             self._changed(self._cache.forget_objects(placement.pod.uid))
-        self.background.start(self._tell(cycle, placements))
+        self.background.start(self._unreserve(cycle, placements))
 
     def close_to_group(self, uids: Collection[str]) -> None:
-        """The trial of these pods' group is over: who comes later shares no claims with them until they have them."""
+        """The trial of these pods' group is over: other pods share no claims with them until these are written."""
         self._cache.close_objects(uids)
 
     async def close(self) -> None:
-        """Stop telling."""
+        """Cancel Unreserve calls that are under way."""
         await self.background.close()
 
     def _assumed(
         self, placement: filter_pb2.Placement, answer: filter_pb2.Reservation, group: str
     ) -> bytes | status.Status:
-        said = wire_status.from_message(answer.status)
-        if said.code is not status.Code.SUCCESS:
-            return said
+        result = wire_status.from_message(answer.status)
+        if result.code is not status.Code.SUCCESS:
+            return result
         if group:
             for entry in answer.assumed:
                 if entry.WhichOneof("object") == assumed_objects.DEVICE_CLAIM:
@@ -77,7 +77,7 @@ class Reservations:
         self._changed(changes)
         return answer.state
 
-    async def _tell(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+    async def _unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         try:
             await self._evaluators.unreserve(cycle, list(reversed(placements)))
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:

@@ -1,9 +1,9 @@
 """Conditions and nominations on their way to bind, the newest for each pod, in batches.
 
 An attempt does not wait for its condition to be written, and a pod that fails again before it is needs only the newest.
-But a pod is not bound before what its earlier attempts say of it is written: kube-scheduler writes both in this order,
-others look for the nomination, and a condition that arrives after the binding would say that a bound pod is not
-scheduled. In a crowd of preemptors that costs one write for each.
+But a pod is not bound before the conditions of its earlier attempts are written: kube-scheduler writes both in this
+order, others look for the nomination, and a condition that arrives after the binding would call a bound pod
+unschedulable. With many preemptors that costs one write for each.
 Source: pkg/scheduler/schedule_one.go handleSchedulingFailure, updatePod (without the gate SchedulerAsyncAPICalls).
 """
 
@@ -24,20 +24,20 @@ MAX_UNDER_WAY = 256
 
 
 class StatusOutbox:
-    """Actions to carry out; at most one a pod waits, and at most one is under way."""
+    """Actions to execute: for each pod at most one waits, and at most one is under way."""
 
     def __init__(self, apply: call_batches.Send[bind_pb2.Action, bind_pb2.BindResult]) -> None:
         self._apply = apply
         self._waiting: dict[str, bind_pb2.Action] = {}  # by the pod's UID
         self._under_way: set[str] = set()
-        self._written: dict[str, asyncio.Event] = {}  # by the UID of pods that somebody waits for
+        self._written: dict[str, asyncio.Event] = {}  # by the UID of pods that a caller waits for
         self._ready = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def send(self, action: bind_pb2.Action) -> None:
-        """Carry this out soon; it replaces what waits for the same pod, but for a nomination it says nothing of."""
+        """Execute this soon. It replaces what waits for the same pod, except a nomination if it has none itself."""
         before = self._waiting.pop(action.pod.uid, None)
         if before is not None and _nominates(before) and action.HasField("set_condition") and not _nominates(action):
             action.set_condition.nominated_node_name = before.set_condition.nominated_node_name
@@ -59,7 +59,7 @@ class StatusOutbox:
             await self._written.setdefault(uid, asyncio.Event()).wait()
 
     async def run(self) -> None:
-        """Carry out what comes, until cancelled."""
+        """Execute actions until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._ready.wait()
@@ -68,7 +68,7 @@ class StatusOutbox:
                     group.create_task(self._send(batch))
 
     def _next(self) -> list[bind_pb2.Action]:
-        """What can be sent now: of a pod one action at a time."""
+        """The actions that can be sent now: of each pod one at a time."""
         room = min(BATCH, MAX_UNDER_WAY - len(self._under_way))
         uids = [uid for uid in self._waiting if uid not in self._under_way][: max(room, 0)]
         self._under_way.update(uids)
@@ -76,9 +76,9 @@ class StatusOutbox:
 
     async def _send(self, batch: Sequence[bind_pb2.Action]) -> None:
         def on_result(index: int, result: bind_pb2.BindResult) -> None:
-            action, said = batch[index], wire_status.from_message(result.status)
-            if said.code != status.Code.SUCCESS:
-                log.info("status of pod %s/%s: %s", action.pod.namespace, action.pod.name, said.message)
+            action, answer = batch[index], wire_status.from_message(result.status)
+            if answer.code != status.Code.SUCCESS:
+                log.info("status of pod %s/%s: %s", action.pod.namespace, action.pod.name, answer.message)
             self._under_way.discard(action.pod.uid)
             self._notify(action.pod.uid)
             if self._waiting:
@@ -87,7 +87,7 @@ class StatusOutbox:
         await self._apply(batch, on_result)
 
     def _notify(self, uid: str) -> None:
-        """Wake who waits for the pod, where nothing about it is left."""
+        """Wake the callers that wait for the pod, if nothing about it is left."""
         if not self.has(uid) and (event := self._written.pop(uid, None)) is not None:
             event.set()
 

@@ -1,4 +1,4 @@
-"""Pods that wait on Permit: assumed on their node until every plugin that they wait for lets them go, or one refuses.
+"""Pods that wait on Permit: assumed on their node until every plugin that they wait for allows them, or one rejects.
 
 Source: pkg/scheduler/framework/runtime/waiting_pods_map.go.
 """
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from trireme.framework import status
 
-# Whatever a plugin asks for, no pod waits longer than this, in seconds.
+# No pod waits longer than this, whatever timeout a plugin returns. In seconds.
 MAX_WAIT_SECONDS = 15 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """One pod that waits, and for whom."""
+    """One pod that waits, and the plugins that it waits for."""
 
     key: str
     uid: str
@@ -42,7 +42,7 @@ class WaitingPods:
         return [WaitingPod(entry.key, uid, tuple(sorted(entry.plugins))) for uid, entry in self._pods.items()]
 
     async def wait(self, uid: str, key: str, plugins: Mapping[str, float]) -> status.Status:
-        """Return when all plugins let the pod go, one refused it, or its time with one is over.
+        """Return when all plugins allowed the pod, one rejected it, or its timeout for one is over.
 
         `plugins` are the seconds that it may wait for each.
         """
@@ -63,7 +63,7 @@ class WaitingPods:
         return uid in self._pods
 
     def allow(self, uid: str, plugin: str) -> bool:
-        """The plugin lets the pod go; False if it does not wait."""
+        """The plugin allows the pod; False if the pod does not wait."""
         entry = self._pods.get(uid)
         if entry is None:
             return False
@@ -73,8 +73,8 @@ class WaitingPods:
         return True
 
     def preempt(self, uid: str, plugin: str, message: str) -> bool:
-        """The pod has to make room for another: it fails by error, to be tried again; False if it does not wait, or is
-        decided already.
+        """The pod is a victim of preemption: its attempt fails by error, and it is tried again. False if it does not
+        wait, or is decided already.
         """
         entry = self._pods.get(uid)
         if entry is None or entry.decided.done():
@@ -83,7 +83,7 @@ class WaitingPods:
         return True
 
     def reject(self, uid: str, plugin: str, message: str) -> bool:
-        """The plugin refuses the pod; False if it does not wait."""
+        """The plugin rejects the pod; False if the pod does not wait."""
         entry = self._pods.get(uid)
         if entry is None:
             return False

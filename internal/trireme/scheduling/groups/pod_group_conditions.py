@@ -1,8 +1,8 @@
-"""What is written on PodGroups: the condition PodGroupInitiallyScheduled, and an event for who waits in vain.
+"""What is written on PodGroups: the condition PodGroupInitiallyScheduled, and an event if its pods wait in vain.
 
-The condition is written when it changes, and never goes back once the group has been scheduled. Whether it has is what
-its object says: if somebody takes the condition away it is written anew. Only what was asked for a moment ago counts
-before the object shows it.
+The condition is written when it changes, and is never reset once the group has been scheduled. The object decides
+whether it has: if a client removes the condition, it is written again. Only a write of a moment ago counts before the
+object shows it.
 
 Source: pkg/scheduler/schedule_one_podgroup.go updatePodGroupCondition.
 """
@@ -27,7 +27,7 @@ WAITING_FOR_PODS = "WaitingForPods"
 WAITING_FOR_GROUP = "WaitingForPodGroup"
 
 
-# How long a condition that was asked for counts though the object does not show it. A write that failed is done again.
+# How long a condition that was sent counts though the object does not show it. A write that failed is repeated.
 _UNSEEN_SECONDS = 10.0
 
 
@@ -45,11 +45,11 @@ class PodGroupConditions:
         self._events = events
         self._now = now
         self._wall = wall
-        # By UID: what was asked for last, of which object, and until when that counts.
-        self._asked: dict[str, tuple[meta_pb2.Condition, str, float]] = {}
+        # By UID: the condition sent last, the object's resourceVersion then, and until when that counts.
+        self._sent: dict[str, tuple[meta_pb2.Condition, str, float]] = {}
 
     def set(self, pod_group: Group, reason: str, message: str) -> None:
-        """The group's last attempt ended so."""
+        """The group's last attempt ended with this reason and message."""
         metadata = pod_group.metadata
         shown = next((each for each in pod_group.status.conditions if each.type == INITIALLY_SCHEDULED), None)
         known = self._unseen(metadata) or shown
@@ -69,7 +69,7 @@ class PodGroupConditions:
         if known is None or known.status != condition.status:
             condition.last_transition_time.Clear()
             condition.last_transition_time.seconds = int(self._wall())
-        self._asked[metadata.uid] = condition, metadata.resource_version, self._now() + _UNSEEN_SECONDS
+        self._sent[metadata.uid] = condition, metadata.resource_version, self._now() + _UNSEEN_SECONDS
         self._send(
             bind_pb2.Action(
                 pod=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
@@ -78,16 +78,16 @@ class PodGroupConditions:
         )
 
     def _unseen(self, metadata: meta_pb2.ObjectMeta) -> meta_pb2.Condition | None:
-        """What was asked for of this very object."""
-        asked, version, until = self._asked.get(metadata.uid, (None, "", 0.0))
-        return asked if version == metadata.resource_version and self._now() < until else None
+        """The condition that was sent for this version of the object."""
+        condition, version, until = self._sent.get(metadata.uid, (None, "", 0.0))
+        return condition if version == metadata.resource_version and self._now() < until else None
 
     def gone(self, uid: str) -> None:
         """The PodGroup is deleted."""
-        self._asked.pop(uid, None)
+        self._sent.pop(uid, None)
 
     def tell_lack(self, group: queued_group.QueuedPodGroupInfo, missing: str) -> None:
-        """The group's pods wait for what only its owner can give: members, or what is missing."""
+        """Record that the group's pods wait for more members, or for an object that is missing."""
         profile = next(iter(group.waiting.values())).record.profile
         if group.tree is not None:
             metadata = group.tree.message.metadata

@@ -5,7 +5,7 @@ were no others. Of several that it fits in, the plugins at PlacementScore choose
 placement, all nodes. Where members have a node already, only their domain comes in question.
 
 Groups of groups nest: in each placement of one its groups are tried, one after the other, and the placements of those
-lie within it. So what a group in the tree is told to share bounds all below it.
+lie within it. So the topology of a group bounds all groups below it.
 
 Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingPlacementAlgorithm,
 compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
@@ -63,7 +63,7 @@ class PodGroupPlacements:
         self._random = random
 
     async def run(self, request: PodGroupRequest) -> Result:
-        """Try the tree; on success everybody who has a place is assumed there, in the best placement."""
+        """Try the tree; on success all members that fit are assumed, in the best placement."""
         return settled(await self._try(request, request.tree, None))
 
     async def _try(self, request: PodGroupRequest, node: GroupNode, around: Placement | None) -> Result:
@@ -112,7 +112,7 @@ class PodGroupPlacements:
         result = Result(node, feasible(min_count, 0, len(node.children)))
         if result.status.verdict is Verdict.UNSCHEDULABLE:
             return result
-        stands, scheduled = result.status, 0
+        prospect, scheduled = result.status, 0
         try:
             for index, child in enumerate(node.children):
                 tried = await self._try(request, child, placement)
@@ -122,13 +122,13 @@ class PodGroupPlacements:
                     return Result(node, GroupStatus(Verdict.ERROR, (text,)))
                 result.children.append(tried)
                 scheduled += tried.succeeded
-                stands = feasible(min_count, scheduled, len(node.children) - index - 1)
-                if stands.verdict is Verdict.UNSCHEDULABLE:
+                prospect = feasible(min_count, scheduled, len(node.children) - index - 1)
+                if prospect.verdict is Verdict.UNSCHEDULABLE:
                     break
         except BaseException:
             self._undo(result.children)
             raise
-        result.status = stands
+        result.status = prospect
         if not result.succeeded:
             self._undo(result.children)
         return result
@@ -173,7 +173,7 @@ class PodGroupPlacements:
     async def _best(
         self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
     ) -> Result:
-        """The result in the placement that the plugins prefer, assumed anew; or what failed."""
+        """The result in the placement that the plugins prefer, assumed again; or what failed."""
         result: Result | GroupStatus = found[0][1] if len(found) == 1 else await self._preferred(request, node, found)
         if isinstance(result, GroupStatus):
             return Result(node, result)
@@ -206,8 +206,8 @@ class PodGroupPlacements:
         return found[max(rated)[2]][1]
 
 
-def _nowhere(count: int, said: GroupStatus) -> GroupStatus:
-    """No placement will do; the first one stands for all of them."""
-    why = UNSCHEDULABLE if said.summary else said.message
+def _nowhere(count: int, first: GroupStatus) -> GroupStatus:
+    """The status if no placement is feasible: the first one is reported for all."""
+    why = UNSCHEDULABLE if first.summary else first.message
     text = f"0/{count} placements are available, first placement status: {why}"
     return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, text), summary=True)

@@ -1,7 +1,7 @@
-"""What is to be placed of a tree of groups, and how it went: the words between a group's cycle and who tries it.
+"""What a tree of pod groups asks for, and the result of trying it.
 
-A result is a tree as the groups are. A group succeeds by itself; whether it goes is up to those above it: what fails
-takes down with it whatever succeeded in it, and the whole tree has to have somebody placed.
+Results form a tree as the groups do. Each group succeeds or fails by itself. A group that fails undoes what succeeded
+below it, and without any pod placed the whole tree is unschedulable.
 
 Source: pkg/scheduler/schedule_one_podgroup.go (podGroupAlgorithmResult, completeCompositePodGroupAlgorithmResult).
 """
@@ -20,7 +20,7 @@ UNSCHEDULABLE = "pod group is unschedulable"
 
 
 class Verdict(enum.Enum):
-    """What is to be said of a group, or of its prospects."""
+    """Whether a group is scheduled, or can still be."""
 
     SUCCESS = "success"
     #: Not yet: more members have to fit.
@@ -31,7 +31,7 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """How it stands with a group. `summary`: the reasons begin with the one that is all that is passed on."""
+    """A verdict with its reasons. `summary`: the first reason alone is passed on to the group above."""
 
     verdict: Verdict
     reasons: tuple[str, ...] = ()
@@ -45,25 +45,25 @@ class GroupStatus:
 
 @dataclasses.dataclass(slots=True)
 class MemberAttempt:
-    """What the trial found for one member: a place, or why there is none."""
+    """The result of the attempt for one member: where it is assumed, or why it failed."""
 
     pod: queued_pod.QueuedPodInfo
     assumed: binding_cycle.Assumed | None = None
     cycle: cycle_pb2.Cycle | None = None
     failure: Failure | None = None
-    # What filter said of the nodes, where devices that the pod has already are not available on some.
+    # Filter's answer, if devices that the pod has already are not available on some nodes.
     columns: filter_pb2.NodeColumns | None = None
 
     @property
     def failed_by_error(self) -> bool:
-        """It was not refused: something went wrong."""
+        """The attempt ended by error, not by a refusal."""
         return self.failure is not None and self.failure.reason == SCHEDULER_ERROR
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodGroupRequest:
-    """What is to be placed: the pods of a tree of groups. `members` and `scheduled` are by name of a PodGroup: those
-    who wait, in order, and how many have a node already. `minimums`: the groups' minimums hold.
+    """The pods of a tree of groups that are to be placed. `members` and `scheduled` are by name of a PodGroup: the pods
+    that wait, in order, and how many have a node already. `minimums`: the groups' minimums apply.
     """
 
     group: queued_group.QueuedPodGroupInfo
@@ -78,17 +78,17 @@ class PodGroupRequest:
         return next(pods[0].record.profile for pods in self.members.values() if pods)
 
     def of(self, node: forest.GroupNode) -> Sequence[queued_pod.QueuedPodInfo]:
-        """Who waits of a PodGroup."""
+        """The waiting pods of a PodGroup."""
         return self.members.get(node.name, ())
 
     def everybody(self) -> list[queued_pod.QueuedPodInfo]:
-        """Who waits, in order."""
+        """All waiting pods, in order."""
         return [pod for leaf in self.tree.leaves() for pod in self.of(leaf)]
 
 
 @dataclasses.dataclass(slots=True)
 class Result:
-    """How it went with a group: with its pods, or with those of its groups that were tried."""
+    """The result for a group: of the attempts for its pods, or of those of its groups that were tried."""
 
     node: forest.GroupNode
     status: GroupStatus
@@ -97,36 +97,36 @@ class Result:
 
     @property
     def succeeded(self) -> bool:
-        """It goes, if those above it do."""
+        """It is scheduled, if those above it are."""
         return self.status.verdict is Verdict.SUCCESS
 
     def placed(self) -> Iterator[MemberAttempt]:
-        """The members that have a place as long as this stands, in the order in which they were placed."""
+        """The members that are assumed, in the order in which they were placed; none if the group failed."""
         if self.succeeded:
             yield from (member for member in self.attempts if member.assumed is not None)
             for child in self.children:
                 yield from child.placed()
 
     def proposed(self) -> Iterator[MemberAttempt]:
-        """The members that had a place when they were tried, whatever became of their groups."""
+        """The members that fitted when they were tried, whether or not their group succeeded."""
         yield from (member for member in self.attempts if member.assumed is not None)
         for child in self.children:
             yield from child.proposed()
 
 
-# Tries groups. On success everybody who has a place is assumed there.
+# Tries a tree of groups. On success all members that fit are assumed.
 TryGroup = Callable[[PodGroupRequest], Awaitable[Result]]
 
 
 def settled(result: Result) -> Result:
-    """The whole tree's result: where nobody has a place, nothing was scheduled."""
+    """The result for the whole tree: without any pod placed it is unschedulable."""
     if result.succeeded and not any(result.placed()):
         result.status = GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE,), summary=True)
     return result
 
 
 def feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
-    """Whether so many can still have a node, where some have one, and others have not been tried.
+    """Whether `min_count` members can still have a node, when some have one and others have not been tried.
 
     Source: pkg/scheduler/framework/plugins/gangscheduling PlacementFeasible.
     """
@@ -140,8 +140,8 @@ def feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
 
 
 def completed(node: forest.GroupNode, result: Result | None, above: Result | None = None) -> Iterator[Result]:
-    """The result of each group of the tree, as it is to be told of: those that were not tried, and those that succeeded
-    below one that failed, have the status of that one: the very same.
+    """The result of each group of the tree, for events and conditions. Groups that were not tried, and groups that
+    succeeded below one that failed, share the status object of that one.
     """
     tried = {} if result is None else {child.node.key: child for child in result.children}
     if above is not None and (result is None or (result.succeeded and not above.succeeded)):

@@ -1,10 +1,10 @@
-"""The trial of a group: filter and score are asked for its members in order, each seeing the ones before it.
+"""The trial of a pod group: attempts for its members in order, each seeing the members before it.
 
-What is placed is assumed in the cluster cache and reserved at once, as for single pods, so that the replicas' next
-answers count it; nobody else is scheduled meanwhile. If too few fit, everything is undone, newest first, and it is as
-if nothing had been. Members in a row that are of one class are placed by one call.
+Members that fit are assumed in the cluster cache and reserved at once, as single pods are, so that the replicas' next
+answers count them; no other pods are scheduled meanwhile. If too few fit, everything is undone, newest first, and
+nothing is left of the trial. Consecutive members of one class share an attempt.
 
-Whether the group can still go is asked before the first member and after each (PlacementFeasible).
+Before the first member and after each, PlacementFeasible decides whether the group can still be scheduled.
 
 Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingDefaultAlgorithm.
 """
@@ -34,7 +34,7 @@ from trireme.v1 import cycle_pb2, filter_pb2
 
 
 class PodGroupTrials:
-    """Tries groups."""
+    """Runs trials, one at a time."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class PodGroupTrials:
         scheduled: int,
         within: group_trial.Placement | None = None,
     ) -> tuple[GroupStatus, list[MemberAttempt]]:
-        """Try the members in this order, while so many others have a node. Without success nothing is left assumed;
-        `min_count` 0: whatever fits will do. `within`: on these nodes alone.
+        """Try the members in this order, while `scheduled` others have a node. Without success nothing is left assumed.
+        `min_count` 0: any number of members will do. `within`: on these nodes alone.
         """
         attempts: list[MemberAttempt] = []
         pod_group = queued_group.group_of(members[0]) if members else ""
@@ -86,8 +86,8 @@ class PodGroupTrials:
     ) -> Result:
         """Try a PodGroup of the tree; `within`: on these nodes alone."""
         min_count = node.min_count if request.minimums else 0
-        said, attempts = await self.run(request.of(node), min_count, request.scheduled.get(node.name, 0), within)
-        return Result(node, said, attempts)
+        verdict, attempts = await self.run(request.of(node), min_count, request.scheduled.get(node.name, 0), within)
+        return Result(node, verdict, attempts)
 
     async def _run(
         self,
@@ -97,9 +97,9 @@ class PodGroupTrials:
         within: group_trial.GroupTrial,
         attempts: list[MemberAttempt],
     ) -> GroupStatus:
-        stands = feasible(min_count, scheduled, len(members))
-        if stands.verdict is Verdict.UNSCHEDULABLE:
-            return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, *stands.reasons), summary=True)
+        prospect = feasible(min_count, scheduled, len(members))
+        if prospect.verdict is Verdict.UNSCHEDULABLE:
+            return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, *prospect.reasons), summary=True)
         for batch in self._batches(members):
             tried = await self._try(batch, within)
             for index, member in enumerate(tried):
@@ -109,11 +109,11 @@ class PodGroupTrials:
                     self.undo(tried[index + 1 :])
                     return GroupStatus(Verdict.ERROR, (text,))
                 scheduled += member.assumed is not None
-                stands = feasible(min_count, scheduled, len(members) - len(attempts))
-                if stands.verdict is Verdict.UNSCHEDULABLE:
+                prospect = feasible(min_count, scheduled, len(members) - len(attempts))
+                if prospect.verdict is Verdict.UNSCHEDULABLE:
                     self.undo(tried[index + 1 :])
-                    return stands
-        return stands
+                    return prospect
+        return prospect
 
     async def reassume(self, attempts: Sequence[MemberAttempt]) -> str:
         """Assume members once more where they fitted before they were undone; answers why that is not possible: then
@@ -173,17 +173,17 @@ class PodGroupTrials:
         return next((member.failure.message for member, _ in again if member.failure is not None), "")
 
     def undo(self, attempts: Sequence[MemberAttempt]) -> None:
-        """None of this was, newest first. The attempts keep where the pods fitted."""
+        """Unassume these members, newest first. The attempts still hold where they fitted."""
         for member in reversed(attempts):
             self.unassume(member)
 
     def unassume(self, member: MemberAttempt) -> None:
-        """The member is not on its node."""
+        """Unassume the member, if it is assumed."""
         if member.assumed is not None and member.cycle is not None:
             self._attempts.unassume(member.cycle, member.assumed)
 
     def _batches(self, members: Sequence[queued_pod.QueuedPodInfo]) -> list[list[queued_pod.QueuedPodInfo]]:
-        """Members in a row that are of one class; one that is nominated for a node goes alone."""
+        """Consecutive members of one class; a member that is nominated for a node is tried alone."""
         batches: list[list[queued_pod.QueuedPodInfo]] = []
         joined = False
         for pod in members:
@@ -196,8 +196,8 @@ class PodGroupTrials:
         return batches
 
     async def _try(self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial) -> list[MemberAttempt]:
-        """One trial for each of the pods, which are of one class, in their order. A failure of the last is that of all
-        who would come after it.
+        """Attempts for these pods of one class, in their order. If the last one failed by error, the pods behind it
+        were not tried.
         """
         attempts: list[MemberAttempt] = []
         try:
@@ -213,7 +213,7 @@ class PodGroupTrials:
     async def _attempt(
         self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial
     ) -> list[MemberAttempt]:
-        """Trials for as many of the pods, from the first, as one attempt is about."""
+        """One attempt, for as many of the pods, from the first, as one answer allows."""
         started = self._observer.clock()
         record = pods[0].record
         if not record.class_id:
@@ -231,7 +231,7 @@ class PodGroupTrials:
         return [MemberAttempt(pod, failure=failure, columns=columns) for pod in made.pods]
 
     def _placed(self, pods: Sequence[queued_pod.QueuedPodInfo], placed: attempt.Placed) -> list[MemberAttempt]:
-        """Trials for the first of the pods, up to one that has to be tried anew."""
+        """The attempts of the first pods, up to one that has to be tried again."""
         columns = self._about_devices(pods[0].record.class_id, placed.filtered)
         assumed = {each.pod.uid: each for each in placed.assumed}
         failures = {pod.uid: failure for pod, failure in placed.unreserved}
@@ -248,7 +248,7 @@ class PodGroupTrials:
         return attempts
 
     def settle(self, attempts: Sequence[MemberAttempt]) -> None:
-        """The group's trial is over, and these go on to be bound: nobody shares what they have reserved any more."""
+        """The trial is over, and these members are going to be bound: no other pod shares their claims any more."""
         uids = {member.pod.uid for member in attempts if member.assumed is not None and member.assumed.reserved}
         if uids:
             self._reserved.close_to_group(uids)
@@ -257,5 +257,5 @@ class PodGroupTrials:
         """Filter's answer, where a plugin that may have claims released refuses nodes to a pod with claims."""
         if not self._cache.registry.of_one_pod(class_id) or filtered.refusal is not None:
             return None
-        said = any(group_sides.releases_claims(refusal.plugin) for refusal in filtered.answer.statuses)
-        return filtered.answer.message() if said else None
+        refused = any(group_sides.releases_claims(refusal.plugin) for refusal in filtered.answer.statuses)
+        return filtered.answer.message() if refused else None
