@@ -126,7 +126,7 @@ class Scheduler:
         self.snap = snap
         self.plugins = plugins
         self.weights = weights
-        self.ties = placement.tie_order(1, np.arange(snap.nodes.capacity))
+        self.ties = placement.tie_order(np.arange(snap.nodes.capacity))
 
     async def batch(self, class_id: int) -> list[int]:
         """Filter, score and place a batch; answers the slots."""

@@ -250,7 +250,6 @@ class Phases:
             generation=generation,
             config_hash=self.config_hash,
             profile=profile,
-            attempt=1,
             pod=pod,
             pod_class=class_id,
         )

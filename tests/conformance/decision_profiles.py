@@ -127,7 +127,7 @@ def make(arguments: Iterable[Arguments] = (), flipped: Gates = DEFAULT_GATES) ->
     scoring = default.names(ExtensionPoint.SCORE)
     filters = tuple(name for name in order if _has(filter_sides.filter_plugin, name, default, features))
     scores = tuple(name for name in scoring if _has(score_sides.score_plugin, name, default, features))
-    configuration = snapshot_pb2.Configuration(feature_gates=features, tie_seed=1)
+    configuration = snapshot_pb2.Configuration(feature_gates=features)
     for named, profile in completed.items():
         left_out = {*order, *scoring} - {*filters, *scores}
         configuration.profiles.append(_message(default_profile(named), profile, left_out))

@@ -88,7 +88,7 @@ class LocalPhases:
 
     def cycle(self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod | None = None) -> cycle_pb2.Cycle:
         """What each question begins with; `pod` is the one that is asked about, where it matters."""
-        return cycle_pb2.Cycle(generation=generation, profile=profile, attempt=1, pod=pod, pod_class=class_id)
+        return cycle_pb2.Cycle(generation=generation, profile=profile, pod=pod, pod_class=class_id)
 
     def ask_filter(self, cycle: cycle_pb2.Cycle) -> Filtered:
         """What filter says of the class."""

@@ -457,7 +457,6 @@ class Sequence:
             generation=self._cluster.cache.generation,
             config_hash=_HASH,
             profile=self._profile,
-            attempt=1,
             pod=_message(pod),
             pod_class=class_id,
         )

@@ -302,7 +302,7 @@ async def test_a_configuration_with_an_unknown_plugin_is_refused(bind: Bind) -> 
 async def test_the_handshake_names_what_is_hosted(bind: Bind) -> None:
     """The frontend can see that the profile is covered."""
     stub = plugin_pb2_grpc.PluginServiceStub(bind.channel)
-    response = await stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(contract_version="trireme.v1"), timeout=5)
+    response = await stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(), timeout=5)
     assert [(plugin.name, list(plugin.extension_points)) for plugin in response.plugins] == [
         ("DefaultBinder", [plugin_pb2.EXTENSION_POINT_BIND]),
         ("DynamicResources", [plugin_pb2.EXTENSION_POINT_PRE_BIND]),

@@ -86,7 +86,7 @@ async def test_the_handshake_names_the_run(served: Served) -> None:
     """Broken, a restarted service cannot be told from one that went on."""
     async with connected(served) as channel:
         stub: Any = plugin_pb2_grpc.PluginServiceStub(channel)
-        request = plugin_pb2.GetPluginInfoRequest(contract_version="trireme.v1")
+        request = plugin_pb2.GetPluginInfoRequest()
         answers = [await stub.GetPluginInfo(request, timeout=DEADLINE) for _ in range(2)]
     assert answers[0].instance
     assert answers[0] == answers[1]

@@ -99,7 +99,7 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
 
 
 POD = core_pb2.Pod(metadata={"namespace": "shop", "name": "web-1", "labels": {"app": "web"}})
-CYCLE = cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=4), profile="p", attempt=2, pod=POD)
+CYCLE = cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=4), profile="p", pod=POD)
 
 
 def item(name: str, **states: bytes) -> bind_pb2.BindItem:

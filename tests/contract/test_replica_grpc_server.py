@@ -21,7 +21,7 @@ from trireme.rpc.grpc_server import ReplicaServer, Service, refuse
 from trireme.rpc.listening import Listener, ListenError, make_listener
 from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc
 
-INFO = plugin_pb2.GetPluginInfoRequest(contract_version="trireme.v1")
+INFO = plugin_pb2.GetPluginInfoRequest()
 
 
 class _Plugin(plugin_pb2_grpc.PluginServiceServicer):

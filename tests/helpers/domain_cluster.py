@@ -58,7 +58,6 @@ class Cluster:
     """
 
     args: Mapping[str, Json] = field(default_factory=dict)
-    tie_seed: int = 1
     filters: Sequence[str] = FILTERS
     registry: class_registry.ClassRegistry = field(default_factory=class_registry.ClassRegistry)
 
@@ -281,7 +280,7 @@ class Cluster:
             profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_RESERVE).plugins.add(name=DEVICES)
         for name, args in self.args.items():
             profile.plugin_args.add(name=name, args_json=orjson.dumps(args))
-        configuration = snapshot_pb2.Configuration(profiles=[profile], tie_seed=self.tie_seed)
+        configuration = snapshot_pb2.Configuration(profiles=[profile])
         hello = snapshot_pb2.Hello(
             fence=cycle_pb2.Fence(epoch=1, lease_valid_ms=15_000), config_hash=HASH, configuration=configuration
         )

@@ -58,7 +58,7 @@ def configuration(
     for name, weight in scores:
         at_score.plugins.add(name=name, weight=weight)
     plugins = [snapshot_pb2.RemotePlugin(name=name) for name in remote]
-    return snapshot_pb2.Configuration(profiles=[profile], remote_plugins=plugins, tie_seed=3)
+    return snapshot_pb2.Configuration(profiles=[profile], remote_plugins=plugins)
 
 
 async def greet(service: Any, message: snapshot_pb2.Configuration, epoch: int = 1) -> None:

@@ -113,14 +113,12 @@ type Cycle struct {
 	ConfigHash uint64 `protobuf:"fixed64,3,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`
 	// REQUIRED. The profile (its schedulerName) that the pod is scheduled by.
 	Profile string `protobuf:"bytes,4,opt,name=profile,proto3" json:"profile,omitempty"`
-	// OPTIONAL. Which attempt of the pod this is, from 1.
-	Attempt uint32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// REQUIRED by who does not follow the stream. The pod, with the fields that the plugin said it reads.
-	Pod *Pod `protobuf:"bytes,6,opt,name=pod,proto3" json:"pod,omitempty"`
+	Pod *Pod `protobuf:"bytes,5,opt,name=pod,proto3" json:"pod,omitempty"`
 	// REQUIRED by the phases. The pod's class in the snapshot, from 1.
-	PodClass uint32 `protobuf:"varint,7,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
+	PodClass uint32 `protobuf:"varint,6,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
 	// OPTIONAL. What this same plugin answered as state earlier in the cycle (PreFilter, PreScore), untouched.
-	State         []byte `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
+	State         []byte `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,13 +179,6 @@ func (x *Cycle) GetProfile() string {
 		return x.Profile
 	}
 	return ""
-}
-
-func (x *Cycle) GetAttempt() uint32 {
-	if x != nil {
-		return x.Attempt
-	}
-	return 0
 }
 
 func (x *Cycle) GetPod() *Pod {
@@ -285,7 +276,7 @@ const file_trireme_v1_cycle_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12$\n" +
 	"\x0elease_valid_ms\x18\x02 \x01(\rR\fleaseValidMs\x12'\n" +
 	"\x0fholder_identity\x18\x03 \x01(\tR\x0eholderIdentity\x12!\n" +
-	"\fscheduler_id\x18\x04 \x01(\tR\vschedulerId\"\xfb\x01\n" +
+	"\fscheduler_id\x18\x04 \x01(\tR\vschedulerId\"\xe1\x01\n" +
 	"\x05Cycle\x12'\n" +
 	"\x05fence\x18\x01 \x01(\v2\x11.trireme.v1.FenceR\x05fence\x12\x1e\n" +
 	"\n" +
@@ -293,11 +284,10 @@ const file_trireme_v1_cycle_proto_rawDesc = "" +
 	"generation\x12\x1f\n" +
 	"\vconfig_hash\x18\x03 \x01(\x06R\n" +
 	"configHash\x12\x18\n" +
-	"\aprofile\x18\x04 \x01(\tR\aprofile\x12\x18\n" +
-	"\aattempt\x18\x05 \x01(\rR\aattempt\x12!\n" +
-	"\x03pod\x18\x06 \x01(\v2\x0f.trireme.v1.PodR\x03pod\x12\x1b\n" +
-	"\tpod_class\x18\a \x01(\rR\bpodClass\x12\x14\n" +
-	"\x05state\x18\b \x01(\fR\x05state\"Q\n" +
+	"\aprofile\x18\x04 \x01(\tR\aprofile\x12!\n" +
+	"\x03pod\x18\x05 \x01(\v2\x0f.trireme.v1.PodR\x03pod\x12\x1b\n" +
+	"\tpod_class\x18\x06 \x01(\rR\bpodClass\x12\x14\n" +
+	"\x05state\x18\a \x01(\fR\x05state\"Q\n" +
 	"\vPodIdentity\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +

@@ -481,13 +481,11 @@ func (x *PluginInfo) GetNormalization() Normalization {
 	return Normalization_NORMALIZATION_UNSPECIFIED
 }
 
-// GetPluginInfoRequest asks for the plugins that the service hosts.
+// GetPluginInfoRequest is empty.
 type GetPluginInfoRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The newest contract version that the caller speaks, e.g. `trireme.v1`.
-	ContractVersion string `protobuf:"bytes,1,opt,name=contract_version,json=contractVersion,proto3" json:"contract_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetPluginInfoRequest) Reset() {
@@ -518,13 +516,6 @@ func (x *GetPluginInfoRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use GetPluginInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetPluginInfoRequest) Descriptor() ([]byte, []int) {
 	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *GetPluginInfoRequest) GetContractVersion() string {
-	if x != nil {
-		return x.ContractVersion
-	}
-	return ""
 }
 
 // GetPluginInfoResponse lists the plugins that the service hosts.
@@ -963,9 +954,8 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\tnode_data\x18\a \x01(\x0e2\x14.trireme.v1.NodeDataR\bnodeData\x125\n" +
 	"\n" +
 	"depends_on\x18\b \x01(\x0e2\x16.trireme.v1.DependencyR\tdependsOn\x12?\n" +
-	"\rnormalization\x18\t \x01(\x0e2\x19.trireme.v1.NormalizationR\rnormalization\"A\n" +
-	"\x14GetPluginInfoRequest\x12)\n" +
-	"\x10contract_version\x18\x01 \x01(\tR\x0fcontractVersion\"e\n" +
+	"\rnormalization\x18\t \x01(\x0e2\x19.trireme.v1.NormalizationR\rnormalization\"\x16\n" +
+	"\x14GetPluginInfoRequest\"e\n" +
 	"\x15GetPluginInfoResponse\x120\n" +
 	"\aplugins\x18\x01 \x03(\v2\x16.trireme.v1.PluginInfoR\aplugins\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\"\x98\x02\n" +

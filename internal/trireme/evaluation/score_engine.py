@@ -27,13 +27,10 @@ from trireme.wire import node_columns
 
 @dataclass(frozen=True, slots=True)
 class ScoreProfiles:
-    """The plugins that score nodes, and those that score placements of groups by name; both by profile. `tie_seed`: see
-    placement.
-    """
+    """The plugins that score nodes, and those that score placements of groups by name; both by profile."""
 
     chains: Mapping[str, evaluation.Chain] = field(default_factory=dict)
     placement_scorers: Mapping[str, Mapping[str, placements.PlacementScorePlugin]] = field(default_factory=dict)
-    tie_seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +269,7 @@ class ScoreEngine:
 
     def _tie_order(self) -> arrays.Int64Array:
         if self._ties.shape[0] < self._snap.nodes.size:
-            self._ties = placement.tie_order(self._configured.tie_seed, np.arange(self._snap.nodes.capacity))
+            self._ties = placement.tie_order(np.arange(self._snap.nodes.capacity))
         return self._ties
 
     def _check(self, slots: arrays.SlotArray) -> None:

@@ -37,7 +37,7 @@ _FAILURE_POLICIES = {
 
 
 def configuration(
-    completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo], tie_seed: int = 0
+    completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo]
 ) -> snapshot_pb2.Configuration:
     """Build the message. `infos` are the descriptions of the remote plugins that take part, by name; other remote
     plugins are left out.
@@ -54,7 +54,6 @@ def configuration(
             if plugin.name in infos
         ],
         column_cache_classes=completed.trireme.column_cache_classes,
-        tie_seed=tie_seed,
     )
 
 

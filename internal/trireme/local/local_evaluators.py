@@ -31,9 +31,9 @@ class LocalEvaluators(ports.Evaluators):
         """The classes whose columns the engine keeps."""
         return self.engine.filter.kept
 
-    def cycle(self, profile: str, class_id: int, generation: int, attempt: int = 0) -> cycle_pb2.Cycle:
+    def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
         """The context of a call: there is no leader and no other configuration to be told apart."""
-        return cycle_pb2.Cycle(generation=generation, profile=profile, pod_class=class_id, attempt=attempt)
+        return cycle_pb2.Cycle(generation=generation, profile=profile, pod_class=class_id)
 
     async def filter(
         self,

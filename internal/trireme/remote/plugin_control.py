@@ -13,8 +13,6 @@ from grpc import aio
 from trireme.rpc import fencing
 from trireme.v1 import plugin_pb2
 
-CONTRACT_VERSION = "trireme.v1"
-
 _GET_PLUGIN_INFO = "/trireme.v1.PluginService/GetPluginInfo"
 _CONFIGURE = "/trireme.v1.PluginService/Configure"
 _NO_ARGUMENTS = (b"", b"{}")
@@ -36,7 +34,7 @@ async def get_plugin_info(channel: aio.Channel, timeout_seconds: float) -> plugi
         request_serializer=plugin_pb2.GetPluginInfoRequest.SerializeToString,
         response_deserializer=None,  # gRPC turns a message that it cannot read into None
     )
-    request = plugin_pb2.GetPluginInfoRequest(contract_version=CONTRACT_VERSION)
+    request = plugin_pb2.GetPluginInfoRequest()
     return plugin_pb2.GetPluginInfoResponse.FromString(await call(request, timeout=timeout_seconds))
 
 

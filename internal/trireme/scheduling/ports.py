@@ -44,7 +44,7 @@ class Evaluators(Protocol):
         """The classes about which filter has answered, as far as that is known: these need not be prepared."""
         ...
 
-    def cycle(self, profile: str, class_id: int, generation: int, attempt: int = 0) -> cycle_pb2.Cycle:
+    def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
         """The context of a call."""
         ...
 

@@ -49,4 +49,4 @@ def score_profiles(
         )
         for profile in configuration.profiles
     }
-    return score_engine.ScoreProfiles(chains(configuration, make_remote), placement_scorers, configuration.tie_seed)
+    return score_engine.ScoreProfiles(chains(configuration, make_remote), placement_scorers)

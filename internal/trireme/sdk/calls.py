@@ -22,7 +22,6 @@ class Call:
 
     pod: core_pb2.Pod
     profile: str
-    attempt: int = 0
     state: bytes = b""
     count: int = 1
     config: Any = None
@@ -52,7 +51,7 @@ class Node:
 
 def from_cycle(cycle: cycle_pb2.Cycle, count: int = 1) -> Call:
     """Make the call of a cycle."""
-    return Call(cycle.pod, cycle.profile, cycle.attempt, cycle.state, count or 1)
+    return Call(cycle.pod, cycle.profile, cycle.state, count or 1)
 
 
 def from_selection(selection: filter_pb2.NodeSelection, cluster: cluster_state.ClusterState | None) -> list[Node]:

@@ -69,7 +69,6 @@ class Cycle(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     CONFIG_HASH_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
-    ATTEMPT_FIELD_NUMBER: _builtins.int
     POD_FIELD_NUMBER: _builtins.int
     POD_CLASS_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
@@ -83,8 +82,6 @@ class Cycle(_message.Message):
     """
     profile: _builtins.str
     """REQUIRED. The profile (its schedulerName) that the pod is scheduled by."""
-    attempt: _builtins.int
-    """OPTIONAL. Which attempt of the pod this is, from 1."""
     pod_class: _builtins.int
     """REQUIRED by the phases. The pod's class in the snapshot, from 1."""
     state: _builtins.bytes
@@ -104,14 +101,13 @@ class Cycle(_message.Message):
         generation: _builtins.int = ...,
         config_hash: _builtins.int = ...,
         profile: _builtins.str = ...,
-        attempt: _builtins.int = ...,
         pod: _core_pb2.Pod | None = ...,
         pod_class: _builtins.int = ...,
         state: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "config_hash", b"config_hash", "fence", b"fence", "generation", b"generation", "pod", b"pod", "pod_class", b"pod_class", "profile", b"profile", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config_hash", b"config_hash", "fence", b"fence", "generation", b"generation", "pod", b"pod", "pod_class", b"pod_class", "profile", b"profile", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -275,21 +275,16 @@ Global___PluginInfo: _TypeAlias = PluginInfo  # noqa: Y015
 
 @_typing.final
 class GetPluginInfoRequest(_message.Message):
-    """GetPluginInfoRequest asks for the plugins that the service hosts."""
+    """GetPluginInfoRequest is empty."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    CONTRACT_VERSION_FIELD_NUMBER: _builtins.int
-    contract_version: _builtins.str
-    """REQUIRED. The newest contract version that the caller speaks, e.g. `trireme.v1`."""
     def __init__(
         self,
-        *,
-        contract_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["contract_version", b"contract_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -147,11 +147,8 @@ class Configuration(_message.Message):
     FEATURE_GATES_FIELD_NUMBER: _builtins.int
     REMOTE_PLUGINS_FIELD_NUMBER: _builtins.int
     COLUMN_CACHE_CLASSES_FIELD_NUMBER: _builtins.int
-    TIE_SEED_FIELD_NUMBER: _builtins.int
     column_cache_classes: _builtins.int
     """OPTIONAL. How many classes' columns a replica keeps; 0: its own default."""
-    tie_seed: _builtins.int
-    """REQUIRED. Seed of the order among nodes of equal score; the same on every replica."""
     @_builtins.property
     def profiles(self) -> _containers.RepeatedCompositeFieldContainer[Global___Profile]:
         """REQUIRED. The profiles, at least one."""
@@ -171,11 +168,10 @@ class Configuration(_message.Message):
         feature_gates: _abc.Mapping[_builtins.str, _builtins.bool] | None = ...,
         remote_plugins: _abc.Iterable[Global___RemotePlugin] | None = ...,
         column_cache_classes: _builtins.int = ...,
-        tie_seed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["column_cache_classes", b"column_cache_classes", "feature_gates", b"feature_gates", "profiles", b"profiles", "remote_plugins", b"remote_plugins", "tie_seed", b"tie_seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column_cache_classes", b"column_cache_classes", "feature_gates", b"feature_gates", "profiles", b"profiles", "remote_plugins", b"remote_plugins"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -112,16 +112,15 @@ def test_scores_are_normalised_as_kube_scheduler_normalises_them(
 
 def test_places_among_equals_are_an_order_that_more_slots_do_not_change() -> None:
     """Else two nodes are equal after all, or replicas of different sizes choose differently."""
-    few, many = (placement.tie_order(7, np.arange(size)) for size in (5_000, 100_000))
+    few, many = (placement.tie_order(np.arange(size)) for size in (5_000, 100_000))
     assert len(np.unique(many)) == many.size
     assert np.array_equal(np.argsort(few), [slot for slot in np.argsort(many).tolist() if slot < few.size])
     assert int(many.max()) < 1 << 20
-    assert not np.array_equal(placement.tie_order(8, np.arange(5_000)), few)
 
 
 def test_places_among_equals_follow_no_pattern() -> None:
     """Else pods of equal scores fill nodes in the order of their slots."""
-    places = placement.tie_order(1, np.arange(10_000))
+    places = placement.tie_order(np.arange(10_000))
     correlation = np.corrcoef(places, np.arange(10_000))[0, 1]
     assert abs(float(correlation)) < 0.05
 

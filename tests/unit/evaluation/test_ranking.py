@@ -8,7 +8,7 @@ from trireme.evaluation.scoring import columns, placement, ranking
 from trireme.plugin_api import interfaces
 
 SIZE = 200
-TIES = placement.tie_order(1, np.arange(SIZE))
+TIES = placement.tie_order(np.arange(SIZE))
 PATCH = st.lists(
     st.tuples(st.integers(0, SIZE - 1), st.integers(0, 3), st.integers(0, 100), st.booleans()), min_size=1, max_size=20
 )

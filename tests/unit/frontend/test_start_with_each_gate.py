@@ -47,7 +47,7 @@ def test_the_scheduler_works_with_the_gate(chosen: dict[str, bool]) -> None:
     text = ",".join(f"{gate}={str(on).lower()}" for gate, on in chosen.items())
     world = World(f"--feature-gates={text}")
     try:
-        message = phase_configuration.configuration(world.frontend.site.completed, {}, tie_seed=0)
+        message = phase_configuration.configuration(world.frontend.site.completed, {})
         for service in (FilterService, ScoreService):
             service(snapshot.Snapshot(), _no_remote)._configured(message)
         world.api.put_node("n", 4)

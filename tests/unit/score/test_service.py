@@ -222,7 +222,7 @@ async def test_totals_are_those_of_the_moment_of_the_choice() -> None:
     """Else explain shows a score that the node did not have."""
     builder = _cluster([{"allocatable": {"cpu": "4", "pods": "9"}}] * 2, requesting(cpu="1"), [])
     score = await _ready(builder)
-    placed = await _place(score, builder, 3, _capacities(builder, 1, 2))
+    placed = await _place(score, builder, 3, _capacities(builder, 2, 1))
     assert len(placed.slots) == 3
     # Both nodes, both nodes, and then the one that is left.
     assert [total > 0 for total in placed.totals] == [True, True, False]

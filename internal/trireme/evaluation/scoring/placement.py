@@ -70,12 +70,12 @@ def weighted(scores: arrays.Int64Array, weight: int) -> arrays.Int64Array:
     return scores if weight == 1 else scores * weight
 
 
-def tie_order(seed: int, slots: arrays.SlotArray) -> arrays.Int64Array:
+def tie_order(slots: arrays.SlotArray) -> arrays.Int64Array:
     """The slots' places among equals, below 2^20, each another one (up to a million slots). Shape: as `slots`.
 
     Of two slots the same comes first whatever other slots there are. Source: the splitmix64 generator's finaliser.
     """
-    x = slots.astype(np.uint64) + np.uint64(seed & 0xFFFF_FFFF_FFFF_FFFF) + np.uint64(0x9E37_79B9_7F4A_7C15)
+    x = slots.astype(np.uint64) + np.uint64(0x9E37_79B9_7F4A_7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
     places = np.empty(slots.shape[0], dtype=np.int64)

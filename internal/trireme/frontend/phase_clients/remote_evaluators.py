@@ -51,7 +51,7 @@ class RemoteEvaluators:
         """The configuration changed: what is known of classes may not hold any more."""
         self._answers.clear()
 
-    def cycle(self, profile: str, class_id: int, generation: int, attempt: int = 0) -> cycle_pb2.Cycle:
+    def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
         """The context of a call."""
         return cycle_pb2.Cycle(
             fence=self._fence(),
@@ -59,7 +59,6 @@ class RemoteEvaluators:
             config_hash=self._config_hash(),
             profile=profile,
             pod_class=class_id,
-            attempt=attempt,
         )
 
     async def filter(
