@@ -66,8 +66,8 @@ func newServer() (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessageBytes), grpc.UnaryInterceptor(newFence().intercept))
 	plugin := newMaintenance()
 	triremev1.RegisterPluginServiceServer(server, plugin)
-	triremev1.RegisterFilterServiceServer(server, plugin)
-	triremev1.RegisterScoreServiceServer(server, plugin)
+	triremev1.RegisterFilterPluginServer(server, plugin)
+	triremev1.RegisterScorePluginServer(server, plugin)
 	healthy := health.NewServer()
 	for name := range server.GetServiceInfo() {
 		healthy.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)

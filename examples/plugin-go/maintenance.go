@@ -25,8 +25,8 @@ const (
 // It serves the handshake and two of the scheduler's steps; what it does not serve answers UNIMPLEMENTED by itself.
 type maintenance struct {
 	triremev1.UnimplementedPluginServiceServer
-	triremev1.UnimplementedFilterServiceServer
-	triremev1.UnimplementedScoreServiceServer
+	triremev1.UnimplementedFilterPluginServer
+	triremev1.UnimplementedScorePluginServer
 	info   *triremev1.GetPluginInfoResponse
 	labels configurations
 }
@@ -117,8 +117,8 @@ func (m *maintenance) Score(_ context.Context, request *triremev1.ScoreRequest) 
 		scores[i] = preference(node.GetNode().GetMetadata().GetLabels()[preferenceLabel])
 	}
 	return &triremev1.ScoreResponse{
-		Status:  &triremev1.Status{Code: triremev1.Code_CODE_SUCCESS},
-		Columns: []*triremev1.ScoreColumn{{Plugin: pluginName, Scores: scores}},
+		Status: &triremev1.Status{Code: triremev1.Code_CODE_SUCCESS},
+		Scores: scores,
 	}, nil
 }
 

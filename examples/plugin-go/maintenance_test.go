@@ -128,7 +128,7 @@ func TestScoreIsTheNodesPreference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := response.GetColumns()[0].GetScores(); !slices.Equal(got, []int64{want}) {
+		if got := response.GetScores(); !slices.Equal(got, []int64{want}) {
 			t.Errorf("score of preference %q = %v, want %d", label, got, want)
 		}
 	}

@@ -19,7 +19,7 @@ import orjson
 import uvloop
 from grpc import aio
 
-from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2
 
 BIND = str(Path(__file__).parents[2] / "cmd" / "bind" / "__main__.py")
 _CREATED = orjson.dumps({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
@@ -70,8 +70,10 @@ async def drive(address: str, pods: int, batch: int, calls: int) -> tuple[int, i
     fence = cycle_pb2.Fence(epoch=1, lease_valid_ms=60_000)
     cycle = cycle_pb2.Cycle(fence=fence, config_hash=1, profile="default-scheduler")
     async with aio.insecure_channel(address) as channel:
-        stub = bind_pb2_grpc.BindServiceStub(channel)
-        await stub.Fence(bind_pb2.FenceRequest(fence=fence, config_hash=1, configuration=configuration()), timeout=5)
+        stub = bind_phase_pb2_grpc.BindPhaseStub(channel)
+        await stub.Fence(
+            bind_phase_pb2.FenceRequest(fence=fence, config_hash=1, configuration=configuration()), timeout=5
+        )
         starts = iter(range(0, pods, batch))
 
         async def work() -> None:

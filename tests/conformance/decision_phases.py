@@ -5,6 +5,7 @@ when a leader is replaced. With one replica of a phase it gets a full sync; with
 the others deltas (see decision_cluster), and calls go round.
 """
 
+import asyncio
 import hashlib
 import itertools
 import queue
@@ -19,19 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy as np
 
 from trireme.cache import cluster_cache
 from trireme.evaluation import score_engine
-from trireme.framework import status
-from trireme.snapshot import arrays
+from trireme.framework import amounts, status
+from trireme.score import assembly as score_assembly
+from trireme.snapshot import arrays, snapshot
 from trireme.v1 import (
     core_pb2,
     cycle_pb2,
     filter_pb2,
-    filter_pb2_grpc,
-    score_pb2,
-    score_pb2_grpc,
+    filter_phase_pb2,
+    filter_phase_pb2_grpc,
+    score_phase_pb2,
+    score_phase_pb2_grpc,
     snapshot_pb2,
     snapshot_pb2_grpc,
 )
@@ -70,7 +72,7 @@ class SnapshotStream:
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._requests: queue.SimpleQueue[snapshot_pb2.SyncRequest | None] = queue.SimpleQueue()
-        self._call = snapshot_pb2_grpc.SnapshotServiceStub(channel).Sync(iter(self._requests.get, None))
+        self._call = snapshot_pb2_grpc.SnapshotFollowerStub(channel).Sync(iter(self._requests.get, None))
 
     def send(self, request: snapshot_pb2.SyncRequest) -> None:
         """Send without waiting."""
@@ -107,8 +109,8 @@ class Replica:
                 cwd=REPOSITORY,
             )
         self.channel = grpc.insecure_channel(self.address)
-        self.filter = filter_pb2_grpc.FilterServiceStub(self.channel)
-        self.score = score_pb2_grpc.ScoreServiceStub(self.channel)
+        self.filter = filter_phase_pb2_grpc.FilterPhaseStub(self.channel)
+        self.score = score_phase_pb2_grpc.ScorePhaseStub(self.channel)
         self._stream: SnapshotStream | None = None
 
     def wait_until_listening(self) -> None:
@@ -169,6 +171,8 @@ class Phases:
         self.filters: list[Replica] = []
         self.scores: list[Replica] = []
         self._turn = itertools.count()
+        self._snap = snapshot.Snapshot()
+        self._scorer = self._make_scorer()
         self._epoch = 0
 
     def __enter__(self) -> "Phases":
@@ -200,6 +204,7 @@ class Phases:
         if configuration is not None and configuration is not self._configuration:
             self._configuration = configuration
             self.config_hash = hash_of(configuration)
+            self._scorer = self._make_scorer()
 
     @property
     def follows_deltas(self) -> bool:
@@ -208,7 +213,9 @@ class Phases:
 
     def sync_first(self, deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
         """The first replica of each phase gets all of the case."""
-        self._sync([self.filters[0], self.scores[0]], deltas, generation)
+        chunks = list(deltas)
+        self._apply(chunks)
+        self._sync([self.filters[0], self.scores[0]], chunks, generation)
 
     def sync_others(self, deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
         """The replicas that follow deltas get all of what was before the case."""
@@ -216,7 +223,9 @@ class Phases:
 
     def sync_all(self, deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
         """All replicas get all of the case."""
-        self._sync([*self._all()], deltas, generation)
+        chunks = list(deltas)
+        self._apply(chunks)
+        self._sync([*self._all()], chunks, generation)
 
     def tell_others(self, delta: snapshot_pb2.Delta) -> None:
         """The replicas that follow deltas get the next one."""
@@ -226,9 +235,20 @@ class Phases:
     def prepare_others(self, cycle: cycle_pb2.Cycle) -> None:
         """The replicas that follow deltas evaluate the class."""
         for replica in self.filters[1:]:
-            replica.filter.Filter(filter_pb2.FilterRequest(cycle=cycle, prepare=True), timeout=DEADLINE)
+            replica.filter.Filter(
+                filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, prepare=True), timeout=DEADLINE
+            )
         for replica in self.scores[1:]:
-            replica.score.Place(score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=DEADLINE)
+            replica.score.Place(score_phase_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=DEADLINE)
+
+    def _make_scorer(self) -> score_engine.ScoreEngine:
+        self._snap.amount_rules = amounts.rules_of(self._configuration.feature_gates)
+        return score_engine.ScoreEngine(self._snap, score_assembly.score_profiles(self._configuration, no_remote))
+
+    def _apply(self, deltas: Iterable[snapshot_pb2.Delta]) -> None:
+        for delta in deltas:
+            # Its own copy, as if it came by a stream: the cache goes on with its messages.
+            self._snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
 
     def _others(self) -> list[Replica]:
         return [*self.filters[1:], *self.scores[1:]]
@@ -258,20 +278,23 @@ class Phases:
         """Tell all replicas what has changed since they were told last."""
         delta = cache.take_delta()
         if delta is not None:
+            self._apply([delta])
             for replica in self._all():
                 replica.tell([delta])
 
     def filter(self) -> Any:
-        """FilterService of the replica whose turn it is."""
+        """FilterPhase of the replica whose turn it is."""
         return self.filters[next(self._turn) % len(self.filters)].filter
 
     def score(self) -> Any:
-        """ScoreService of the replica whose turn it is."""
+        """ScorePhase of the replica whose turn it is."""
         return self.scores[next(self._turn) % len(self.scores)].score
 
     def ask_filter(self, cycle: cycle_pb2.Cycle) -> Filtered:
         """What filter says of the class."""
-        response = self.filter().Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), timeout=DEADLINE)
+        response = self.filter().Filter(
+            filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), timeout=DEADLINE
+        )
         said = wire_status.from_message(response.pre_filter.status) if response.HasField("pre_filter") else None
         return Filtered(
             said if said != status.SUCCESS else None,
@@ -283,27 +306,23 @@ class Phases:
     def ask_scores(
         self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
     ) -> Sequence[score_engine.PluginScores] | status.Status:
-        """The normalised scores of these slots, or what failed."""
-        nodes = filter_pb2.NodeSelection(slots=slots.tolist())
-        service = self.score()
-        prepared = service.PreScore(score_pb2.PreScoreRequest(cycle=cycle, nodes=nodes), timeout=DEADLINE)
-        said = wire_status.from_message(prepared.status)
-        if said.code is status.Code.ERROR:
-            return said
-        raw = service.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=nodes), timeout=DEADLINE)
-        _succeeded(raw)
-        request = score_pb2.NormalizeScoreRequest(cycle=cycle, nodes=nodes, columns=raw.columns)
-        normal = self.score().NormalizeScore(request, timeout=DEADLINE)
-        _succeeded(normal)
-        return [
-            score_engine.PluginScores(each.plugin, each.weight, None if each.skipped else np.array(each.scores))
-            for each in normal.columns
-        ]
+        """The normalised scores of these slots, or what failed. Score answers where pods go; the scores are computed
+        here, from what it was told of the cluster.
+        """
+        return asyncio.run(self._scores_of(cycle, slots))
+
+    async def _scores_of(
+        self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
+    ) -> Sequence[score_engine.PluginScores] | status.Status:
+        raw = await self._scorer.raw_scores(cycle, slots)
+        return raw if isinstance(raw, status.Status) else await self._scorer.normalized(cycle, slots, raw)
 
     def ask_place(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> tuple[int, int]:
         """The slot that the next pod goes to, and its total."""
         assert filtered.columns is not None
-        request = score_pb2.PlaceRequest(cycle=cycle, count=1, capacities=node_columns.to_message(filtered.columns))
+        request = score_phase_pb2.PlaceRequest(
+            cycle=cycle, count=1, capacities=node_columns.to_message(filtered.columns)
+        )
         placed = self.score().Place(request, timeout=DEADLINE)
         assert not placed.status.messages, placed.status
         return placed.slots[0], placed.totals[0]
@@ -322,9 +341,11 @@ class Phases:
         response: filter_pb2.PostFilterResponse = self.filter().PostFilter(request, timeout=DEADLINE)
         return response
 
-    def ask_pod_group(self, question: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+    def ask_pod_group(
+        self, question: filter_phase_pb2.PodGroupPostFilterRequest
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """How room can be made for a group."""
-        response: filter_pb2.PodGroupPostFilterResponse
+        response: filter_phase_pb2.PodGroupPostFilterResponse
         response = self.filter().PodGroupPostFilter(question, timeout=DEADLINE)
         return response
 
@@ -343,9 +364,9 @@ class Phases:
             raise PhaseError("\n".join(problems))
 
 
-def _succeeded(response: Any) -> None:
-    said = wire_status.from_message(response.status)
-    assert said.code is status.Code.SUCCESS, said
+def no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
+    """Makes no remote plugin: the profiles of cases have none."""
+    raise AssertionError(f"no remote plugin is configured: {config.name}")
 
 
 def hash_of(configuration: snapshot_pb2.Configuration) -> int:

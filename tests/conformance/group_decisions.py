@@ -16,7 +16,7 @@ from situation_groups import GATES, GROUP
 from trireme.cache import pod_projection
 from trireme.framework import status
 from trireme.plugins.dynamic_resources import reserve_state
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, plugin_pb2, snapshot_pb2
+from trireme.v1 import bind_phase_pb2, core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import encode
@@ -58,7 +58,7 @@ class GroupDecision:
 
     def decide(self) -> Json:
         """The answer."""
-        question = filter_pb2.PodGroupPostFilterRequest()
+        question = filter_phase_pb2.PodGroupPostFilterRequest()
         answers = [self._member(pod, question.members.add()) for pod in self._members]
         answer: Json = {"members": answers}
         if all("node" in said for said in answers):
@@ -67,16 +67,16 @@ class GroupDecision:
             said.pop("reserves", None)
         return answer | {"postFilter": self._post_filter(question)}
 
-    def ask_about(self, state: bytes) -> filter_pb2.PodGroupPostFilterResponse:
+    def ask_about(self, state: bytes) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """What is said where Reserve is told to have given this for the first member. Raises: grpc.RpcError."""
-        question = filter_pb2.PodGroupPostFilterRequest()
+        question = filter_phase_pb2.PodGroupPostFilterRequest()
         self._member(self._members[0], question.members.add())
         question.members[0].state = state
         question.cycle.CopyFrom(self._cycle(question.members[0].pod_class))
         question.devices.SetInParent()
         return self._phases.ask_pod_group(question)
 
-    def _member(self, pod: Json, member: filter_pb2.PodGroupMember) -> Json:
+    def _member(self, pod: Json, member: filter_phase_pb2.PodGroupMember) -> Json:
         parsed = pod_projection.parse(pod)
         class_id = self._cluster.class_of(pod)
         member.pod.CopyFrom(cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid))
@@ -100,7 +100,7 @@ class GroupDecision:
         return answer | self._reserve(cycle, parsed, member, feasible[0])
 
     def _reserve(
-        self, cycle: cycle_pb2.Cycle, pod: pod_projection.ParsedPod, member: filter_pb2.PodGroupMember, node: str
+        self, cycle: cycle_pb2.Cycle, pod: pod_projection.ParsedPod, member: filter_phase_pb2.PodGroupMember, node: str
     ) -> Json:
         cache = self._cluster.cache
         cache.assume(pod.key, pod.uid, node, self._cluster.registry.base_of(pod.base), pod.labels, member.pod_class)
@@ -121,7 +121,7 @@ class GroupDecision:
         users = _users(reservation.state, pod, self._promised)
         return answer | ({"reserves": users} if users else {})
 
-    def _post_filter(self, question: filter_pb2.PodGroupPostFilterRequest) -> Json:
+    def _post_filter(self, question: filter_phase_pb2.PodGroupPostFilterRequest) -> Json:
         for pod in reversed(self._members):
             self._cluster.cache.forget(pod["metadata"]["uid"])
             self._cluster.cache.forget_objects(pod["metadata"]["uid"])
@@ -151,7 +151,7 @@ class GroupDecision:
 
 def _users(state: bytes, pod: pod_projection.ParsedPod, promised: Collection[str]) -> Json:
     """For whom PreBind reserves the claims that are not reserved yet, by claim; `promised` have no devices yet."""
-    kept = bind_pb2.HostState.FromString(state).plugin_states.get(PLUGIN)
+    kept = bind_phase_pb2.HostState.FromString(state).plugin_states.get(PLUGIN)
     out: Json = {}
     for claim in reserve_state.DeviceClaims.from_bytes(kept).claims if kept else ():
         if not claim.reserved:

@@ -10,7 +10,7 @@ import types
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
-from decision_phases import Filtered
+from decision_phases import Filtered, no_remote
 
 from trireme.cache import cluster_cache
 from trireme.evaluation import engine, score_engine
@@ -20,7 +20,7 @@ from trireme.local import local_evaluators
 from trireme.results import phase_results
 from trireme.score import assembly as score_assembly
 from trireme.snapshot import arrays, snapshot
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, snapshot_pb2
 
 Answer = TypeVar("Answer")
 
@@ -123,7 +123,9 @@ class LocalPhases:
         assert (again.nominated_node or "", [*again.actions]) == (response.nominated_node, [*response.actions]), again
         return response
 
-    def ask_pod_group(self, question: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+    def ask_pod_group(
+        self, question: filter_phase_pb2.PodGroupPostFilterRequest
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """How room can be made for a group."""
         return self._run(self._engine.filter.pod_group_post_filter(question))
 
@@ -153,10 +155,6 @@ def evaluators_of(
 ) -> local_evaluators.LocalEvaluators:
     """Evaluators of the configuration's profiles, which have no remote plugins."""
     snap.amount_rules = amounts.rules_of(configuration.feature_gates)
-    filters = filter_assembly.filter_profiles(configuration, _no_remote)
-    scores = score_assembly.score_profiles(configuration, _no_remote)
+    filters = filter_assembly.filter_profiles(configuration, no_remote)
+    scores = score_assembly.score_profiles(configuration, no_remote)
     return local_evaluators.LocalEvaluators(engine.Engine(snap, filters, scores))
-
-
-def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
-    raise AssertionError(f"no remote plugin is configured: {config.name}")

@@ -26,7 +26,7 @@ from trireme.filter import service as filter_service
 from trireme.framework import status
 from trireme.results import class_answer
 from trireme.snapshot import snapshot
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, snapshot_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -70,7 +70,7 @@ class _Filtered:
 
     refusal: status.Status | None
     columns: node_columns.NodeColumns | None
-    ways_out: Iterable[filter_pb2.WayOut] = ()
+    ways_out: Iterable[filter_phase_pb2.WayOut] = ()
 
     @property
     def refused(self) -> node_columns.NodeColumns:
@@ -109,7 +109,7 @@ class ServiceFilter:
 
     def __init__(self) -> None:
         self.snap = snapshot.Snapshot()
-        self.service = filter_service.FilterService(self.snap, _no_remote)
+        self.service = filter_service.FilterPhase(self.snap, _no_remote)
 
     async def begin(self, cluster: DecisionCluster) -> None:
         """As Filter says."""
@@ -122,7 +122,9 @@ class ServiceFilter:
         self, cycle: cycle_pb2.Cycle, known_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
     ) -> _Filtered:
         """As Filter says."""
-        request = filter_pb2.FilterRequest(cycle=cycle, known_generation=known_generation, preemptors=preemptors)
+        request = filter_phase_pb2.FilterPhaseFilterRequest(
+            cycle=cycle, known_generation=known_generation, preemptors=preemptors
+        )
         request.count = max(len(request.preemptors), 1)
         response = await self.service.Filter(request, _context())
         said = wire_status.from_message(response.pre_filter.status)
@@ -131,7 +133,9 @@ class ServiceFilter:
 
     async def nominated(self, cycle: cycle_pb2.Cycle, others: Iterable[cycle_pb2.PodIdentity]) -> list[int]:
         """As Filter says."""
-        request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True, nominated=others)
+        request = filter_phase_pb2.FilterPhaseFilterRequest(
+            cycle=cycle, count=1, nominated_first=True, nominated=others
+        )
         said = await self.service.Filter(request, _context())
         return [said.nominated_slot, *said.nominated_slots] if said.HasField("nominated_slot") else []
 

@@ -22,7 +22,7 @@ from decisions import AnyPhases
 from local_phases import LocalPhases
 
 from trireme.evaluation import questions
-from trireme.v1 import bind_pb2
+from trireme.v1 import bind_phase_pb2
 
 GOLDEN = golden_rows.DATA / "group_claims.jsonl.gz"
 
@@ -67,7 +67,9 @@ def test_the_golden_groups_end_in_every_way() -> None:
     "state",
     [
         pytest.param(b"\xff", id="no-message"),
-        pytest.param(bind_pb2.HostState(plugin_states={"DynamicResources": b"?"}).SerializeToString(), id="no-claims"),
+        pytest.param(
+            bind_phase_pb2.HostState(plugin_states={"DynamicResources": b"?"}).SerializeToString(), id="no-claims"
+        ),
     ],
 )
 def test_what_reserve_did_not_give_is_refused(phases: AnyPhases, state: bytes) -> None:

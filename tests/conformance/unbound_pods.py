@@ -9,7 +9,7 @@ from decision_phases import DEADLINE, Phases
 
 from trireme.cache import pod_projection
 from trireme.plugins.dynamic_resources import reserve_state
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, score_pb2
+from trireme.v1 import bind_phase_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
 from trireme.wire import node_columns
 
 _NOBODY = {"metadata": {"namespace": "default", "name": "none", "uid": "none"}, "spec": {"containers": [{"name": "c"}]}}
@@ -33,13 +33,15 @@ class Sequence:
         """Place a pod; answers its node, or why there is none."""
         class_id = self.cluster.class_of(pod)
         cycle = self._cycle(class_id)
-        filtered = self._phases.filter().Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), timeout=DEADLINE)
+        filtered = self._phases.filter().Filter(
+            filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), timeout=DEADLINE
+        )
         if filtered.pre_filter.status.messages:
             return ", ".join(filtered.pre_filter.status.messages)
         columns = node_columns.unpack(filtered.columns)
         if not (columns.capacity > 0).any():
             return ", ".join(sorted({columns.statuses[index - 1].message for index in columns.index if index}))
-        request = score_pb2.PlaceRequest(cycle=cycle, count=1, capacities=filtered.columns)
+        request = score_phase_pb2.PlaceRequest(cycle=cycle, count=1, capacities=filtered.columns)
         (slot,) = self._phases.scores[0].score.Place(request, timeout=DEADLINE).slots
         node = self.cluster.cache.node_at(slot, cycle.generation)
         assert node is not None
@@ -51,9 +53,9 @@ class Sequence:
             self._reserve(cycle, parsed, node, slot)
         return node
 
-    def question(self, pod: Json) -> filter_pb2.FilterRequest:
+    def question(self, pod: Json) -> filter_phase_pb2.FilterPhaseFilterRequest:
         """What filter is asked about the pod."""
-        return filter_pb2.FilterRequest(cycle=self._cycle(self.cluster.class_of(pod)), count=1)
+        return filter_phase_pb2.FilterPhaseFilterRequest(cycle=self._cycle(self.cluster.class_of(pod)), count=1)
 
     def take_back(self, pod: Json) -> None:
         """The pod is not bound after all."""
@@ -70,7 +72,7 @@ class Sequence:
 
     def given(self, uid: str) -> dict[str, list[str]]:
         """The devices that the claims of a pod got."""
-        state = bind_pb2.HostState.FromString(self._states[uid]).plugin_states["DynamicResources"]
+        state = bind_phase_pb2.HostState.FromString(self._states[uid]).plugin_states["DynamicResources"]
         claims = reserve_state.DeviceClaims.from_bytes(state).claims
         assert claims, "PreBind would have nothing to write"
         return {

@@ -12,7 +12,7 @@ from grpc import aio
 
 from trireme.bind import flags, process
 from trireme.rpc.grpc_server import ReplicaServer
-from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.client import client
 from trireme_kube.client.credentials import Source
 from trireme_kube.componentbase import supervision
@@ -50,7 +50,7 @@ class Bind:
 
     cluster: EmbeddedCluster
     api: client.ApiClient
-    stub: bind_pb2_grpc.BindServiceStub
+    stub: bind_phase_pb2_grpc.BindPhaseStub
     channel: aio.Channel
     epoch: int = 0
     holder: str = HOLDER
@@ -77,10 +77,12 @@ class Bind:
             answer = await self.api.post(LEASES, body)
         self.epoch, self.holder = int(answer.json()["metadata"]["resourceVersion"]), holder
 
-    async def configure(self, config: snapshot_pb2.Configuration | None = None) -> bind_pb2.FenceResponse:
+    async def configure(self, config: snapshot_pb2.Configuration | None = None) -> bind_phase_pb2.FenceResponse:
         """Fence with a configuration."""
         return await self.stub.Fence(
-            bind_pb2.FenceRequest(fence=self.fence(), config_hash=CONFIG_HASH, configuration=config or configuration()),
+            bind_phase_pb2.FenceRequest(
+                fence=self.fence(), config_hash=CONFIG_HASH, configuration=config or configuration()
+            ),
             timeout=10,
         )
 
@@ -112,10 +114,21 @@ class Bind:
                 found[result.index] = result.status
         return [found[index] for index in range(len(names))]
 
+    async def pre_bind(self, items: Sequence[bind_pb2.BindItem]) -> list[bind_pb2.PreBindResult]:
+        """Prepares pods of one class; their results, in order."""
+        pods = bind_pb2.PreBindRequest(cycle=self.cycle(), items=items)
+        request = bind_phase_pb2.BindPhasePreBindRequest(requests=[pods], timeout_ms=5000)
+        found: dict[int, bind_pb2.PreBindResult] = {}
+        async for response in self.stub.PreBind(request, timeout=5):
+            found |= {entry.index: entry.result for entry in response.results}
+        return [found[index] for index in range(len(items))]
+
     async def apply(self, *actions: bind_pb2.Action) -> list[Any]:
         """Carries out actions; their statuses, in order."""
         found: dict[int, Any] = {}
-        async for response in self.stub.Apply(bind_pb2.ApplyRequest(fence=self.fence(), actions=actions), timeout=20):
+        async for response in self.stub.Apply(
+            bind_phase_pb2.ApplyRequest(fence=self.fence(), actions=actions), timeout=20
+        ):
             for result in response.results:
                 found[result.index] = result.status
         return [found[index] for index in range(len(actions))]
@@ -141,7 +154,7 @@ async def running(folder: Path, *extra_flags: str) -> AsyncIterator[Bind]:
             await client.connect(client.ClientSettings(source=Source(str(kubeconfig)), qps=-1)) as api,
             serving(options) as channel,
         ):
-            yield Bind(cluster, api, bind_pb2_grpc.BindServiceStub(channel), channel, address=socket)
+            yield Bind(cluster, api, bind_phase_pb2_grpc.BindPhaseStub(channel), channel, address=socket)
 
 
 @asynccontextmanager

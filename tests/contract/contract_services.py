@@ -14,20 +14,16 @@ from grpc import aio
 
 from trireme.plugin_api import interfaces
 from trireme.remote import remote_response
-from trireme.v1 import (
-    core_pb2,
-    cycle_pb2,
-    filter_pb2,
-)
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
 UNLIMITED = 2**31 - 1
 DEADLINE = 20.0
 
-FILTER = "trireme.v1.FilterService"
-SCORE = "trireme.v1.ScoreService"
+FILTER = "trireme.v1.FilterPlugin"
+SCORE = "trireme.v1.ScorePlugin"
 PLUGIN = "trireme.v1.PluginService"
-SNAPSHOT = "trireme.v1.SnapshotService"
+SNAPSHOT = "trireme.v1.SnapshotFollower"
 
 
 @dataclass(frozen=True)
@@ -43,8 +39,8 @@ class Served:
 SERVICES: Mapping[str, frozenset[str]] = {
     "python": frozenset({PLUGIN, FILTER, SCORE}),
     "go": frozenset({PLUGIN, FILTER, SCORE}),
-    "filter": frozenset({PLUGIN, SNAPSHOT, FILTER}),
-    "score": frozenset({PLUGIN, SNAPSHOT, SCORE}),
+    "filter": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.FilterPhase"}),
+    "score": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.ScorePhase"}),
     "follower in python": frozenset({PLUGIN, SNAPSHOT, FILTER}),
     "follower in go": frozenset({PLUGIN, SNAPSHOT, FILTER}),
 }

@@ -23,7 +23,7 @@ from trireme.remote import remote_plugin
 from trireme.rpc import grpc_server, listening
 from trireme.score import process as score_process
 from trireme.snapshot import snapshot
-from trireme.v1 import bind_pb2, bind_pb2_grpc, core_pb2, cycle_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, core_pb2, cycle_pb2, status_pb2
 from trireme_kube.client.watch import Event, EventKind
 from trireme_kube.componentbase import supervision
 
@@ -142,12 +142,12 @@ class Cluster:
         self.frontend.inbox.on_pods([Event(kind, pod_projection.parse(self.pods[uid]))])
 
 
-class _Bind(bind_pb2_grpc.BindServiceServicer):
+class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def Fence(self, request: bind_pb2.FenceRequest, context: Any) -> bind_pb2.FenceResponse:
-        return bind_pb2.FenceResponse(epoch=request.fence.epoch)
+    async def Fence(self, request: bind_phase_pb2.FenceRequest, context: Any) -> bind_phase_pb2.FenceResponse:
+        return bind_phase_pb2.FenceResponse(epoch=request.fence.epoch)
 
     async def Bind(  # type: ignore[override]  # a generator, as grpc.aio wants it
         self, request: bind_pb2.BindRequest, context: Any
@@ -158,10 +158,10 @@ class _Bind(bind_pb2_grpc.BindServiceServicer):
             yield bind_pb2.BindResponse(results=[result])
 
     async def Apply(  # type: ignore[override]  # as above
-        self, request: bind_pb2.ApplyRequest, context: Any
-    ) -> AsyncIterator[bind_pb2.ApplyResponse]:
+        self, request: bind_phase_pb2.ApplyRequest, context: Any
+    ) -> AsyncIterator[bind_phase_pb2.ApplyResponse]:
         results = [bind_pb2.BindResult(index=index, status=SUCCESS) for index in range(len(request.actions))]
-        yield bind_pb2.ApplyResponse(results=results)
+        yield bind_phase_pb2.ApplyResponse(results=results)
 
 
 class Server:
@@ -188,10 +188,10 @@ class Server:
     def _services(self) -> Sequence[grpc_server.Service]:
         if self._phase == "bind":
             servicer = _Bind(self._cluster)
-            descriptor = bind_pb2.DESCRIPTOR.services_by_name["BindService"]
+            descriptor = bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"]
             return [
                 grpc_server.Service(
-                    descriptor, lambda server: bind_pb2_grpc.add_BindServiceServicer_to_server(servicer, server)
+                    descriptor, lambda server: bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(servicer, server)
                 )
             ]
         phase: phase_process.Phase[Any] = _PHASES[self._phase]

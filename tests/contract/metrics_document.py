@@ -18,10 +18,10 @@ import yaml
 
 from trireme.bind import metrics as bind_metrics
 from trireme.config import commandline
-from trireme.filter.service import FilterService
+from trireme.filter.service import FilterPhase
 from trireme.frontend.serving import serving_site
 from trireme.phases import phase_metrics
-from trireme.score.service import ScoreService
+from trireme.score.service import ScorePhase
 from trireme.snapshot.snapshot import Snapshot
 from trireme_kube.componentbase import certificate_expiry, event_loop
 from trireme_kube.componentbase.instruments import Instrument
@@ -95,7 +95,7 @@ def of_phases() -> dict[str, dict[str, Instrument]]:
     def no_remote(plugin: Any) -> Any:
         raise AssertionError("no remote plugin is configured")
 
-    filters, scores = FilterService(Snapshot(), no_remote), ScoreService(Snapshot(), no_remote)
+    filters, scores = FilterPhase(Snapshot(), no_remote), ScorePhase(Snapshot(), no_remote)
     declared = {
         "filter": phase_metrics.follower_instruments("filter", filters.follow, dict, filters.statistics),
         "score": phase_metrics.follower_instruments("score", scores.follow, dict, scores.statistics),

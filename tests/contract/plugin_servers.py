@@ -17,12 +17,12 @@ from trireme.v1 import core_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 UNLIMITED = 2**31 - 1
 
-FILTER = "/trireme.v1.FilterService/Filter"
-PRE_FILTER = "/trireme.v1.FilterService/PreFilter"
-SCORE = "/trireme.v1.ScoreService/Score"
-PRE_SCORE = "/trireme.v1.ScoreService/PreScore"
+FILTER = "/trireme.v1.FilterPlugin/Filter"
+PRE_FILTER = "/trireme.v1.FilterPlugin/PreFilter"
+SCORE = "/trireme.v1.ScorePlugin/Score"
+PRE_SCORE = "/trireme.v1.ScorePlugin/PreScore"
 GET_PLUGIN_INFO = "/trireme.v1.PluginService/GetPluginInfo"
-NORMALIZE = "/trireme.v1.ScoreService/NormalizeScore"
+NORMALIZE = "/trireme.v1.ScorePlugin/NormalizeScore"
 
 CONFIGURE = "/trireme.v1.PluginService/Configure"
 
@@ -132,7 +132,7 @@ def passing(request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
 def scored(request: score_pb2.ScoreRequest) -> score_pb2.ScoreResponse:
     """Every node's score is the number in its name, at most 100."""
     scores = [min(int(view.name.rpartition("-")[2]), 100) for view in request.nodes.nodes]
-    return score_pb2.ScoreResponse(status=SUCCESS, columns=[score_pb2.ScoreColumn(plugin="P", scores=scores)])
+    return score_pb2.ScoreResponse(status=SUCCESS, scores=scores)
 
 
 def remote(*targets: str, **fields: Any) -> snapshot_pb2.RemotePlugin:

@@ -12,7 +12,7 @@ from grpc import aio
 from trireme.frontend.phase_clients import bind_replicas
 from trireme.rpc import dialing, fencing, grpc_server, listening
 from trireme.scheduling import ports
-from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2
 
 Context = aio.ServicerContext[Any, Any]
 
@@ -20,7 +20,7 @@ DEADLINE = 20.0
 """Seconds that a test waits for what happens at once on an idle machine."""
 
 
-class Bind(bind_pb2_grpc.BindServiceServicer):
+class Bind(bind_phase_pb2_grpc.BindPhaseServicer):
     """Has the configuration that Fence brings, and answers Fence when the test says."""
 
     def __init__(self) -> None:
@@ -32,11 +32,11 @@ class Bind(bind_pb2_grpc.BindServiceServicer):
         self.calls: list[int] = []
         self.refusal: tuple[grpc.StatusCode, str] | None = None
 
-    async def Fence(self, request: bind_pb2.FenceRequest, context: Context) -> bind_pb2.FenceResponse:
+    async def Fence(self, request: bind_phase_pb2.FenceRequest, context: Context) -> bind_phase_pb2.FenceResponse:
         self.config_hash = request.config_hash
         self.fences.put_nowait(request.config_hash)
         await self.answering.wait()
-        return bind_pb2.FenceResponse(epoch=request.fence.epoch)
+        return bind_phase_pb2.FenceResponse(epoch=request.fence.epoch)
 
     async def Permit(self, request: bind_pb2.PermitRequest, context: Context) -> bind_pb2.PermitResponse:
         await self._enter(request.cycle, context)
@@ -67,9 +67,9 @@ class Setting:
             cycle_pb2.Fence, self._fence_request, dialing.Dialer(), 10.0, lambda: None, lambda: self.config_hash
         )
 
-    def _fence_request(self) -> bind_pb2.FenceRequest:
+    def _fence_request(self) -> bind_phase_pb2.FenceRequest:
         config_hash = self.config_hash if self.announced_hash is None else self.announced_hash
-        return bind_pb2.FenceRequest(config_hash=config_hash)
+        return bind_phase_pb2.FenceRequest(config_hash=config_hash)
 
     async def permit(self) -> None:
         await self.replicas.permit(bind_pb2.PermitRequest())
@@ -84,8 +84,8 @@ async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
     made = Setting()
     address = f"unix:{tmp_path}/bind.sock"
     service = grpc_server.Service(
-        bind_pb2.DESCRIPTOR.services_by_name["BindService"],
-        lambda server: bind_pb2_grpc.add_BindServiceServicer_to_server(made.bind, server),
+        bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"],
+        lambda server: bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(made.bind, server),
     )
     server = grpc_server.ReplicaServer(listening.make_listener(address), [service])
     await server.start()

@@ -21,7 +21,7 @@ import pytest
 from bind_cluster import Bind
 from grpc import aio
 
-from trireme.v1 import bind_pb2, bind_pb2_grpc, snapshot_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2_grpc, snapshot_pb2
 from trireme_kube.client import client
 from trireme_kube.client.credentials import Source
 from trireme_kube.componentbase import certificate_expiry
@@ -90,7 +90,7 @@ async def _binding(
         await client.connect(client.ClientSettings(Source(f"{tmp_path}/kubeconfig"), qps=-1)) as api,
         aio.insecure_channel(address) as channel,
     ):
-        bind = Bind(cluster, api, bind_pb2_grpc.BindServiceStub(channel), channel)
+        bind = Bind(cluster, api, bind_phase_pb2_grpc.BindPhaseStub(channel), channel)
         await bind.acquire()
         await bind.configure()
         await bind.make_pods("web")

@@ -31,7 +31,7 @@ POINTS = [
 ]
 
 
-class _Harbour(bind_pb2_grpc.BindServiceServicer):
+class _Harbour(bind_pb2_grpc.BindPluginServicer):
     """A plugin whose answers the test sets."""
 
     def __init__(self) -> None:
@@ -91,8 +91,8 @@ class _Setup:
 @asynccontextmanager
 async def _plugin_at(folder: Path, plugin: _Harbour) -> AsyncIterator[str]:
     service = Service(
-        bind_pb2.DESCRIPTOR.services_by_name["BindService"],
-        lambda server: bind_pb2_grpc.add_BindServiceServicer_to_server(plugin, server),
+        bind_pb2.DESCRIPTOR.services_by_name["BindPlugin"],
+        lambda server: bind_pb2_grpc.add_BindPluginServicer_to_server(plugin, server),
     )
     server = ReplicaServer(make_listener(f"unix:{folder}/plugin.sock"), [service])
     address = await server.start()
@@ -132,12 +132,12 @@ async def test_pre_bind_waits_for_objects_and_keeps_its_state(setup: _Setup) -> 
     await bind.make_pods("web")
     setup.plugin.codes = {"web": CODE_WAIT}
     items = bind.items(["web"], "node-00000")
-    (first,) = (await bind.stub.PreBind(bind_pb2.PreBindRequest(cycle=bind.cycle(), items=items), timeout=5)).results
+    (first,) = await bind.pre_bind(items)
     assert first.status.code == CODE_WAIT
     assert [key.name for key in first.wait_for] == ["data"]
     setup.plugin.codes = {}
     items[0].state = first.state
-    (second,) = (await bind.stub.PreBind(bind_pb2.PreBindRequest(cycle=bind.cycle(), items=items), timeout=5)).results
+    (second,) = await bind.pre_bind(items)
     assert second.status.code == CODE_SUCCESS
     assert setup.plugin.states == [b"", b"moored"]
 
@@ -214,7 +214,7 @@ async def test_a_plugin_that_is_not_there_does_what_its_policy_says(
     await bind.make_pods("web")
     items = bind.items(["web"], "node-00000")
     (permitted,) = (await bind.stub.Permit(bind_pb2.PermitRequest(cycle=bind.cycle(), items=items), timeout=5)).results
-    (prepared,) = (await bind.stub.PreBind(bind_pb2.PreBindRequest(cycle=bind.cycle(), items=items), timeout=5)).results
+    (prepared,) = await bind.pre_bind(items)
     assert (permitted.status.code, prepared.status.code) == (permit, pre_bind)
     await bind.stub.PostBind(bind_pb2.PostBindRequest(cycle=bind.cycle(), items=items), timeout=5)
 

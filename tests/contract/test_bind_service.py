@@ -1,4 +1,4 @@
-"""BindService over real gRPC, in front of an API server that loses replies, fails, hangs and conflicts."""
+"""BindPhase over real gRPC, in front of an API server that loses replies, fails, hangs and conflicts."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from bind_cluster import Bind, details
 from grpc import aio
 
 from trireme.bind import binding
-from trireme.v1 import bind_pb2, core_pb2, plugin_pb2, plugin_pb2_grpc, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, plugin_pb2, plugin_pb2_grpc, status_pb2
 from trireme_kube.client.errors import ApiError
 from trireme_kube.embedded.faults import Action, Fault
 
@@ -215,7 +215,7 @@ async def test_fence_says_how_long_older_work_may_last(bind: Bind, monkeypatch: 
     await asyncio.sleep(0.2)
     await bind.acquire("host-b_1")
     response = await bind.stub.Fence(
-        bind_pb2.FenceRequest(fence=bind.fence(), config_hash=bind_cluster.CONFIG_HASH), timeout=0.5
+        bind_phase_pb2.FenceRequest(fence=bind.fence(), config_hash=bind_cluster.CONFIG_HASH), timeout=0.5
     )
     assert 3_000 < response.drain_ms <= 5_000
     old.cancel()
@@ -239,7 +239,7 @@ async def test_after_a_restart_configuration_and_epoch_come_again(tmp_path: Path
         with pytest.raises(aio.AioRpcError) as caught:
             await bind.bind("web", node="node-00000")
         assert details(caught.value) == (grpc.StatusCode.FAILED_PRECONDITION, "config-mismatch")
-        request = bind_pb2.FenceRequest(fence=bind.fence(), config_hash=bind_cluster.CONFIG_HASH)
+        request = bind_phase_pb2.FenceRequest(fence=bind.fence(), config_hash=bind_cluster.CONFIG_HASH)
         with pytest.raises(aio.AioRpcError) as caught:
             await bind.stub.Fence(request, timeout=5)
         assert details(caught.value) == (grpc.StatusCode.FAILED_PRECONDITION, "config-mismatch")
@@ -292,7 +292,7 @@ async def test_malformed_calls_are_refused(bind: Bind, change: dict[str, object]
 async def test_a_configuration_with_an_unknown_plugin_is_refused(bind: Bind) -> None:
     """A PreBind that is not there must not be left out in silence: its pods would be bound unprepared."""
     config = bind_cluster.configuration(pre_bind=["VolumeBlinding"])
-    request = bind_pb2.FenceRequest(fence=bind.fence(), config_hash=78, configuration=config)
+    request = bind_phase_pb2.FenceRequest(fence=bind.fence(), config_hash=78, configuration=config)
     with pytest.raises(aio.AioRpcError) as caught:
         await bind.stub.Fence(request, timeout=5)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -316,10 +316,10 @@ async def test_points_without_plugins_pass(bind: Bind) -> None:
     await bind.make_pods("web")
     items = bind.items(["web"], "node-00000")
     permitted = await bind.stub.Permit(bind_pb2.PermitRequest(cycle=bind.cycle(), items=items), timeout=5)
-    prepared = await bind.stub.PreBind(bind_pb2.PreBindRequest(cycle=bind.cycle(), items=items), timeout=5)
+    prepared = await bind.pre_bind(items)
     await bind.stub.PostBind(bind_pb2.PostBindRequest(cycle=bind.cycle(), items=items), timeout=5)
     assert [result.status.code for result in permitted.results] == [status_pb2.CODE_SUCCESS]
-    assert [result.status.code for result in prepared.results] == [status_pb2.CODE_SKIP]
+    assert [result.status.code for result in prepared] == [status_pb2.CODE_SKIP]
 
 
 def condition(message: str) -> core_pb2.PodCondition:
@@ -440,7 +440,7 @@ async def test_configuration_changes_with_its_hash(bind: Bind) -> None:
     """A new configuration replaces the old one, and calls that name the old one are refused."""
     await bind.make_pods("web")
     config = bind_cluster.configuration()
-    request = bind_pb2.FenceRequest(fence=bind.fence(), config_hash=99, configuration=config)
+    request = bind_phase_pb2.FenceRequest(fence=bind.fence(), config_hash=99, configuration=config)
     await bind.stub.Fence(request, timeout=5)
     with pytest.raises(aio.AioRpcError) as caught:
         await bind.bind("web", node="node-00000")

@@ -15,7 +15,7 @@ from trireme.frontend.phase_clients import bind_replicas
 from trireme.plugins.dynamic_resources import reserve_state
 from trireme.rpc import dialing
 from trireme.scheduling import pre_binding
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, cycle_pb2
 from trireme_kube.embedded.faults import Action, Fault
 
 QPS = 20
@@ -38,8 +38,8 @@ class Replicas(bind_replicas.BindReplicas):
         def fence() -> cycle_pb2.Fence:
             return bind.fence(valid_ms)
 
-        def fence_request() -> bind_pb2.FenceRequest:
-            return bind_pb2.FenceRequest(
+        def fence_request() -> bind_phase_pb2.FenceRequest:
+            return bind_phase_pb2.FenceRequest(
                 fence=fence(), config_hash=CONFIG_HASH, configuration=bind_cluster.configuration(**plugins)
             )
 
@@ -155,4 +155,4 @@ async def _claim(bind: Bind, name: str) -> bytes:
         namespace="default", name=name, uid=made["metadata"]["uid"], allocation={"devices": {"results": [device]}}
     )
     state = reserve_state.DeviceClaims(claims=(claim,)).to_bytes()
-    return bind_pb2.HostState(plugin_states={"DynamicResources": state}).SerializeToString()
+    return bind_phase_pb2.HostState(plugin_states={"DynamicResources": state}).SerializeToString()

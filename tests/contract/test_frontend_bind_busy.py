@@ -10,19 +10,19 @@ from grpc import aio
 
 from trireme.frontend.phase_clients import bind_replicas
 from trireme.rpc import dialing
-from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2
 
 
-class _Bind(bind_pb2_grpc.BindServiceServicer):
+class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
     """Refuses the first Bind calls, and counts calls."""
 
     def __init__(self, refusals: int) -> None:
         self.refusals = refusals
         self.fences = self.binds = 0
 
-    async def Fence(self, request: bind_pb2.FenceRequest, context: Any) -> bind_pb2.FenceResponse:
+    async def Fence(self, request: bind_phase_pb2.FenceRequest, context: Any) -> bind_phase_pb2.FenceResponse:
         self.fences += 1
-        return bind_pb2.FenceResponse()
+        return bind_phase_pb2.FenceResponse()
 
     async def Bind(self, request: bind_pb2.BindRequest, context: Any) -> AsyncIterator[bind_pb2.BindResponse]:
         self.binds += 1
@@ -38,12 +38,12 @@ async def test_a_busy_replica_keeps_its_other_callers(
     monkeypatch.setattr(bind_replicas, "BUSY_SECONDS", 0.01)
     bind = _Bind(refusals=3)
     server = aio.server()
-    bind_pb2_grpc.add_BindServiceServicer_to_server(bind, server)
+    bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(bind, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     changes: list[bool] = []
     replicas = bind_replicas.BindReplicas(
-        cycle_pb2.Fence, bind_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: changes.append(replicas.available)
+        cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: changes.append(replicas.available)
     )
     try:
         async with asyncio.timeout(30):

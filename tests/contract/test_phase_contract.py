@@ -8,17 +8,16 @@ import pytest
 from contract_services import CYCLE, DEADLINE, Served, check_columns, connected, get
 from grpc import aio
 
-from trireme.plugin_api import interfaces
-from trireme.remote import remote_response
 from trireme.v1 import (
     core_pb2,
     cycle_pb2,
     filter_pb2,
-    filter_pb2_grpc,
+    filter_phase_pb2,
+    filter_phase_pb2_grpc,
     plugin_pb2,
     plugin_pb2_grpc,
-    score_pb2,
-    score_pb2_grpc,
+    score_phase_pb2,
+    score_phase_pb2_grpc,
     snapshot_pb2,
     snapshot_pb2_grpc,
 )
@@ -60,7 +59,7 @@ async def synced(phase: Served, epoch: int) -> AsyncIterator[tuple[aio.Channel, 
         ),
     ]
     async with connected(phase) as channel:
-        stub: Any = snapshot_pb2_grpc.SnapshotServiceStub(channel)
+        stub: Any = snapshot_pb2_grpc.SnapshotFollowerStub(channel)
         stream = stub.Sync(timeout=DEADLINE)
         for message in messages:
             await stream.write(message)
@@ -70,13 +69,13 @@ async def synced(phase: Served, epoch: int) -> AsyncIterator[tuple[aio.Channel, 
         stream.cancel()
 
 
-async def test_the_filter_phase_answers_as_a_plugin_does(
+async def test_the_filter_phase_answers_by_slot(
     running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Broken, a phase in another language, written from the contract, would not be understood; or ours is not."""
     async with synced(get("filter", running, tmp_path_factory), 1) as (channel, cycle):
-        stub: Any = filter_pb2_grpc.FilterServiceStub(channel)
-        response = await stub.Filter(filter_pb2.FilterRequest(cycle=cycle, count=2), timeout=DEADLINE)
+        stub: Any = filter_phase_pb2_grpc.FilterPhaseStub(channel)
+        response = await stub.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=2), timeout=DEADLINE)
         info_stub: Any = plugin_pb2_grpc.PluginServiceStub(channel)
         info = await info_stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(), timeout=DEADLINE)
     assert check_columns(response.columns, 3, "NodeUnschedulable").index.tolist() == [0, 1, 0]
@@ -84,14 +83,14 @@ async def test_the_filter_phase_answers_as_a_plugin_does(
     assert [entry.name for entry in info.plugins] == ["NodeUnschedulable"]
 
 
-async def test_the_score_phase_answers_as_a_plugin_does(
+async def test_the_score_phase_places_by_slot(
     running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Broken, as for filter."""
     async with synced(get("score", running, tmp_path_factory), 1) as (channel, cycle):
-        stub: Any = score_pb2_grpc.ScoreServiceStub(channel)
-        selection = filter_pb2.NodeSelection(slots=[2, 0])
-        response = await stub.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=selection), timeout=DEADLINE)
-    assert [column.plugin for column in response.columns] == ["TaintToleration"]
-    scores = remote_response.read_score(response, "TaintToleration", 2, interfaces.Normalization.MAX_REVERSED)
-    assert scores is not None
+        stub: Any = score_phase_pb2_grpc.ScorePhaseStub(channel)
+        capacities = filter_pb2.NodeColumns(generation=3, size=3, status_index=[0, 0, 0], capacity=[0, 1, 1])
+        request = score_phase_pb2.PlaceRequest(cycle=cycle, count=3, capacities=capacities)
+        response = await stub.Place(request, timeout=DEADLINE)
+    assert sorted(response.slots) == [1, 2]
+    assert not response.HasField("status")

@@ -584,12 +584,9 @@ async def test_custom_normalization_gets_all_scores(bench: Bench) -> None:
     seen = []
 
     def normalize(request: score_pb2.NormalizeScoreRequest) -> score_pb2.NormalizeScoreResponse:
-        seen.append((list(request.columns[0].scores), [view.name for view in request.nodes.nodes]))
-        most = max(request.columns[0].scores)
-        scores = [score * 100 // most for score in request.columns[0].scores]
-        return score_pb2.NormalizeScoreResponse(
-            status=SUCCESS, columns=[score_pb2.ScoreColumn(plugin="P", scores=scores)]
-        )
+        seen.append((list(request.scores), [view.name for view in request.nodes.nodes]))
+        scores = [score * 100 // max(request.scores) for score in request.scores]
+        return score_pb2.NormalizeScoreResponse(status=SUCCESS, scores=scores)
 
     target = await bench.serve(ScriptedPlugin({NORMALIZE: normalize}))
     plugin = bench.score_plugin(3, target, info={"normalization": plugin_pb2.NORMALIZATION_CUSTOM})

@@ -14,7 +14,7 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme import sdk
 from trireme.filter import service
 from trireme.remote import remote_client, remote_plugin
-from trireme.v1 import filter_pb2, plugin_pb2, snapshot_pb2
+from trireme.v1 import filter_pb2, filter_phase_pb2, plugin_pb2, snapshot_pb2
 
 PREEMPTOR = 100
 
@@ -60,7 +60,7 @@ class Cluster:
             self.builder.set_node(name, allocatable={"cpu": "4", "pods": "110"})
         self.builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="1"), "priority": 100}))
         self.remotes = remote_plugin.RemotePlugins(self.builder.snap)
-        self.phase = service.FilterService(self.builder.snap, self.remotes.filter_plugin)
+        self.phase = service.FilterPhase(self.builder.snap, self.remotes.filter_plugin)
         self._config = config
 
     async def serve(self) -> None:
@@ -76,15 +76,15 @@ class Cluster:
         await self.serve()
         cycle = phase_calls.cycle(self.builder, PREEMPTOR)
         cycle.pod.metadata.uid = "me"
-        filtered = await self.phase.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), context())
+        filtered = await self.phase.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), context())
         self.plugin.asked.clear()
         request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
         return await self.phase.PostFilter(request, context())
 
-    async def preempt_for_a_group(self, members: int, node: str) -> filter_pb2.PodGroupPostFilterResponse:
+    async def preempt_for_a_group(self, members: int, node: str) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """As the frontend does: with all who may go hidden, the members are on the node; who has to go then?"""
         await self.serve()
-        request = filter_pb2.PodGroupPostFilterRequest(
+        request = filter_phase_pb2.PodGroupPostFilterRequest(
             cycle=phase_calls.cycle(self.builder, PREEMPTOR), priority=PREEMPTOR
         )
         request.members.add(pod_class=PREEMPTOR)

@@ -20,15 +20,7 @@ from contract_services import (
 from grpc import aio
 
 from trireme.remote import remote_client
-from trireme.v1 import (
-    core_pb2,
-    cycle_pb2,
-    filter_pb2,
-    filter_pb2_grpc,
-    plugin_pb2,
-    snapshot_pb2,
-    snapshot_pb2_grpc,
-)
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, plugin_pb2, snapshot_pb2, snapshot_pb2_grpc
 
 pytestmark = pytest.mark.processes
 
@@ -100,8 +92,8 @@ async def following(follower: Served, epoch: int, scheduler_id: str) -> AsyncIte
     """
     fence = cycle_pb2.Fence(epoch=epoch, scheduler_id=scheduler_id)
     async with connected(follower) as channel:
-        sync: Any = snapshot_pb2_grpc.SnapshotServiceStub(channel)
-        stub: Any = filter_pb2_grpc.FilterServiceStub(channel)
+        sync: Any = snapshot_pb2_grpc.SnapshotFollowerStub(channel)
+        stub: Any = filter_pb2_grpc.FilterPluginStub(channel)
         stream = sync.Sync(timeout=DEADLINE * 2)
         hello = snapshot_pb2.Hello(fence=fence, config_hash=5, configuration=snapshot_pb2.Configuration())
         await stream.write(snapshot_pb2.SyncRequest(hello=hello))
@@ -185,7 +177,7 @@ async def test_a_follower_follows_the_newest_leader_alone(follower: Served) -> N
                 await old.capacities(3, 0, seconds=0.5)
             assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
             async with connected(follower) as channel:
-                stub: Any = snapshot_pb2_grpc.SnapshotServiceStub(channel)
+                stub: Any = snapshot_pb2_grpc.SnapshotFollowerStub(channel)
                 late = stub.Sync(timeout=DEADLINE)
                 hello = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=10, scheduler_id="leaders"))
                 await late.write(snapshot_pb2.SyncRequest(hello=hello))

@@ -24,6 +24,7 @@ from trireme.rpc import grpc_server, listening
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import (
     bind_pb2,
+    bind_phase_pb2,
     core_pb2,
     cycle_pb2,
     filter_pb2,
@@ -107,7 +108,7 @@ def item(name: str, **states: bytes) -> bind_pb2.BindItem:
     return bind_pb2.BindItem(
         pod=cycle_pb2.PodIdentity(namespace="shop", name=name, uid=f"uid-{name}"),
         node_name="node-1",
-        state=bind_pb2.HostState(plugin_states=states).SerializeToString(),
+        state=bind_phase_pb2.HostState(plugin_states=states).SerializeToString(),
     )
 
 

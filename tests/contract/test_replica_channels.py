@@ -11,7 +11,7 @@ from grpc import aio
 
 from trireme.frontend.phase_clients import bind_replicas
 from trireme.rpc import channels, dialing
-from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2
 
 
 class _Server:
@@ -137,7 +137,7 @@ async def test_a_channel_does_not_drain_beyond_the_deadlines_of_its_calls() -> N
         endless.cancel()
 
 
-class _Bind(bind_pb2_grpc.BindServiceServicer):
+class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
     """Binds each item when it is let go."""
 
     def __init__(self, let_go: asyncio.Event) -> None:
@@ -149,8 +149,8 @@ class _Bind(bind_pb2_grpc.BindServiceServicer):
         await self._let_go.wait()
         return bind_pb2.PermitResponse(results=[bind_pb2.PermitResult() for _ in request.items])
 
-    async def Fence(self, request: Any, context: Any) -> bind_pb2.FenceResponse:
-        return bind_pb2.FenceResponse(epoch=1)
+    async def Fence(self, request: Any, context: Any) -> bind_phase_pb2.FenceResponse:
+        return bind_phase_pb2.FenceResponse(epoch=1)
 
     async def Bind(  # type: ignore[override]  # a generator, as grpc.aio wants it
         self, request: bind_pb2.BindRequest, context: Any
@@ -168,13 +168,13 @@ async def _binders(*servicers: _Bind) -> AsyncIterator[tuple[bind_replicas.BindR
         addresses, servers = [], []
         for servicer in servicers:
             server = aio.server()
-            bind_pb2_grpc.add_BindServiceServicer_to_server(servicer, server)
+            bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(servicer, server)
             addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
             await server.start()
             servers.append(server)
             stack.push_async_callback(server.stop, 0)
         binders = bind_replicas.BindReplicas(
-            cycle_pb2.Fence, bind_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: None
+            cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: None
         )
         stack.push_async_callback(binders.close)
         binders.set_endpoints(addresses[:1])
@@ -261,10 +261,12 @@ async def test_a_bind_replica_that_answers_fence_with_nonsense_is_not_used() -> 
 
     server = aio.server()
     handlers = {"Fence": grpc.unary_unary_rpc_method_handler(fence)}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("trireme.v1.BindService", handlers),))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("trireme.v1.BindPhase", handlers),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    replicas = bind_replicas.BindReplicas(cycle_pb2.Fence, bind_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: None)
+    replicas = bind_replicas.BindReplicas(
+        cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: None
+    )
     replicas.set_endpoints([f"127.0.0.1:{port}"])
     try:
         failing = asyncio.create_task(replicas.supervisor.failure())

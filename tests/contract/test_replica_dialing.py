@@ -22,7 +22,15 @@ from trireme.remote import remote_client, remote_connection
 from trireme.rpc import dialing, follower, grpc_server, listening
 from trireme.scheduling import waiting_pods
 from trireme.snapshot import snapshot
-from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, frontend_pb2, frontend_pb2_grpc, plugin_pb2, snapshot_pb2
+from trireme.v1 import (
+    bind_phase_pb2,
+    bind_phase_pb2_grpc,
+    cycle_pb2,
+    frontend_pb2,
+    frontend_pb2_grpc,
+    plugin_pb2,
+    snapshot_pb2,
+)
 
 FILES = {"cert_file": "tls.crt", "key_file": "tls.key", "ca_file": "ca.crt"}
 NAME = "trireme-filter.kube-system.svc"
@@ -148,15 +156,15 @@ async def test_a_renewal_on_both_sides_drops_no_stream_and_counts_for_the_next(t
         await frontend.links.close()
 
 
-class _Bind(bind_pb2_grpc.BindServiceServicer):
-    async def Fence(self, request: Any, context: Any) -> bind_pb2.FenceResponse:
-        return bind_pb2.FenceResponse(epoch=1)
+class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
+    async def Fence(self, request: Any, context: Any) -> bind_phase_pb2.FenceResponse:
+        return bind_phase_pb2.FenceResponse(epoch=1)
 
 
 def _bind_service() -> grpc_server.Service:
     return grpc_server.Service(
-        bind_pb2.DESCRIPTOR.services_by_name["BindService"],
-        lambda server: bind_pb2_grpc.add_BindServiceServicer_to_server(_Bind(), server),
+        bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"],
+        lambda server: bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(_Bind(), server),
     )
 
 
@@ -166,7 +174,7 @@ async def test_bind_is_found_again_after_a_renewal(tmp_path: Path) -> None:
     caller = Side(tmp_path / "frontend", old, "frontend")
     phase = Side(tmp_path / "bind", old, "bind", NAME)
     binders = bind_replicas.BindReplicas(
-        cycle_pb2.Fence, bind_pb2.FenceRequest, caller.dialer(NAME), 60.0, lambda: None
+        cycle_pb2.Fence, bind_phase_pb2.FenceRequest, caller.dialer(NAME), 60.0, lambda: None
     )
 
     async def until(available: bool) -> None:

@@ -19,7 +19,7 @@ from trireme.rpc import grpc_server
 from trireme.rpc.fencing import REASON_METADATA, Refusal, RefusalReason
 from trireme.rpc.grpc_server import ReplicaServer, Service, refuse
 from trireme.rpc.listening import Listener, ListenError, make_listener
-from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, plugin_pb2, plugin_pb2_grpc
 
 INFO = plugin_pb2.GetPluginInfoRequest()
 
@@ -39,13 +39,13 @@ class _Plugin(plugin_pb2_grpc.PluginServiceServicer):
         return plugin_pb2.GetPluginInfoResponse(instance="x")
 
 
-class _Bind(bind_pb2_grpc.BindServiceServicer):
+class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
     async def Bind(self, request: Any, context: Any) -> AsyncIterator[bind_pb2.BindResponse]:
         yield bind_pb2.BindResponse(results=[bind_pb2.BindResult(index=1)])
         yield bind_pb2.BindResponse(results=[bind_pb2.BindResult(index=2)])
 
     async def Apply(self, request: Any, context: Any) -> None:
-        await context.write(bind_pb2.ApplyResponse(results=[bind_pb2.BindResult(index=3)]))
+        await context.write(bind_phase_pb2.ApplyResponse(results=[bind_pb2.BindResult(index=3)]))
 
 
 @asynccontextmanager
@@ -60,8 +60,8 @@ async def serving(listener: Listener, plugin: _Plugin | None = None) -> AsyncIte
                 lambda it: plugin_pb2_grpc.add_PluginServiceServicer_to_server(implementation, it),
             ),
             Service(
-                bind_pb2.DESCRIPTOR.services_by_name["BindService"],
-                lambda it: bind_pb2_grpc.add_BindServiceServicer_to_server(_Bind(), it),
+                bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"],
+                lambda it: bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(_Bind(), it),
             ),
         ],
     )
@@ -143,12 +143,12 @@ async def test_identities_hold_for_streams_and_not_for_health(tmp_path: Path) ->
     async with serving(mutual(tmp_path, authority, "frontend")) as (_, address):
         for name, allowed in (("frontend", True), ("stranger", False)):
             async with aio.secure_channel(address, credentials(authority, authority.issue(name))) as channel:
-                stub = bind_pb2_grpc.BindServiceStub(channel)
+                stub = bind_phase_pb2_grpc.BindPhaseStub(channel)
                 healthy = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
                 assert healthy.status == health_pb2.HealthCheckResponse.SERVING
                 bind, apply = (
                     stub.Bind(bind_pb2.BindRequest(), timeout=5),
-                    stub.Apply(bind_pb2.ApplyRequest(), timeout=5),
+                    stub.Apply(bind_phase_pb2.ApplyRequest(), timeout=5),
                 )
                 if allowed:
                     assert [result.index async for response in bind for result in response.results] == [1, 2]
@@ -265,7 +265,7 @@ async def test_reflection_lists_the_services(tmp_path: Path) -> None:
             iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=5
         )
         names = {service.name for service in (await call.read()).list_services_response.service}
-    assert {"trireme.v1.PluginService", "trireme.v1.BindService", "grpc.health.v1.Health"} <= names
+    assert {"trireme.v1.PluginService", "trireme.v1.BindPhase", "grpc.health.v1.Health"} <= names
 
 
 @pytest.mark.parametrize("reason", list(RefusalReason))

@@ -10,10 +10,10 @@ import metrics_document
 import ports
 import pytest
 
-from trireme.filter.service import FilterService
+from trireme.filter.service import FilterPhase
 from trireme.phases import phase_metrics
 from trireme.rpc import listening
-from trireme.score.service import ScoreService
+from trireme.score.service import ScorePhase
 from trireme.snapshot.snapshot import Snapshot
 from trireme_kube.componentbase import certificate_expiry, plain_server, self_signed, supervision
 from trireme_kube.componentbase.instruments import Registry
@@ -28,8 +28,8 @@ def _own_certificate() -> certificate_expiry.Expiries:
     return certificate_expiry.Expiries([certificate_expiry.Certificate("serving", "own", content=content)])
 
 
-@pytest.mark.parametrize(("phase", "make"), [("filter", FilterService), ("score", ScoreService)])
-async def test_what_a_follower_serves(phase: str, make: Callable[..., FilterService | ScoreService]) -> None:
+@pytest.mark.parametrize(("phase", "make"), [("filter", FilterPhase), ("score", ScorePhase)])
+async def test_what_a_follower_serves(phase: str, make: Callable[..., FilterPhase | ScorePhase]) -> None:
     """An operator would find other metrics than the document names, or a replica without a snapshot called ready."""
     service = make(Snapshot(), _no_remote)
     (port,) = ports.free_ports(1)
@@ -52,7 +52,7 @@ async def test_what_a_follower_serves(phase: str, make: Callable[..., FilterServ
 
 async def test_a_port_in_use_is_named() -> None:
     """The process would end with a traceback, or serve no metrics and not say so."""
-    service = FilterService(Snapshot(), _no_remote)
+    service = FilterPhase(Snapshot(), _no_remote)
     (port,) = ports.free_ports(1)
 
     def served() -> contextlib.AbstractAsyncContextManager[None]:

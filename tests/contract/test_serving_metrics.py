@@ -16,7 +16,7 @@ from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import bind_replicas, replica_link
 from trireme.frontend.serving import metrics_resources, own_certificates, serving_site
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
-from trireme.v1 import filter_pb2
+from trireme.v1 import filter_pb2, filter_phase_pb2
 from trireme_kube.componentbase import exposition, http_site, self_signed
 from trireme_kube.componentbase.instruments import Instrument, Registry
 
@@ -153,7 +153,7 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
     assert batch is not None
     metrics, pod = frontend.metrics, batch.pods[0]
     metrics.popped("default-scheduler", 1)
-    timing = filter_pb2.Timing(plugin="Fit", extension_point="Filter", code=status.Code.SUCCESS, duration_us=30)
+    timing = filter_phase_pb2.Timing(plugin="Fit", extension_point="Filter", code=status.Code.SUCCESS, duration_us=30)
     filtered = _filtered(timing)
     metrics.placed("default-scheduler", 1, 0.003, filtered, PlaceResult((0,), None, False, (), ("Fit",)))
     metrics.bound(pod, pod.popped_at + 0.2)
@@ -281,7 +281,7 @@ def test_resources_are_those_of_the_specification() -> None:
     assert found["b", "cpu"].labels["node"] == ""
 
 
-def _filtered(timing: filter_pb2.Timing) -> FilterResult:
+def _filtered(timing: filter_phase_pb2.Timing) -> FilterResult:
     answer = support.FakeFrontend().answers.of(("default-scheduler", 1))
     return FilterResult(answer, filter_pb2.NodeColumns(), None, (), 0, False, False, ("Fit",), (timing,))
 

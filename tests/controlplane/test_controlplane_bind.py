@@ -12,7 +12,7 @@ import launcher
 import pytest
 
 from trireme.bind import flags
-from trireme.v1 import bind_pb2, bind_pb2_grpc, core_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2_grpc, core_pb2, status_pb2
 from trireme_kube.client import client
 from trireme_kube.client.credentials import Source
 
@@ -41,7 +41,7 @@ async def bind(
         account = {"metadata": {"name": "default", "namespace": "default"}}
         await api.post("/api/v1/namespaces/default/serviceaccounts", account)
         unused: Any = None  # the embedded cluster, in whose place the real API server is
-        found = bind_cluster.Bind(unused, api, bind_pb2_grpc.BindServiceStub(channel), channel)
+        found = bind_cluster.Bind(unused, api, bind_phase_pb2_grpc.BindPhaseStub(channel), channel)
         await found.acquire()
         await found.configure()
         yield found

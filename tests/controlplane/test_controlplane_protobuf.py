@@ -16,15 +16,7 @@ import yaml
 from google.protobuf.message import Message
 
 from trireme.cache import pod_projection
-from trireme.v1 import (
-    apps_pb2,
-    coordination_pb2,
-    core_pb2,
-    policy_pb2,
-    resource_pb2,
-    scheduling_pb2,
-    storage_pb2,
-)
+from trireme.v1 import apps_pb2, coordination_pb2, core_pb2, policy_pb2, resource_pb2, scheduling_pb2, storage_pb2
 from trireme_kube.apimachinery.decode import decode
 from trireme_kube.client import content_types, envelope, protobuf, watch
 

@@ -11,7 +11,14 @@ import pytest
 from grpc import aio
 from installation import make_certificates, pod
 
-from trireme.v1 import bind_pb2, bind_pb2_grpc, filter_pb2, filter_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
+from trireme.v1 import (
+    bind_phase_pb2,
+    bind_phase_pb2_grpc,
+    filter_phase_pb2,
+    filter_phase_pb2_grpc,
+    snapshot_pb2,
+    snapshot_pb2_grpc,
+)
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -34,12 +41,12 @@ async def _codes(address: str, name: str, credentials: grpc.ChannelCredentials) 
     override = (("grpc.ssl_target_name_override", name),)
     codes = set()
     async with aio.secure_channel(address, credentials, options=override) as channel:
-        binding, filtering = bind_pb2_grpc.BindServiceStub(channel), filter_pb2_grpc.FilterServiceStub(channel)
-        syncing = snapshot_pb2_grpc.SnapshotServiceStub(channel)
+        binding, filtering = bind_phase_pb2_grpc.BindPhaseStub(channel), filter_phase_pb2_grpc.FilterPhaseStub(channel)
+        syncing = snapshot_pb2_grpc.SnapshotFollowerStub(channel)
         for call in (
-            binding.Apply(bind_pb2.ApplyRequest(), timeout=5).read(),
-            binding.Fence(bind_pb2.FenceRequest(), timeout=5),
-            filtering.Filter(filter_pb2.FilterRequest(), timeout=5),
+            binding.Apply(bind_phase_pb2.ApplyRequest(), timeout=5).read(),
+            binding.Fence(bind_phase_pb2.FenceRequest(), timeout=5),
+            filtering.Filter(filter_phase_pb2.FilterPhaseFilterRequest(), timeout=5),
             # Who writes into a call that was refused by then hears of that instead.
             syncing.Sync(_silence(), timeout=5).read(),
         ):

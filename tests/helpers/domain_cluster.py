@@ -14,7 +14,7 @@ from trireme.filter import service as filter_service
 from trireme.frontend.phase_clients import class_answers
 from trireme.score import service as score_service
 from trireme.snapshot import snapshot
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, score_phase_pb2, snapshot_pb2
 from trireme.wire import node_columns
 from trireme_kube.apimachinery import decode
 
@@ -64,8 +64,8 @@ class Cluster:
     def __post_init__(self) -> None:
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.snap = snapshot.Snapshot()
-        self.filter = filter_service.FilterService(self.snap, _no_remote)
-        self.score = score_service.ScoreService(self.snap, _no_remote)
+        self.filter = filter_service.FilterPhase(self.snap, _no_remote)
+        self.score = score_service.ScorePhase(self.snap, _no_remote)
         self._loop = asyncio.new_event_loop()
         self._configure()
         self._placed = 0
@@ -133,15 +133,17 @@ class Cluster:
         if delta is not None:
             self.snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
 
-    def ask_filter(self, class_id: int, count: int = 1, known: int = 0) -> filter_pb2.FilterResponse:
+    def ask_filter(self, class_id: int, count: int = 1, known: int = 0) -> filter_phase_pb2.FilterPhaseFilterResponse:
         """Filter's answer."""
         self.follow()
-        request = filter_pb2.FilterRequest(cycle=self._cycle(class_id), count=count, known_generation=known)
+        request = filter_phase_pb2.FilterPhaseFilterRequest(
+            cycle=self._cycle(class_id), count=count, known_generation=known
+        )
         return self._run(self.filter.Filter(request, context(SECONDS)))
 
-    def ask_place(self, class_id: int, count: int, answer: filter_pb2.FilterResponse) -> list[int]:
+    def ask_place(self, class_id: int, count: int, answer: filter_phase_pb2.FilterPhaseFilterResponse) -> list[int]:
         """The slots that Place chooses by Filter's answer."""
-        request = score_pb2.PlaceRequest(
+        request = score_phase_pb2.PlaceRequest(
             cycle=self._cycle(class_id), count=count, capacities=answer.columns, constraints=answer.constraints
         )
         placed = self._run(self.score.Place(request, context(SECONDS)))
@@ -153,9 +155,9 @@ class Cluster:
         class_id = self.class_of(pod)
         self.follow()
         cycle = self._cycle(class_id)
-        asked = filter_pb2.FilterRequest(cycle=cycle, count=1, prepare=True)
+        asked = filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, prepare=True)
         self._run(self.filter.Filter(asked, context(SECONDS)))
-        scored = score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True)
+        scored = score_phase_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True)
         self._run(self.score.Place(scored, context(SECONDS)))
 
     def schedule_by_patches(self, pod: Json, count: int) -> list[str]:

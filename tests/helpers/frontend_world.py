@@ -32,7 +32,17 @@ from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.frontend.term import Term
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import (
+    bind_pb2,
+    core_pb2,
+    cycle_pb2,
+    filter_pb2,
+    filter_phase_pb2,
+    scheduling_pb2,
+    score_phase_pb2,
+    snapshot_pb2,
+    status_pb2,
+)
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import decode
@@ -466,9 +476,9 @@ class World:
         request = question.request
         match question.rpc:
             case "Filter":
-                return filter_pb2.FilterResponse(pre_filter=filter_pb2.PreFilterResponse(status=no))
+                return filter_phase_pb2.FilterPhaseFilterResponse(pre_filter=filter_pb2.PreFilterResponse(status=no))
             case "Place":
-                return score_pb2.PlaceResponse(status=error)
+                return score_phase_pb2.PlaceResponse(status=error)
             case "PostFilter":
                 return filter_pb2.PostFilterResponse(status=no)
             case "Reserve":
@@ -496,7 +506,7 @@ class World:
                 left[nominee.slot] -= cpus(promised)
         return left
 
-    def _filter(self, request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
+    def _filter(self, request: filter_phase_pb2.FilterPhaseFilterRequest) -> filter_phase_pb2.FilterPhaseFilterResponse:
         pod = self.mirror.classes[request.cycle.pod_class].pod
         free = self.free(pod.spec.priority, request.cycle.pod.metadata.uid)
         size = max(free, default=-1) + 1
@@ -508,7 +518,7 @@ class World:
         prepared = cpus(pod) == PREPARED_CPUS
         own = self.mirror.nominations.get(request.cycle.pod.metadata.uid)
         if request.nominated_first and own is not None and own.slot in free and capacity[own.slot]:
-            response = filter_pb2.FilterResponse(
+            response = filter_phase_pb2.FilterPhaseFilterResponse(
                 nominated_slot=own.slot, needs_reserve=prepared, needs_pre_bind=prepared
             )
             for other in request.nominated:
@@ -517,7 +527,7 @@ class World:
                     break
                 response.nominated_slots.append(slot)
             return response
-        response = filter_pb2.FilterResponse(
+        response = filter_phase_pb2.FilterPhaseFilterResponse(
             columns=node_columns.pack(request.cycle.generation, 0, size, None, refusals, index, capacity),
             needs_reserve=prepared,
             needs_pre_bind=prepared,
@@ -535,10 +545,10 @@ class World:
             free[slot] -= cpus(pod)
         return response
 
-    def _place(self, request: score_pb2.PlaceRequest) -> score_pb2.PlaceResponse:
+    def _place(self, request: score_phase_pb2.PlaceRequest) -> score_phase_pb2.PlaceResponse:
         columns = node_columns.unpack(request.capacities)
         slots = [slot for slot in np.flatnonzero(columns.index == 0) for _ in range(columns.capacity[slot])]
-        return score_pb2.PlaceResponse(slots=slots[: request.count])
+        return score_phase_pb2.PlaceResponse(slots=slots[: request.count])
 
     def _postfilter(self, request: filter_pb2.PostFilterRequest) -> filter_pb2.PostFilterResponse:
         cycle = request.cycle
@@ -548,11 +558,11 @@ class World:
         )
 
     def _podgrouppostfilter(
-        self, request: filter_pb2.PodGroupPostFilterRequest
-    ) -> filter_pb2.PodGroupPostFilterResponse:
+        self, request: filter_phase_pb2.PodGroupPostFilterRequest
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """Nobody goes for a group."""
         no = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, messages=["nobody may go"])
-        return filter_pb2.PodGroupPostFilterResponse(status=no)
+        return filter_phase_pb2.PodGroupPostFilterResponse(status=no)
 
     def _reserve(self, request: filter_pb2.ReserveRequest) -> filter_pb2.ReserveResponse:
         return filter_pb2.ReserveResponse(

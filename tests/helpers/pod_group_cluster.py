@@ -30,7 +30,17 @@ from trireme.scheduling.groups import (
     pod_group_post_filters,
     pod_group_trial,
 )
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import (
+    bind_pb2,
+    core_pb2,
+    cycle_pb2,
+    filter_pb2,
+    filter_phase_pb2,
+    scheduling_pb2,
+    score_phase_pb2,
+    snapshot_pb2,
+    status_pb2,
+)
 
 T0 = 1_000_000.0
 
@@ -82,7 +92,9 @@ class Cluster:
         #: What to do when filter is asked.
         self.meanwhile: Callable[[], None] = lambda: None
         #: What filter answers about a group.
-        self.way_out: Callable[[filter_pb2.PodGroupPostFilterRequest], filter_pb2.PodGroupPostFilterResponse]
+        self.way_out: Callable[
+            [filter_phase_pb2.PodGroupPostFilterRequest], filter_phase_pb2.PodGroupPostFilterResponse
+        ]
         self.fault: Exception | None = None
         self.reserving = False
         #: A class that nothing takes.
@@ -243,9 +255,11 @@ class Cluster:
         slots = np.repeat(np.arange(filtered.answer.capacity.shape[0]), filtered.answer.capacity)[:count]
         return PlaceResult(tuple(slots.tolist()), None, False)
 
-    async def score_placements(self, request: score_pb2.ScorePlacementsRequest) -> score_pb2.ScorePlacementsResponse:
+    async def score_placements(
+        self, request: score_phase_pb2.ScorePlacementsRequest
+    ) -> score_phase_pb2.ScorePlacementsResponse:
         self.scored = [(list(each.slots), len(each.pod_classes)) for each in request.placements]
-        return score_pb2.ScorePlacementsResponse(status={"code": status_pb2.CODE_SUCCESS}, totals=self.totals)
+        return score_phase_pb2.ScorePlacementsResponse(status={"code": status_pb2.CODE_SUCCESS}, totals=self.totals)
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
@@ -266,8 +280,8 @@ class Cluster:
         self.unreserved += [placement.pod.name for placement in placements]
 
     async def pod_group_post_filter(
-        self, request: filter_pb2.PodGroupPostFilterRequest
-    ) -> filter_pb2.PodGroupPostFilterResponse:
+        self, request: filter_phase_pb2.PodGroupPostFilterRequest
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         return self.way_out(request)
 
 
@@ -317,10 +331,10 @@ class _Preempting:
         return ""
 
 
-def who_may_go(*names: str) -> filter_pb2.PodGroupPostFilterResponse:
+def who_may_go(*names: str) -> filter_phase_pb2.PodGroupPostFilterResponse:
     """What filter answers first: each of these pods may go, for itself."""
-    out = filter_pb2.PodGroupPostFilterResponse()
+    out = filter_phase_pb2.PodGroupPostFilterResponse()
     for name in names:
         identity = cycle_pb2.PodIdentity(namespace="ns", name=name, uid=f"uid-{name}")
-        out.potential.add(pods=[filter_pb2.VictimPod(pod=identity, slot=0)])
+        out.potential.add(pods=[filter_phase_pb2.VictimPod(pod=identity, slot=0)])
     return out

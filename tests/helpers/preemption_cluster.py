@@ -8,7 +8,7 @@ from phase_calls import context
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.filter import service
-from trireme.v1 import core_pb2, filter_pb2, plugin_pb2
+from trireme.v1 import core_pb2, filter_pb2, filter_phase_pb2, plugin_pb2
 
 FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodePorts", "NodeResourcesFit")
 PREEMPTOR = 1000
@@ -31,7 +31,7 @@ class Preemption:
         self.filters = filters
         self.uid = "me"
         self._classes = itertools.count(1)
-        self.service: service.FilterService
+        self.service: service.FilterPhase
 
     def add(self, priority: int, cpu: str, *nodes: str, start: int = 0, flags: int = 0, **fields: Any) -> list[int]:
         """Pods of a class of their own, one on each node; their rows."""
@@ -45,7 +45,7 @@ class Preemption:
         self, nominated: str = "", args: str = "{}", gates: dict[str, bool] | None = None
     ) -> filter_pb2.PostFilterResponse:
         """Filter, and PostFilter of what it answered."""
-        self.service = service.FilterService(snap := self.builder.snap, phase_calls.no_remote_plugins)
+        self.service = service.FilterPhase(snap := self.builder.snap, phase_calls.no_remote_plugins)
         configuration = phase_calls.configuration(self.filters, [])
         configuration.feature_gates.update(gates or {})
         profile = configuration.profiles[0]
@@ -64,6 +64,6 @@ class Preemption:
         cycle = phase_calls.cycle(self.builder, number)
         cycle.pod.metadata.uid = cycle.pod.metadata.name = self.uid
         cycle.pod.status.nominated_node_name = nominated
-        filtered = await self.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), context())
+        filtered = await self.service.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), context())
         request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
         return await self.service.PostFilter(request, context())

@@ -24,7 +24,7 @@ const patience = 2 * time.Second
 // cluster is what this plugin needs of the snapshot stream: the limit of each node, and how many pods it has. A plugin
 // that needs more keeps more of each delta.
 type cluster struct {
-	triremev1.UnimplementedSnapshotServiceServer
+	triremev1.UnimplementedSnapshotFollowerServer
 	mu         sync.Mutex
 	changed    chan struct{} // closed, and another one made, with every change
 	stream     int           // the stream that is followed: the last one that was accepted
@@ -49,7 +49,7 @@ func (c *cluster) clear() {
 }
 
 // Sync follows one stream until it ends or another one is accepted.
-func (c *cluster) Sync(server triremev1.SnapshotService_SyncServer) error {
+func (c *cluster) Sync(server triremev1.SnapshotFollower_SyncServer) error {
 	first, err := server.Recv()
 	if err != nil {
 		return err

@@ -61,8 +61,8 @@ func run(listen string) error {
 	plugin := newPodLimit()
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessageBytes))
 	triremev1.RegisterPluginServiceServer(server, plugin)
-	triremev1.RegisterFilterServiceServer(server, plugin)
-	triremev1.RegisterSnapshotServiceServer(server, plugin.cluster)
+	triremev1.RegisterFilterPluginServer(server, plugin)
+	triremev1.RegisterSnapshotFollowerServer(server, plugin.cluster)
 	healthy := health.NewServer()
 	for name := range server.GetServiceInfo() {
 		healthy.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
@@ -84,7 +84,7 @@ func run(listen string) error {
 // podLimit is the plugin.
 type podLimit struct {
 	triremev1.UnimplementedPluginServiceServer
-	triremev1.UnimplementedFilterServiceServer
+	triremev1.UnimplementedFilterPluginServer
 	cluster *cluster
 	info    *triremev1.GetPluginInfoResponse
 }

@@ -244,311 +244,6 @@ func (x *NodeColumns) GetCapacity() []int32 {
 	return nil
 }
 
-// DomainConstraint is a rule by which a placement of the class changes whether other nodes pass.
-type DomainConstraint struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. What refuses a node by this rule.
-	Refusal *Status `protobuf:"bytes,1,opt,name=refusal,proto3" json:"refusal,omitempty"`
-	// REQUIRED. For each node its domain, from 0; −1: the node lacks the topology key, or is in no domain that counts.
-	Domain []int32 `protobuf:"fixed32,2,rep,packed,name=domain,proto3" json:"domain,omitempty"`
-	// REQUIRED. Per domain, how many pods count.
-	Count []int64 `protobuf:"varint,3,rep,packed,name=count,proto3" json:"count,omitempty"`
-	// REQUIRED. What one placement adds to the count of its own domain.
-	PlacementAdds int64 `protobuf:"varint,4,opt,name=placement_adds,json=placementAdds,proto3" json:"placement_adds,omitempty"`
-	// REQUIRED. The rule.
-	//
-	// Types that are valid to be assigned to Rule:
-	//
-	//	*DomainConstraint_Skew
-	//	*DomainConstraint_Presence
-	//	*DomainConstraint_Absence
-	Rule          isDomainConstraint_Rule `protobuf_oneof:"rule"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DomainConstraint) Reset() {
-	*x = DomainConstraint{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DomainConstraint) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DomainConstraint) ProtoMessage() {}
-
-func (x *DomainConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DomainConstraint.ProtoReflect.Descriptor instead.
-func (*DomainConstraint) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *DomainConstraint) GetRefusal() *Status {
-	if x != nil {
-		return x.Refusal
-	}
-	return nil
-}
-
-func (x *DomainConstraint) GetDomain() []int32 {
-	if x != nil {
-		return x.Domain
-	}
-	return nil
-}
-
-func (x *DomainConstraint) GetCount() []int64 {
-	if x != nil {
-		return x.Count
-	}
-	return nil
-}
-
-func (x *DomainConstraint) GetPlacementAdds() int64 {
-	if x != nil {
-		return x.PlacementAdds
-	}
-	return 0
-}
-
-func (x *DomainConstraint) GetRule() isDomainConstraint_Rule {
-	if x != nil {
-		return x.Rule
-	}
-	return nil
-}
-
-func (x *DomainConstraint) GetSkew() *SkewRule {
-	if x != nil {
-		if x, ok := x.Rule.(*DomainConstraint_Skew); ok {
-			return x.Skew
-		}
-	}
-	return nil
-}
-
-func (x *DomainConstraint) GetPresence() *PresenceRule {
-	if x != nil {
-		if x, ok := x.Rule.(*DomainConstraint_Presence); ok {
-			return x.Presence
-		}
-	}
-	return nil
-}
-
-func (x *DomainConstraint) GetAbsence() *AbsenceRule {
-	if x != nil {
-		if x, ok := x.Rule.(*DomainConstraint_Absence); ok {
-			return x.Absence
-		}
-	}
-	return nil
-}
-
-type isDomainConstraint_Rule interface {
-	isDomainConstraint_Rule()
-}
-
-type DomainConstraint_Skew struct {
-	// Counts may differ only so much.
-	Skew *SkewRule `protobuf:"bytes,5,opt,name=skew,proto3,oneof"`
-}
-
-type DomainConstraint_Presence struct {
-	// A matching pod must be there.
-	Presence *PresenceRule `protobuf:"bytes,6,opt,name=presence,proto3,oneof"`
-}
-
-type DomainConstraint_Absence struct {
-	// No matching pod may be there.
-	Absence *AbsenceRule `protobuf:"bytes,7,opt,name=absence,proto3,oneof"`
-}
-
-func (*DomainConstraint_Skew) isDomainConstraint_Rule() {}
-
-func (*DomainConstraint_Presence) isDomainConstraint_Rule() {}
-
-func (*DomainConstraint_Absence) isDomainConstraint_Rule() {}
-
-// SkewRule: count of the node's domain + self_match − minimum ≤ max_skew.
-type SkewRule struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. From 1.
-	MaxSkew int32 `protobuf:"varint,1,opt,name=max_skew,json=maxSkew,proto3" json:"max_skew,omitempty"`
-	// REQUIRED. 1 if the pod matches its own selector, else 0.
-	SelfMatch int32 `protobuf:"varint,2,opt,name=self_match,json=selfMatch,proto3" json:"self_match,omitempty"`
-	// OPTIONAL. With fewer domains than this the minimum counts as 0; unset: 1.
-	MinDomains int32 `protobuf:"varint,3,opt,name=min_domains,json=minDomains,proto3" json:"min_domains,omitempty"`
-	// REQUIRED. Whether a placement on each node is counted at all (its node passes the inclusion policies).
-	Counts        []bool `protobuf:"varint,4,rep,packed,name=counts,proto3" json:"counts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SkewRule) Reset() {
-	*x = SkewRule{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SkewRule) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SkewRule) ProtoMessage() {}
-
-func (x *SkewRule) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SkewRule.ProtoReflect.Descriptor instead.
-func (*SkewRule) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *SkewRule) GetMaxSkew() int32 {
-	if x != nil {
-		return x.MaxSkew
-	}
-	return 0
-}
-
-func (x *SkewRule) GetSelfMatch() int32 {
-	if x != nil {
-		return x.SelfMatch
-	}
-	return 0
-}
-
-func (x *SkewRule) GetMinDomains() int32 {
-	if x != nil {
-		return x.MinDomains
-	}
-	return 0
-}
-
-func (x *SkewRule) GetCounts() []bool {
-	if x != nil {
-		return x.Counts
-	}
-	return nil
-}
-
-// PresenceRule: the count of the node's domain is above 0, or nothing counts anywhere and the pod is its own first.
-type PresenceRule struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The pod may be the first of its group.
-	MayBeFirst bool `protobuf:"varint,1,opt,name=may_be_first,json=mayBeFirst,proto3" json:"may_be_first,omitempty"`
-	// OPTIONAL. Rules of the same group: the first may go somewhere only if nothing counts in any rule of the group.
-	Group         uint32 `protobuf:"varint,2,opt,name=group,proto3" json:"group,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PresenceRule) Reset() {
-	*x = PresenceRule{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PresenceRule) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PresenceRule) ProtoMessage() {}
-
-func (x *PresenceRule) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PresenceRule.ProtoReflect.Descriptor instead.
-func (*PresenceRule) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *PresenceRule) GetMayBeFirst() bool {
-	if x != nil {
-		return x.MayBeFirst
-	}
-	return false
-}
-
-func (x *PresenceRule) GetGroup() uint32 {
-	if x != nil {
-		return x.Group
-	}
-	return 0
-}
-
-// AbsenceRule: the count of the node's domain is 0.
-type AbsenceRule struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AbsenceRule) Reset() {
-	*x = AbsenceRule{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AbsenceRule) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AbsenceRule) ProtoMessage() {}
-
-func (x *AbsenceRule) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AbsenceRule.ProtoReflect.Descriptor instead.
-func (*AbsenceRule) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{6}
-}
-
 // DryRun asks about one node as if some pods were gone and others there.
 type DryRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -570,7 +265,7 @@ type DryRun struct {
 
 func (x *DryRun) Reset() {
 	*x = DryRun{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[7]
+	mi := &file_trireme_v1_filter_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +277,7 @@ func (x *DryRun) String() string {
 func (*DryRun) ProtoMessage() {}
 
 func (x *DryRun) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[7]
+	mi := &file_trireme_v1_filter_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +290,7 @@ func (x *DryRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DryRun.ProtoReflect.Descriptor instead.
 func (*DryRun) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{7}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DryRun) GetNode() *NodeView {
@@ -651,7 +346,7 @@ type PreFilterRequest struct {
 
 func (x *PreFilterRequest) Reset() {
 	*x = PreFilterRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[8]
+	mi := &file_trireme_v1_filter_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +358,7 @@ func (x *PreFilterRequest) String() string {
 func (*PreFilterRequest) ProtoMessage() {}
 
 func (x *PreFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[8]
+	mi := &file_trireme_v1_filter_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +371,7 @@ func (x *PreFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreFilterRequest.ProtoReflect.Descriptor instead.
 func (*PreFilterRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{8}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PreFilterRequest) GetCycle() *Cycle {
@@ -703,7 +398,7 @@ type PreFilterResponse struct {
 
 func (x *PreFilterResponse) Reset() {
 	*x = PreFilterResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[9]
+	mi := &file_trireme_v1_filter_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +410,7 @@ func (x *PreFilterResponse) String() string {
 func (*PreFilterResponse) ProtoMessage() {}
 
 func (x *PreFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[9]
+	mi := &file_trireme_v1_filter_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +423,7 @@ func (x *PreFilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreFilterResponse.ProtoReflect.Descriptor instead.
 func (*PreFilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{9}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PreFilterResponse) GetStatus() *Status {
@@ -766,29 +461,17 @@ type FilterRequest struct {
 	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
 	// REQUIRED. How many pods of the class wait; a capacity need not be counted beyond it. 0: as 1.
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// OPTIONAL. The nodes; unset: all nodes of the snapshot, answered by slot.
+	// REQUIRED unless `dry_runs`. The nodes.
 	Nodes *NodeSelection `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do.
-	KnownGeneration uint64 `protobuf:"varint,4,opt,name=known_generation,json=knownGeneration,proto3" json:"known_generation,omitempty"`
-	// OPTIONAL. Only bring the class's columns up to date, ahead of its turn; nothing is answered.
-	Prepare bool `protobuf:"varint,5,opt,name=prepare,proto3" json:"prepare,omitempty"`
 	// OPTIONAL. Instead of nodes: questions as if; answered in columns in this order.
-	DryRuns []*DryRun `protobuf:"bytes,6,rep,name=dry_runs,json=dryRuns,proto3" json:"dry_runs,omitempty"`
-	// OPTIONAL. Of a phase: where the cycle's pod may run on the node that it is nominated to, nothing else is asked.
-	NominatedFirst bool `protobuf:"varint,7,opt,name=nominated_first,json=nominatedFirst,proto3" json:"nominated_first,omitempty"`
-	// OPTIONAL. Of a phase: pods of the class by name and UID, in the order in which they are tried, that are promised no
-	// node. Where no node takes a pod of the class, PostFilter is run for one after the other of them in the same call.
-	Preemptors []*Pod `protobuf:"bytes,8,rep,name=preemptors,proto3" json:"preemptors,omitempty"`
-	// OPTIONAL. With `nominated_first`: more pods of the class, in the order in which they are tried after the cycle's pod,
-	// each of them nominated to another node.
-	Nominated     []*PodIdentity `protobuf:"bytes,9,rep,name=nominated,proto3" json:"nominated,omitempty"`
+	DryRuns       []*DryRun `protobuf:"bytes,4,rep,name=dry_runs,json=dryRuns,proto3" json:"dry_runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FilterRequest) Reset() {
 	*x = FilterRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[10]
+	mi := &file_trireme_v1_filter_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +483,7 @@ func (x *FilterRequest) String() string {
 func (*FilterRequest) ProtoMessage() {}
 
 func (x *FilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[10]
+	mi := &file_trireme_v1_filter_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +496,7 @@ func (x *FilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterRequest.ProtoReflect.Descriptor instead.
 func (*FilterRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{10}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FilterRequest) GetCycle() *Cycle {
@@ -837,20 +520,6 @@ func (x *FilterRequest) GetNodes() *NodeSelection {
 	return nil
 }
 
-func (x *FilterRequest) GetKnownGeneration() uint64 {
-	if x != nil {
-		return x.KnownGeneration
-	}
-	return 0
-}
-
-func (x *FilterRequest) GetPrepare() bool {
-	if x != nil {
-		return x.Prepare
-	}
-	return false
-}
-
 func (x *FilterRequest) GetDryRuns() []*DryRun {
 	if x != nil {
 		return x.DryRuns
@@ -858,65 +527,18 @@ func (x *FilterRequest) GetDryRuns() []*DryRun {
 	return nil
 }
 
-func (x *FilterRequest) GetNominatedFirst() bool {
-	if x != nil {
-		return x.NominatedFirst
-	}
-	return false
-}
-
-func (x *FilterRequest) GetPreemptors() []*Pod {
-	if x != nil {
-		return x.Preemptors
-	}
-	return nil
-}
-
-func (x *FilterRequest) GetNominated() []*PodIdentity {
-	if x != nil {
-		return x.Nominated
-	}
-	return nil
-}
-
 // FilterResponse answers about the class on nodes.
 type FilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED of a phase, and only where PreFilter did not pass or narrowed: its outcome.
-	PreFilter *PreFilterResponse `protobuf:"bytes,1,opt,name=pre_filter,json=preFilter,proto3" json:"pre_filter,omitempty"`
-	// REQUIRED unless PreFilter refused, `prepare` was asked or there is a nominated_slot.
-	Columns *NodeColumns `protobuf:"bytes,2,opt,name=columns,proto3" json:"columns,omitempty"`
-	// OPTIONAL. How placements of the class change other nodes.
-	Constraints []*DomainConstraint `protobuf:"bytes,3,rep,name=constraints,proto3" json:"constraints,omitempty"`
-	// OPTIONAL. At most so many pods may be placed by this answer; 0: no limit.
-	MaxBatch uint32 `protobuf:"varint,4,opt,name=max_batch,json=maxBatch,proto3" json:"max_batch,omitempty"`
-	// OPTIONAL. Reserve must be called for pods of this class.
-	NeedsReserve bool `protobuf:"varint,5,opt,name=needs_reserve,json=needsReserve,proto3" json:"needs_reserve,omitempty"`
-	// OPTIONAL. PreBind must be called for pods of this class.
-	NeedsPreBind bool `protobuf:"varint,6,opt,name=needs_pre_bind,json=needsPreBind,proto3" json:"needs_pre_bind,omitempty"`
-	// OPTIONAL. What took how long, for the metrics.
-	Timings []*Timing `protobuf:"bytes,7,rep,name=timings,proto3" json:"timings,omitempty"`
-	// OPTIONAL. The plugins that were not skipped: they were evaluated for the pod.
-	EvaluatedPlugins []string `protobuf:"bytes,8,rep,name=evaluated_plugins,json=evaluatedPlugins,proto3" json:"evaluated_plugins,omitempty"`
-	// OPTIONAL. The plugins whose PreFilter narrowed the nodes: they refused all others, so events that they wait for may
-	// help a pod for which there is no node left.
-	NarrowedBy []string `protobuf:"bytes,9,rep,name=narrowed_by,json=narrowedBy,proto3" json:"narrowed_by,omitempty"`
-	// OPTIONAL. Where `nominated_first` was asked: the pod may run at this slot, which it is nominated to, by the snapshot
-	// of this generation or a later one; no other node was looked at.
-	NominatedSlot *uint32 `protobuf:"varint,10,opt,name=nominated_slot,json=nominatedSlot,proto3,oneof" json:"nominated_slot,omitempty"`
-	// OPTIONAL. Ways out for the first ones of `preemptors`, in order. There may be none: where a node takes a pod, where a
-	// plugin failed, and where services have a say. Then PostFilter is to be asked, if need be.
-	WaysOut []*WayOut `protobuf:"bytes,11,rep,name=ways_out,json=waysOut,proto3" json:"ways_out,omitempty"`
-	// OPTIONAL. With `nominated_slot`: where the first ones of `nominated` may run, which is where they are nominated to,
-	// each as if the ones before it ran already. There may be none: where answers about nodes depend on each other.
-	NominatedSlots []uint32 `protobuf:"varint,12,rep,packed,name=nominated_slots,json=nominatedSlots,proto3" json:"nominated_slots,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// REQUIRED. One entry a node, or a dry run, in the order asked.
+	Columns       *NodeColumns `protobuf:"bytes,1,opt,name=columns,proto3" json:"columns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FilterResponse) Reset() {
 	*x = FilterResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[11]
+	mi := &file_trireme_v1_filter_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +550,7 @@ func (x *FilterResponse) String() string {
 func (*FilterResponse) ProtoMessage() {}
 
 func (x *FilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[11]
+	mi := &file_trireme_v1_filter_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,14 +563,7 @@ func (x *FilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterResponse.ProtoReflect.Descriptor instead.
 func (*FilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *FilterResponse) GetPreFilter() *PreFilterResponse {
-	if x != nil {
-		return x.PreFilter
-	}
-	return nil
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FilterResponse) GetColumns() *NodeColumns {
@@ -956,224 +571,6 @@ func (x *FilterResponse) GetColumns() *NodeColumns {
 		return x.Columns
 	}
 	return nil
-}
-
-func (x *FilterResponse) GetConstraints() []*DomainConstraint {
-	if x != nil {
-		return x.Constraints
-	}
-	return nil
-}
-
-func (x *FilterResponse) GetMaxBatch() uint32 {
-	if x != nil {
-		return x.MaxBatch
-	}
-	return 0
-}
-
-func (x *FilterResponse) GetNeedsReserve() bool {
-	if x != nil {
-		return x.NeedsReserve
-	}
-	return false
-}
-
-func (x *FilterResponse) GetNeedsPreBind() bool {
-	if x != nil {
-		return x.NeedsPreBind
-	}
-	return false
-}
-
-func (x *FilterResponse) GetTimings() []*Timing {
-	if x != nil {
-		return x.Timings
-	}
-	return nil
-}
-
-func (x *FilterResponse) GetEvaluatedPlugins() []string {
-	if x != nil {
-		return x.EvaluatedPlugins
-	}
-	return nil
-}
-
-func (x *FilterResponse) GetNarrowedBy() []string {
-	if x != nil {
-		return x.NarrowedBy
-	}
-	return nil
-}
-
-func (x *FilterResponse) GetNominatedSlot() uint32 {
-	if x != nil && x.NominatedSlot != nil {
-		return *x.NominatedSlot
-	}
-	return 0
-}
-
-func (x *FilterResponse) GetWaysOut() []*WayOut {
-	if x != nil {
-		return x.WaysOut
-	}
-	return nil
-}
-
-func (x *FilterResponse) GetNominatedSlots() []uint32 {
-	if x != nil {
-		return x.NominatedSlots
-	}
-	return nil
-}
-
-// WayOut is PostFilter's answer for one of several pods. Each pod but the first is answered for as if the one before it
-// had been nominated as its own answer says, at a generation one higher.
-type WayOut struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The answer. Of all but the last one a node is nominated, and the actions are evictions.
-	PostFilter *PostFilterResponse `protobuf:"bytes,1,opt,name=post_filter,json=postFilter,proto3" json:"post_filter,omitempty"`
-	// REQUIRED of all but the first one, unless PreFilter refused the class: the slot that the pod before was nominated to,
-	// and why that one refuses pods of the class now, as in NodeColumns.status_index. All others are as they were.
-	Slot *uint32 `protobuf:"varint,2,opt,name=slot,proto3,oneof" json:"slot,omitempty"`
-	// REQUIRED with `slot`.
-	StatusIndex uint32 `protobuf:"varint,3,opt,name=status_index,json=statusIndex,proto3" json:"status_index,omitempty"`
-	// OPTIONAL. How long it took, in microseconds.
-	DurationUs    uint32 `protobuf:"varint,4,opt,name=duration_us,json=durationUs,proto3" json:"duration_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WayOut) Reset() {
-	*x = WayOut{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WayOut) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WayOut) ProtoMessage() {}
-
-func (x *WayOut) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WayOut.ProtoReflect.Descriptor instead.
-func (*WayOut) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *WayOut) GetPostFilter() *PostFilterResponse {
-	if x != nil {
-		return x.PostFilter
-	}
-	return nil
-}
-
-func (x *WayOut) GetSlot() uint32 {
-	if x != nil && x.Slot != nil {
-		return *x.Slot
-	}
-	return 0
-}
-
-func (x *WayOut) GetStatusIndex() uint32 {
-	if x != nil {
-		return x.StatusIndex
-	}
-	return 0
-}
-
-func (x *WayOut) GetDurationUs() uint32 {
-	if x != nil {
-		return x.DurationUs
-	}
-	return 0
-}
-
-// Timing is how long one plugin took at one extension point.
-type Timing struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. The plugin; unset: the whole extension point.
-	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// REQUIRED. The extension point as metrics name it, e.g. `Filter`.
-	ExtensionPoint string `protobuf:"bytes,2,opt,name=extension_point,json=extensionPoint,proto3" json:"extension_point,omitempty"`
-	// REQUIRED. How it ended.
-	Code Code `protobuf:"varint,3,opt,name=code,proto3,enum=trireme.v1.Code" json:"code,omitempty"`
-	// REQUIRED. Duration in microseconds.
-	DurationUs    uint32 `protobuf:"varint,4,opt,name=duration_us,json=durationUs,proto3" json:"duration_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Timing) Reset() {
-	*x = Timing{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Timing) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Timing) ProtoMessage() {}
-
-func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Timing.ProtoReflect.Descriptor instead.
-func (*Timing) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *Timing) GetPlugin() string {
-	if x != nil {
-		return x.Plugin
-	}
-	return ""
-}
-
-func (x *Timing) GetExtensionPoint() string {
-	if x != nil {
-		return x.ExtensionPoint
-	}
-	return ""
-}
-
-func (x *Timing) GetCode() Code {
-	if x != nil {
-		return x.Code
-	}
-	return Code_CODE_UNSPECIFIED
-}
-
-func (x *Timing) GetDurationUs() uint32 {
-	if x != nil {
-		return x.DurationUs
-	}
-	return 0
 }
 
 // PostFilterRequest asks for a way out.
@@ -1195,7 +592,7 @@ type PostFilterRequest struct {
 
 func (x *PostFilterRequest) Reset() {
 	*x = PostFilterRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[14]
+	mi := &file_trireme_v1_filter_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +604,7 @@ func (x *PostFilterRequest) String() string {
 func (*PostFilterRequest) ProtoMessage() {}
 
 func (x *PostFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[14]
+	mi := &file_trireme_v1_filter_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +617,7 @@ func (x *PostFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostFilterRequest.ProtoReflect.Descriptor instead.
 func (*PostFilterRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PostFilterRequest) GetCycle() *Cycle {
@@ -1273,7 +670,7 @@ type PreemptionCandidate struct {
 
 func (x *PreemptionCandidate) Reset() {
 	*x = PreemptionCandidate{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[15]
+	mi := &file_trireme_v1_filter_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +682,7 @@ func (x *PreemptionCandidate) String() string {
 func (*PreemptionCandidate) ProtoMessage() {}
 
 func (x *PreemptionCandidate) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[15]
+	mi := &file_trireme_v1_filter_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +695,7 @@ func (x *PreemptionCandidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionCandidate.ProtoReflect.Descriptor instead.
 func (*PreemptionCandidate) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PreemptionCandidate) GetNodeName() string {
@@ -1333,7 +730,7 @@ type PreemptionCandidates struct {
 
 func (x *PreemptionCandidates) Reset() {
 	*x = PreemptionCandidates{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[16]
+	mi := &file_trireme_v1_filter_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +742,7 @@ func (x *PreemptionCandidates) String() string {
 func (*PreemptionCandidates) ProtoMessage() {}
 
 func (x *PreemptionCandidates) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[16]
+	mi := &file_trireme_v1_filter_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +755,7 @@ func (x *PreemptionCandidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionCandidates.ProtoReflect.Descriptor instead.
 func (*PreemptionCandidates) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PreemptionCandidates) GetCandidates() []*PreemptionCandidate {
@@ -1383,7 +780,7 @@ type Disruption struct {
 
 func (x *Disruption) Reset() {
 	*x = Disruption{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1395,7 +792,7 @@ func (x *Disruption) String() string {
 func (*Disruption) ProtoMessage() {}
 
 func (x *Disruption) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1408,7 +805,7 @@ func (x *Disruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disruption.ProtoReflect.Descriptor instead.
 func (*Disruption) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Disruption) GetVictims() uint32 {
@@ -1453,7 +850,7 @@ type PostFilterResponse struct {
 
 func (x *PostFilterResponse) Reset() {
 	*x = PostFilterResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +862,7 @@ func (x *PostFilterResponse) String() string {
 func (*PostFilterResponse) ProtoMessage() {}
 
 func (x *PostFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +875,7 @@ func (x *PostFilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostFilterResponse.ProtoReflect.Descriptor instead.
 func (*PostFilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PostFilterResponse) GetStatus() *Status {
@@ -1523,456 +920,6 @@ func (x *PostFilterResponse) GetDisruption() *Disruption {
 	return nil
 }
 
-// PodGroupPostFilterRequest asks for a way out for a group.
-type PodGroupPostFilterRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The class of the first member, and the state of the cluster.
-	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
-	// REQUIRED. The PodGroup, or the CompositePodGroup that is no group of another.
-	PodGroup *PodIdentity `protobuf:"bytes,2,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
-	// REQUIRED. The group's priority.
-	Priority int32 `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
-	// REQUIRED. First its members without a node; then those that were placed, in the order in which they were, also if
-	// their own group does not fit: those are not in the state of the cluster that is asked about.
-	Members []*PodGroupMember `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
-	// OPTIONAL. Unset: the first question. Else what it answered; in the state of the cluster that is asked about these
-	// pods are gone, and the members that go are on their nodes.
-	Victims []*Victim `protobuf:"bytes,5,rep,name=victims,proto3" json:"victims,omitempty"`
-	// OPTIONAL. Set: this is no question about preemption, but whether the group may get other devices. It is asked once;
-	// the members are those that were tried, in order.
-	Devices *DevicesQuestion `protobuf:"bytes,6,opt,name=devices,proto3" json:"devices,omitempty"`
-	// OPTIONAL. It is a CompositePodGroup: the members may be of several PodGroups.
-	Composite     bool `protobuf:"varint,7,opt,name=composite,proto3" json:"composite,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PodGroupPostFilterRequest) Reset() {
-	*x = PodGroupPostFilterRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PodGroupPostFilterRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PodGroupPostFilterRequest) ProtoMessage() {}
-
-func (x *PodGroupPostFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PodGroupPostFilterRequest.ProtoReflect.Descriptor instead.
-func (*PodGroupPostFilterRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *PodGroupPostFilterRequest) GetCycle() *Cycle {
-	if x != nil {
-		return x.Cycle
-	}
-	return nil
-}
-
-func (x *PodGroupPostFilterRequest) GetPodGroup() *PodIdentity {
-	if x != nil {
-		return x.PodGroup
-	}
-	return nil
-}
-
-func (x *PodGroupPostFilterRequest) GetPriority() int32 {
-	if x != nil {
-		return x.Priority
-	}
-	return 0
-}
-
-func (x *PodGroupPostFilterRequest) GetMembers() []*PodGroupMember {
-	if x != nil {
-		return x.Members
-	}
-	return nil
-}
-
-func (x *PodGroupPostFilterRequest) GetVictims() []*Victim {
-	if x != nil {
-		return x.Victims
-	}
-	return nil
-}
-
-func (x *PodGroupPostFilterRequest) GetDevices() *DevicesQuestion {
-	if x != nil {
-		return x.Devices
-	}
-	return nil
-}
-
-func (x *PodGroupPostFilterRequest) GetComposite() bool {
-	if x != nil {
-		return x.Composite
-	}
-	return false
-}
-
-// DevicesQuestion asks which claims of a group and of its pods may be given up, because they cannot be used.
-type DevicesQuestion struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. How many pods of the group have a node. The group's own claims are given up only where none has.
-	Scheduled     uint32 `protobuf:"varint,1,opt,name=scheduled,proto3" json:"scheduled,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DevicesQuestion) Reset() {
-	*x = DevicesQuestion{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DevicesQuestion) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DevicesQuestion) ProtoMessage() {}
-
-func (x *DevicesQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DevicesQuestion.ProtoReflect.Descriptor instead.
-func (*DevicesQuestion) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *DevicesQuestion) GetScheduled() uint32 {
-	if x != nil {
-		return x.Scheduled
-	}
-	return 0
-}
-
-// PodGroupMember is one pod of a group.
-type PodGroupMember struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The pod.
-	Pod *PodIdentity `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
-	// REQUIRED. Its class.
-	PodClass uint32 `protobuf:"varint,2,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
-	// OPTIONAL. The node that it is nominated to.
-	NominatedNode string `protobuf:"bytes,3,opt,name=nominated_node,json=nominatedNode,proto3" json:"nominated_node,omitempty"`
-	// REQUIRED in the second question. The slot of its node.
-	Slot uint32 `protobuf:"varint,4,opt,name=slot,proto3" json:"slot,omitempty"`
-	// OPTIONAL, about devices alone. What Filter said of it; unset where PreFilter refused it.
-	Columns *NodeColumns `protobuf:"bytes,5,opt,name=columns,proto3" json:"columns,omitempty"`
-	// OPTIONAL, about devices alone. What Reserve gave for PreBind when it was tried.
-	State         []byte `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PodGroupMember) Reset() {
-	*x = PodGroupMember{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PodGroupMember) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PodGroupMember) ProtoMessage() {}
-
-func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PodGroupMember.ProtoReflect.Descriptor instead.
-func (*PodGroupMember) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *PodGroupMember) GetPod() *PodIdentity {
-	if x != nil {
-		return x.Pod
-	}
-	return nil
-}
-
-func (x *PodGroupMember) GetPodClass() uint32 {
-	if x != nil {
-		return x.PodClass
-	}
-	return 0
-}
-
-func (x *PodGroupMember) GetNominatedNode() string {
-	if x != nil {
-		return x.NominatedNode
-	}
-	return ""
-}
-
-func (x *PodGroupMember) GetSlot() uint32 {
-	if x != nil {
-		return x.Slot
-	}
-	return 0
-}
-
-func (x *PodGroupMember) GetColumns() *NodeColumns {
-	if x != nil {
-		return x.Columns
-	}
-	return nil
-}
-
-func (x *PodGroupMember) GetState() []byte {
-	if x != nil {
-		return x.State
-	}
-	return nil
-}
-
-// Victim is a pod, or a group of pods that go together, that may have to go.
-type Victim struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The pods, at least one.
-	Pods []*VictimPod `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
-	// OPTIONAL. For how many of them a disruption budget has nothing left.
-	Violations uint32 `protobuf:"varint,2,opt,name=violations,proto3" json:"violations,omitempty"`
-	// OPTIONAL. It is a group, or a pod of one.
-	OfGroup       bool `protobuf:"varint,3,opt,name=of_group,json=ofGroup,proto3" json:"of_group,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Victim) Reset() {
-	*x = Victim{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Victim) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Victim) ProtoMessage() {}
-
-func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Victim.ProtoReflect.Descriptor instead.
-func (*Victim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *Victim) GetPods() []*VictimPod {
-	if x != nil {
-		return x.Pods
-	}
-	return nil
-}
-
-func (x *Victim) GetViolations() uint32 {
-	if x != nil {
-		return x.Violations
-	}
-	return 0
-}
-
-func (x *Victim) GetOfGroup() bool {
-	if x != nil {
-		return x.OfGroup
-	}
-	return false
-}
-
-// VictimPod is one pod of a victim.
-type VictimPod struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The pod.
-	Pod *PodIdentity `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
-	// REQUIRED. Its class.
-	PodClass uint32 `protobuf:"varint,2,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
-	// REQUIRED. The slot of its node.
-	Slot uint32 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
-	// OPTIONAL. It is being deleted already.
-	Terminating   bool `protobuf:"varint,4,opt,name=terminating,proto3" json:"terminating,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *VictimPod) Reset() {
-	*x = VictimPod{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *VictimPod) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*VictimPod) ProtoMessage() {}
-
-func (x *VictimPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use VictimPod.ProtoReflect.Descriptor instead.
-func (*VictimPod) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{23}
-}
-
-func (x *VictimPod) GetPod() *PodIdentity {
-	if x != nil {
-		return x.Pod
-	}
-	return nil
-}
-
-func (x *VictimPod) GetPodClass() uint32 {
-	if x != nil {
-		return x.PodClass
-	}
-	return 0
-}
-
-func (x *VictimPod) GetSlot() uint32 {
-	if x != nil {
-		return x.Slot
-	}
-	return 0
-}
-
-func (x *VictimPod) GetTerminating() bool {
-	if x != nil {
-		return x.Terminating
-	}
-	return false
-}
-
-// PodGroupPostFilterResponse is the way out for a group, if there is one.
-type PodGroupPostFilterResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED unless `potential` is answered. CODE_SUCCESS: the actions make room, or it is being made.
-	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// OPTIONAL, answer to the first question. Who may go: those who are let stay first where they can come first.
-	Potential []*Victim `protobuf:"bytes,2,rep,name=potential,proto3" json:"potential,omitempty"`
-	// OPTIONAL. Evictions; bind does them.
-	Actions []*Action `protobuf:"bytes,3,rep,name=actions,proto3" json:"actions,omitempty"`
-	// OPTIONAL, answer to the second question. Set where it is known who has to go: what that costs.
-	Disruption    *Disruption `protobuf:"bytes,4,opt,name=disruption,proto3" json:"disruption,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PodGroupPostFilterResponse) Reset() {
-	*x = PodGroupPostFilterResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PodGroupPostFilterResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PodGroupPostFilterResponse) ProtoMessage() {}
-
-func (x *PodGroupPostFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PodGroupPostFilterResponse.ProtoReflect.Descriptor instead.
-func (*PodGroupPostFilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{24}
-}
-
-func (x *PodGroupPostFilterResponse) GetStatus() *Status {
-	if x != nil {
-		return x.Status
-	}
-	return nil
-}
-
-func (x *PodGroupPostFilterResponse) GetPotential() []*Victim {
-	if x != nil {
-		return x.Potential
-	}
-	return nil
-}
-
-func (x *PodGroupPostFilterResponse) GetActions() []*Action {
-	if x != nil {
-		return x.Actions
-	}
-	return nil
-}
-
-func (x *PodGroupPostFilterResponse) GetDisruption() *Disruption {
-	if x != nil {
-		return x.Disruption
-	}
-	return nil
-}
-
 // Placement is one pod on one node.
 type Placement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1988,7 +935,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[25]
+	mi := &file_trireme_v1_filter_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +947,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[25]
+	mi := &file_trireme_v1_filter_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +960,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{25}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Placement) GetPod() *PodIdentity {
@@ -2050,7 +997,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[26]
+	mi := &file_trireme_v1_filter_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +1009,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[26]
+	mi := &file_trireme_v1_filter_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +1022,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{26}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReserveRequest) GetCycle() *Cycle {
@@ -2110,7 +1057,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[27]
+	mi := &file_trireme_v1_filter_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +1069,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[27]
+	mi := &file_trireme_v1_filter_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +1082,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{27}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reservation) GetStatus() *Status {
@@ -2177,7 +1124,7 @@ type ReserveResponse struct {
 
 func (x *ReserveResponse) Reset() {
 	*x = ReserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[28]
+	mi := &file_trireme_v1_filter_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +1136,7 @@ func (x *ReserveResponse) String() string {
 func (*ReserveResponse) ProtoMessage() {}
 
 func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[28]
+	mi := &file_trireme_v1_filter_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +1149,7 @@ func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
 func (*ReserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{28}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReserveResponse) GetReservations() []*Reservation {
@@ -2225,7 +1172,7 @@ type UnreserveRequest struct {
 
 func (x *UnreserveRequest) Reset() {
 	*x = UnreserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[29]
+	mi := &file_trireme_v1_filter_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +1184,7 @@ func (x *UnreserveRequest) String() string {
 func (*UnreserveRequest) ProtoMessage() {}
 
 func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[29]
+	mi := &file_trireme_v1_filter_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +1197,7 @@ func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveRequest.ProtoReflect.Descriptor instead.
 func (*UnreserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{29}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UnreserveRequest) GetCycle() *Cycle {
@@ -2276,7 +1223,7 @@ type UnreserveResponse struct {
 
 func (x *UnreserveResponse) Reset() {
 	*x = UnreserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[30]
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +1235,7 @@ func (x *UnreserveResponse) String() string {
 func (*UnreserveResponse) ProtoMessage() {}
 
 func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[30]
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +1248,7 @@ func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveResponse.ProtoReflect.Descriptor instead.
 func (*UnreserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{30}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
 }
 
 var File_trireme_v1_filter_proto protoreflect.FileDescriptor
@@ -2326,28 +1273,7 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x05slots\x18\x04 \x03(\aR\x05slots\x12.\n" +
 	"\bstatuses\x18\x05 \x03(\v2\x12.trireme.v1.StatusR\bstatuses\x12!\n" +
 	"\fstatus_index\x18\x06 \x03(\rR\vstatusIndex\x12\x1a\n" +
-	"\bcapacity\x18\a \x03(\x0fR\bcapacity\"\xb6\x02\n" +
-	"\x10DomainConstraint\x12,\n" +
-	"\arefusal\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\arefusal\x12\x16\n" +
-	"\x06domain\x18\x02 \x03(\x0fR\x06domain\x12\x14\n" +
-	"\x05count\x18\x03 \x03(\x03R\x05count\x12%\n" +
-	"\x0eplacement_adds\x18\x04 \x01(\x03R\rplacementAdds\x12*\n" +
-	"\x04skew\x18\x05 \x01(\v2\x14.trireme.v1.SkewRuleH\x00R\x04skew\x126\n" +
-	"\bpresence\x18\x06 \x01(\v2\x18.trireme.v1.PresenceRuleH\x00R\bpresence\x123\n" +
-	"\aabsence\x18\a \x01(\v2\x17.trireme.v1.AbsenceRuleH\x00R\aabsenceB\x06\n" +
-	"\x04rule\"}\n" +
-	"\bSkewRule\x12\x19\n" +
-	"\bmax_skew\x18\x01 \x01(\x05R\amaxSkew\x12\x1d\n" +
-	"\n" +
-	"self_match\x18\x02 \x01(\x05R\tselfMatch\x12\x1f\n" +
-	"\vmin_domains\x18\x03 \x01(\x05R\n" +
-	"minDomains\x12\x16\n" +
-	"\x06counts\x18\x04 \x03(\bR\x06counts\"F\n" +
-	"\fPresenceRule\x12 \n" +
-	"\fmay_be_first\x18\x01 \x01(\bR\n" +
-	"mayBeFirst\x12\x14\n" +
-	"\x05group\x18\x02 \x01(\rR\x05group\"\r\n" +
-	"\vAbsenceRule\"\xf2\x01\n" +
+	"\bcapacity\x18\a \x03(\x0fR\bcapacity\"\xf2\x01\n" +
 	"\x06DryRun\x12(\n" +
 	"\x04node\x18\x01 \x01(\v2\x14.trireme.v1.NodeViewR\x04node\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\rR\x04slot\x12!\n" +
@@ -2363,50 +1289,14 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\bnarrowed\x18\x02 \x01(\bR\bnarrowed\x12\x1d\n" +
 	"\n" +
 	"node_names\x18\x03 \x03(\tR\tnodeNames\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\fR\x05state\"\x84\x03\n" +
+	"\x05state\x18\x04 \x01(\fR\x05state\"\xae\x01\n" +
 	"\rFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12/\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x19.trireme.v1.NodeSelectionR\x05nodes\x12)\n" +
-	"\x10known_generation\x18\x04 \x01(\x04R\x0fknownGeneration\x12\x18\n" +
-	"\aprepare\x18\x05 \x01(\bR\aprepare\x12-\n" +
-	"\bdry_runs\x18\x06 \x03(\v2\x12.trireme.v1.DryRunR\adryRuns\x12'\n" +
-	"\x0fnominated_first\x18\a \x01(\bR\x0enominatedFirst\x12/\n" +
-	"\n" +
-	"preemptors\x18\b \x03(\v2\x0f.trireme.v1.PodR\n" +
-	"preemptors\x125\n" +
-	"\tnominated\x18\t \x03(\v2\x17.trireme.v1.PodIdentityR\tnominated\"\xbc\x04\n" +
-	"\x0eFilterResponse\x12<\n" +
-	"\n" +
-	"pre_filter\x18\x01 \x01(\v2\x1d.trireme.v1.PreFilterResponseR\tpreFilter\x121\n" +
-	"\acolumns\x18\x02 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\x12>\n" +
-	"\vconstraints\x18\x03 \x03(\v2\x1c.trireme.v1.DomainConstraintR\vconstraints\x12\x1b\n" +
-	"\tmax_batch\x18\x04 \x01(\rR\bmaxBatch\x12#\n" +
-	"\rneeds_reserve\x18\x05 \x01(\bR\fneedsReserve\x12$\n" +
-	"\x0eneeds_pre_bind\x18\x06 \x01(\bR\fneedsPreBind\x12,\n" +
-	"\atimings\x18\a \x03(\v2\x12.trireme.v1.TimingR\atimings\x12+\n" +
-	"\x11evaluated_plugins\x18\b \x03(\tR\x10evaluatedPlugins\x12\x1f\n" +
-	"\vnarrowed_by\x18\t \x03(\tR\n" +
-	"narrowedBy\x12*\n" +
-	"\x0enominated_slot\x18\n" +
-	" \x01(\rH\x00R\rnominatedSlot\x88\x01\x01\x12-\n" +
-	"\bways_out\x18\v \x03(\v2\x12.trireme.v1.WayOutR\awaysOut\x12'\n" +
-	"\x0fnominated_slots\x18\f \x03(\rR\x0enominatedSlotsB\x11\n" +
-	"\x0f_nominated_slot\"\xaf\x01\n" +
-	"\x06WayOut\x12?\n" +
-	"\vpost_filter\x18\x01 \x01(\v2\x1e.trireme.v1.PostFilterResponseR\n" +
-	"postFilter\x12\x17\n" +
-	"\x04slot\x18\x02 \x01(\rH\x00R\x04slot\x88\x01\x01\x12!\n" +
-	"\fstatus_index\x18\x03 \x01(\rR\vstatusIndex\x12\x1f\n" +
-	"\vduration_us\x18\x04 \x01(\rR\n" +
-	"durationUsB\a\n" +
-	"\x05_slot\"\x90\x01\n" +
-	"\x06Timing\x12\x16\n" +
-	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12'\n" +
-	"\x0fextension_point\x18\x02 \x01(\tR\x0eextensionPoint\x12$\n" +
-	"\x04code\x18\x03 \x01(\x0e2\x10.trireme.v1.CodeR\x04code\x12\x1f\n" +
-	"\vduration_us\x18\x04 \x01(\rR\n" +
-	"durationUs\"\x87\x02\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x19.trireme.v1.NodeSelectionR\x05nodes\x12-\n" +
+	"\bdry_runs\x18\x04 \x03(\v2\x12.trireme.v1.DryRunR\adryRuns\"C\n" +
+	"\x0eFilterResponse\x121\n" +
+	"\acolumns\x18\x01 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\"\x87\x02\n" +
 	"\x11PostFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x121\n" +
 	"\acolumns\x18\x02 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\x121\n" +
@@ -2441,41 +1331,6 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"candidates\x126\n" +
 	"\n" +
 	"disruption\x18\x06 \x01(\v2\x16.trireme.v1.DisruptionR\n" +
-	"disruption\"\xcf\x02\n" +
-	"\x19PodGroupPostFilterRequest\x12'\n" +
-	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x124\n" +
-	"\tpod_group\x18\x02 \x01(\v2\x17.trireme.v1.PodIdentityR\bpodGroup\x12\x1a\n" +
-	"\bpriority\x18\x03 \x01(\x05R\bpriority\x124\n" +
-	"\amembers\x18\x04 \x03(\v2\x1a.trireme.v1.PodGroupMemberR\amembers\x12,\n" +
-	"\avictims\x18\x05 \x03(\v2\x12.trireme.v1.VictimR\avictims\x125\n" +
-	"\adevices\x18\x06 \x01(\v2\x1b.trireme.v1.DevicesQuestionR\adevices\x12\x1c\n" +
-	"\tcomposite\x18\a \x01(\bR\tcomposite\"/\n" +
-	"\x0fDevicesQuestion\x12\x1c\n" +
-	"\tscheduled\x18\x01 \x01(\rR\tscheduled\"\xdc\x01\n" +
-	"\x0ePodGroupMember\x12)\n" +
-	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
-	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12%\n" +
-	"\x0enominated_node\x18\x03 \x01(\tR\rnominatedNode\x12\x12\n" +
-	"\x04slot\x18\x04 \x01(\rR\x04slot\x121\n" +
-	"\acolumns\x18\x05 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\x12\x14\n" +
-	"\x05state\x18\x06 \x01(\fR\x05state\"n\n" +
-	"\x06Victim\x12)\n" +
-	"\x04pods\x18\x01 \x03(\v2\x15.trireme.v1.VictimPodR\x04pods\x12\x1e\n" +
-	"\n" +
-	"violations\x18\x02 \x01(\rR\n" +
-	"violations\x12\x19\n" +
-	"\bof_group\x18\x03 \x01(\bR\aofGroup\"\x89\x01\n" +
-	"\tVictimPod\x12)\n" +
-	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
-	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x12\n" +
-	"\x04slot\x18\x03 \x01(\rR\x04slot\x12 \n" +
-	"\vterminating\x18\x04 \x01(\bR\vterminating\"\xe0\x01\n" +
-	"\x1aPodGroupPostFilterResponse\x12*\n" +
-	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x120\n" +
-	"\tpotential\x18\x02 \x03(\v2\x12.trireme.v1.VictimR\tpotential\x12,\n" +
-	"\aactions\x18\x03 \x03(\v2\x12.trireme.v1.ActionR\aactions\x126\n" +
-	"\n" +
-	"disruption\x18\x04 \x01(\v2\x16.trireme.v1.DisruptionR\n" +
 	"disruption\"g\n" +
 	"\tPlacement\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
@@ -2498,13 +1353,12 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\n" +
 	"placements\x18\x02 \x03(\v2\x15.trireme.v1.PlacementR\n" +
 	"placements\"\x13\n" +
-	"\x11UnreserveResponse2\xda\x03\n" +
-	"\rFilterService\x12H\n" +
+	"\x11UnreserveResponse2\xf4\x02\n" +
+	"\fFilterPlugin\x12H\n" +
 	"\tPreFilter\x12\x1c.trireme.v1.PreFilterRequest\x1a\x1d.trireme.v1.PreFilterResponse\x12?\n" +
 	"\x06Filter\x12\x19.trireme.v1.FilterRequest\x1a\x1a.trireme.v1.FilterResponse\x12K\n" +
 	"\n" +
-	"PostFilter\x12\x1d.trireme.v1.PostFilterRequest\x1a\x1e.trireme.v1.PostFilterResponse\x12c\n" +
-	"\x12PodGroupPostFilter\x12%.trireme.v1.PodGroupPostFilterRequest\x1a&.trireme.v1.PodGroupPostFilterResponse\x12B\n" +
+	"PostFilter\x12\x1d.trireme.v1.PostFilterRequest\x1a\x1e.trireme.v1.PostFilterResponse\x12B\n" +
 	"\aReserve\x12\x1a.trireme.v1.ReserveRequest\x1a\x1b.trireme.v1.ReserveResponse\x12H\n" +
 	"\tUnreserve\x12\x1c.trireme.v1.UnreserveRequest\x1a\x1d.trireme.v1.UnreserveResponseb\x06proto3"
 
@@ -2520,123 +1374,83 @@ func file_trireme_v1_filter_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_filter_proto_rawDescData
 }
 
-var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_trireme_v1_filter_proto_goTypes = []any{
 	(*NodeSelection)(nil),                      // 0: trireme.v1.NodeSelection
 	(*NodeView)(nil),                           // 1: trireme.v1.NodeView
 	(*NodeColumns)(nil),                        // 2: trireme.v1.NodeColumns
-	(*DomainConstraint)(nil),                   // 3: trireme.v1.DomainConstraint
-	(*SkewRule)(nil),                           // 4: trireme.v1.SkewRule
-	(*PresenceRule)(nil),                       // 5: trireme.v1.PresenceRule
-	(*AbsenceRule)(nil),                        // 6: trireme.v1.AbsenceRule
-	(*DryRun)(nil),                             // 7: trireme.v1.DryRun
-	(*PreFilterRequest)(nil),                   // 8: trireme.v1.PreFilterRequest
-	(*PreFilterResponse)(nil),                  // 9: trireme.v1.PreFilterResponse
-	(*FilterRequest)(nil),                      // 10: trireme.v1.FilterRequest
-	(*FilterResponse)(nil),                     // 11: trireme.v1.FilterResponse
-	(*WayOut)(nil),                             // 12: trireme.v1.WayOut
-	(*Timing)(nil),                             // 13: trireme.v1.Timing
-	(*PostFilterRequest)(nil),                  // 14: trireme.v1.PostFilterRequest
-	(*PreemptionCandidate)(nil),                // 15: trireme.v1.PreemptionCandidate
-	(*PreemptionCandidates)(nil),               // 16: trireme.v1.PreemptionCandidates
-	(*Disruption)(nil),                         // 17: trireme.v1.Disruption
-	(*PostFilterResponse)(nil),                 // 18: trireme.v1.PostFilterResponse
-	(*PodGroupPostFilterRequest)(nil),          // 19: trireme.v1.PodGroupPostFilterRequest
-	(*DevicesQuestion)(nil),                    // 20: trireme.v1.DevicesQuestion
-	(*PodGroupMember)(nil),                     // 21: trireme.v1.PodGroupMember
-	(*Victim)(nil),                             // 22: trireme.v1.Victim
-	(*VictimPod)(nil),                          // 23: trireme.v1.VictimPod
-	(*PodGroupPostFilterResponse)(nil),         // 24: trireme.v1.PodGroupPostFilterResponse
-	(*Placement)(nil),                          // 25: trireme.v1.Placement
-	(*ReserveRequest)(nil),                     // 26: trireme.v1.ReserveRequest
-	(*Reservation)(nil),                        // 27: trireme.v1.Reservation
-	(*ReserveResponse)(nil),                    // 28: trireme.v1.ReserveResponse
-	(*UnreserveRequest)(nil),                   // 29: trireme.v1.UnreserveRequest
-	(*UnreserveResponse)(nil),                  // 30: trireme.v1.UnreserveResponse
-	(*Node)(nil),                               // 31: trireme.v1.Node
-	(*Status)(nil),                             // 32: trireme.v1.Status
-	(*Pod)(nil),                                // 33: trireme.v1.Pod
-	(*Cycle)(nil),                              // 34: trireme.v1.Cycle
-	(*PodIdentity)(nil),                        // 35: trireme.v1.PodIdentity
-	(Code)(0),                                  // 36: trireme.v1.Code
-	(*Action)(nil),                             // 37: trireme.v1.Action
-	(*ClusterObject)(nil),                      // 38: trireme.v1.ClusterObject
-	(*NodeAllocatableResourceClaimStatus)(nil), // 39: trireme.v1.NodeAllocatableResourceClaimStatus
+	(*DryRun)(nil),                             // 3: trireme.v1.DryRun
+	(*PreFilterRequest)(nil),                   // 4: trireme.v1.PreFilterRequest
+	(*PreFilterResponse)(nil),                  // 5: trireme.v1.PreFilterResponse
+	(*FilterRequest)(nil),                      // 6: trireme.v1.FilterRequest
+	(*FilterResponse)(nil),                     // 7: trireme.v1.FilterResponse
+	(*PostFilterRequest)(nil),                  // 8: trireme.v1.PostFilterRequest
+	(*PreemptionCandidate)(nil),                // 9: trireme.v1.PreemptionCandidate
+	(*PreemptionCandidates)(nil),               // 10: trireme.v1.PreemptionCandidates
+	(*Disruption)(nil),                         // 11: trireme.v1.Disruption
+	(*PostFilterResponse)(nil),                 // 12: trireme.v1.PostFilterResponse
+	(*Placement)(nil),                          // 13: trireme.v1.Placement
+	(*ReserveRequest)(nil),                     // 14: trireme.v1.ReserveRequest
+	(*Reservation)(nil),                        // 15: trireme.v1.Reservation
+	(*ReserveResponse)(nil),                    // 16: trireme.v1.ReserveResponse
+	(*UnreserveRequest)(nil),                   // 17: trireme.v1.UnreserveRequest
+	(*UnreserveResponse)(nil),                  // 18: trireme.v1.UnreserveResponse
+	(*Node)(nil),                               // 19: trireme.v1.Node
+	(*Status)(nil),                             // 20: trireme.v1.Status
+	(*Pod)(nil),                                // 21: trireme.v1.Pod
+	(*Cycle)(nil),                              // 22: trireme.v1.Cycle
+	(*PodIdentity)(nil),                        // 23: trireme.v1.PodIdentity
+	(*Action)(nil),                             // 24: trireme.v1.Action
+	(*ClusterObject)(nil),                      // 25: trireme.v1.ClusterObject
+	(*NodeAllocatableResourceClaimStatus)(nil), // 26: trireme.v1.NodeAllocatableResourceClaimStatus
 }
 var file_trireme_v1_filter_proto_depIdxs = []int32{
 	1,  // 0: trireme.v1.NodeSelection.nodes:type_name -> trireme.v1.NodeView
-	31, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
-	32, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
-	32, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
-	4,  // 4: trireme.v1.DomainConstraint.skew:type_name -> trireme.v1.SkewRule
-	5,  // 5: trireme.v1.DomainConstraint.presence:type_name -> trireme.v1.PresenceRule
-	6,  // 6: trireme.v1.DomainConstraint.absence:type_name -> trireme.v1.AbsenceRule
-	1,  // 7: trireme.v1.DryRun.node:type_name -> trireme.v1.NodeView
-	33, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
-	33, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
-	34, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	32, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
-	34, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
-	0,  // 13: trireme.v1.FilterRequest.nodes:type_name -> trireme.v1.NodeSelection
-	7,  // 14: trireme.v1.FilterRequest.dry_runs:type_name -> trireme.v1.DryRun
-	33, // 15: trireme.v1.FilterRequest.preemptors:type_name -> trireme.v1.Pod
-	35, // 16: trireme.v1.FilterRequest.nominated:type_name -> trireme.v1.PodIdentity
-	9,  // 17: trireme.v1.FilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
-	2,  // 18: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
-	3,  // 19: trireme.v1.FilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
-	13, // 20: trireme.v1.FilterResponse.timings:type_name -> trireme.v1.Timing
-	12, // 21: trireme.v1.FilterResponse.ways_out:type_name -> trireme.v1.WayOut
-	18, // 22: trireme.v1.WayOut.post_filter:type_name -> trireme.v1.PostFilterResponse
-	36, // 23: trireme.v1.Timing.code:type_name -> trireme.v1.Code
-	34, // 24: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	2,  // 25: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
-	32, // 26: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
-	16, // 27: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
-	35, // 28: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
-	15, // 29: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
-	32, // 30: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
-	37, // 31: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
-	16, // 32: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
-	17, // 33: trireme.v1.PostFilterResponse.disruption:type_name -> trireme.v1.Disruption
-	34, // 34: trireme.v1.PodGroupPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	35, // 35: trireme.v1.PodGroupPostFilterRequest.pod_group:type_name -> trireme.v1.PodIdentity
-	21, // 36: trireme.v1.PodGroupPostFilterRequest.members:type_name -> trireme.v1.PodGroupMember
-	22, // 37: trireme.v1.PodGroupPostFilterRequest.victims:type_name -> trireme.v1.Victim
-	20, // 38: trireme.v1.PodGroupPostFilterRequest.devices:type_name -> trireme.v1.DevicesQuestion
-	35, // 39: trireme.v1.PodGroupMember.pod:type_name -> trireme.v1.PodIdentity
-	2,  // 40: trireme.v1.PodGroupMember.columns:type_name -> trireme.v1.NodeColumns
-	23, // 41: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
-	35, // 42: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
-	32, // 43: trireme.v1.PodGroupPostFilterResponse.status:type_name -> trireme.v1.Status
-	22, // 44: trireme.v1.PodGroupPostFilterResponse.potential:type_name -> trireme.v1.Victim
-	37, // 45: trireme.v1.PodGroupPostFilterResponse.actions:type_name -> trireme.v1.Action
-	17, // 46: trireme.v1.PodGroupPostFilterResponse.disruption:type_name -> trireme.v1.Disruption
-	35, // 47: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
-	34, // 48: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
-	25, // 49: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
-	32, // 50: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
-	38, // 51: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
-	39, // 52: trireme.v1.Reservation.claim_statuses:type_name -> trireme.v1.NodeAllocatableResourceClaimStatus
-	27, // 53: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
-	34, // 54: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
-	25, // 55: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
-	8,  // 56: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
-	10, // 57: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
-	14, // 58: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
-	19, // 59: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
-	26, // 60: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
-	29, // 61: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	9,  // 62: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
-	11, // 63: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
-	18, // 64: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
-	24, // 65: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
-	28, // 66: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
-	30, // 67: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	62, // [62:68] is the sub-list for method output_type
-	56, // [56:62] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	19, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
+	20, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
+	1,  // 3: trireme.v1.DryRun.node:type_name -> trireme.v1.NodeView
+	21, // 4: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
+	21, // 5: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
+	22, // 6: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	20, // 7: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
+	22, // 8: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
+	0,  // 9: trireme.v1.FilterRequest.nodes:type_name -> trireme.v1.NodeSelection
+	3,  // 10: trireme.v1.FilterRequest.dry_runs:type_name -> trireme.v1.DryRun
+	2,  // 11: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
+	22, // 12: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	2,  // 13: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
+	20, // 14: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
+	10, // 15: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
+	23, // 16: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
+	9,  // 17: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
+	20, // 18: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
+	24, // 19: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
+	10, // 20: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
+	11, // 21: trireme.v1.PostFilterResponse.disruption:type_name -> trireme.v1.Disruption
+	23, // 22: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
+	22, // 23: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
+	13, // 24: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
+	20, // 25: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
+	25, // 26: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
+	26, // 27: trireme.v1.Reservation.claim_statuses:type_name -> trireme.v1.NodeAllocatableResourceClaimStatus
+	15, // 28: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
+	22, // 29: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
+	13, // 30: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
+	4,  // 31: trireme.v1.FilterPlugin.PreFilter:input_type -> trireme.v1.PreFilterRequest
+	6,  // 32: trireme.v1.FilterPlugin.Filter:input_type -> trireme.v1.FilterRequest
+	8,  // 33: trireme.v1.FilterPlugin.PostFilter:input_type -> trireme.v1.PostFilterRequest
+	14, // 34: trireme.v1.FilterPlugin.Reserve:input_type -> trireme.v1.ReserveRequest
+	17, // 35: trireme.v1.FilterPlugin.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	5,  // 36: trireme.v1.FilterPlugin.PreFilter:output_type -> trireme.v1.PreFilterResponse
+	7,  // 37: trireme.v1.FilterPlugin.Filter:output_type -> trireme.v1.FilterResponse
+	12, // 38: trireme.v1.FilterPlugin.PostFilter:output_type -> trireme.v1.PostFilterResponse
+	16, // 39: trireme.v1.FilterPlugin.Reserve:output_type -> trireme.v1.ReserveResponse
+	18, // 40: trireme.v1.FilterPlugin.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	36, // [36:41] is the sub-list for method output_type
+	31, // [31:36] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_proto_init() }
@@ -2649,20 +1463,13 @@ func file_trireme_v1_filter_proto_init() {
 	file_trireme_v1_cycle_proto_init()
 	file_trireme_v1_snapshot_proto_init()
 	file_trireme_v1_status_proto_init()
-	file_trireme_v1_filter_proto_msgTypes[3].OneofWrappers = []any{
-		(*DomainConstraint_Skew)(nil),
-		(*DomainConstraint_Presence)(nil),
-		(*DomainConstraint_Absence)(nil),
-	}
-	file_trireme_v1_filter_proto_msgTypes[11].OneofWrappers = []any{}
-	file_trireme_v1_filter_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_filter_proto_rawDesc), len(file_trireme_v1_filter_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,32 +20,26 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	FilterService_PreFilter_FullMethodName          = "/trireme.v1.FilterService/PreFilter"
-	FilterService_Filter_FullMethodName             = "/trireme.v1.FilterService/Filter"
-	FilterService_PostFilter_FullMethodName         = "/trireme.v1.FilterService/PostFilter"
-	FilterService_PodGroupPostFilter_FullMethodName = "/trireme.v1.FilterService/PodGroupPostFilter"
-	FilterService_Reserve_FullMethodName            = "/trireme.v1.FilterService/Reserve"
-	FilterService_Unreserve_FullMethodName          = "/trireme.v1.FilterService/Unreserve"
+	FilterPlugin_PreFilter_FullMethodName  = "/trireme.v1.FilterPlugin/PreFilter"
+	FilterPlugin_Filter_FullMethodName     = "/trireme.v1.FilterPlugin/Filter"
+	FilterPlugin_PostFilter_FullMethodName = "/trireme.v1.FilterPlugin/PostFilter"
+	FilterPlugin_Reserve_FullMethodName    = "/trireme.v1.FilterPlugin/Reserve"
+	FilterPlugin_Unreserve_FullMethodName  = "/trireme.v1.FilterPlugin/Unreserve"
 )
 
-// FilterServiceClient is the client API for FilterService service.
+// FilterPluginClient is the client API for FilterPlugin service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// FilterService is served by the filter phase and by every plugin that filters or reserves.
-type FilterServiceClient interface {
+// FilterPlugin is served by plugins that filter, look for a way out or reserve.
+type FilterPluginClient interface {
 	// PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
 	PreFilter(ctx context.Context, in *PreFilterRequest, opts ...grpc.CallOption) (*PreFilterResponse, error)
-	// Filter says for each node whether the pod may run there and how many copies fit. Idempotent. A phase runs
-	// PreFilter in the same call where cycle.state is unset.
+	// Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(ctx context.Context, in *FilterRequest, opts ...grpc.CallOption) (*FilterResponse, error)
 	// PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
 	// out. Idempotent.
 	PostFilter(ctx context.Context, in *PostFilterRequest, opts ...grpc.CallOption) (*PostFilterResponse, error)
-	// PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
-	// make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
-	// The phase's own. Idempotent.
-	PodGroupPostFilter(ctx context.Context, in *PodGroupPostFilterRequest, opts ...grpc.CallOption) (*PodGroupPostFilterResponse, error)
 	// Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
 	// answer and streams it to all replicas. Idempotent.
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error)
@@ -54,285 +48,245 @@ type FilterServiceClient interface {
 	Unreserve(ctx context.Context, in *UnreserveRequest, opts ...grpc.CallOption) (*UnreserveResponse, error)
 }
 
-type filterServiceClient struct {
+type filterPluginClient struct {
 	cc grpc.ClientConnInterface
 }
 
-func NewFilterServiceClient(cc grpc.ClientConnInterface) FilterServiceClient {
-	return &filterServiceClient{cc}
+func NewFilterPluginClient(cc grpc.ClientConnInterface) FilterPluginClient {
+	return &filterPluginClient{cc}
 }
 
-func (c *filterServiceClient) PreFilter(ctx context.Context, in *PreFilterRequest, opts ...grpc.CallOption) (*PreFilterResponse, error) {
+func (c *filterPluginClient) PreFilter(ctx context.Context, in *PreFilterRequest, opts ...grpc.CallOption) (*PreFilterResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PreFilterResponse)
-	err := c.cc.Invoke(ctx, FilterService_PreFilter_FullMethodName, in, out, cOpts...)
+	err := c.cc.Invoke(ctx, FilterPlugin_PreFilter_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *filterServiceClient) Filter(ctx context.Context, in *FilterRequest, opts ...grpc.CallOption) (*FilterResponse, error) {
+func (c *filterPluginClient) Filter(ctx context.Context, in *FilterRequest, opts ...grpc.CallOption) (*FilterResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FilterResponse)
-	err := c.cc.Invoke(ctx, FilterService_Filter_FullMethodName, in, out, cOpts...)
+	err := c.cc.Invoke(ctx, FilterPlugin_Filter_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *filterServiceClient) PostFilter(ctx context.Context, in *PostFilterRequest, opts ...grpc.CallOption) (*PostFilterResponse, error) {
+func (c *filterPluginClient) PostFilter(ctx context.Context, in *PostFilterRequest, opts ...grpc.CallOption) (*PostFilterResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PostFilterResponse)
-	err := c.cc.Invoke(ctx, FilterService_PostFilter_FullMethodName, in, out, cOpts...)
+	err := c.cc.Invoke(ctx, FilterPlugin_PostFilter_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *filterServiceClient) PodGroupPostFilter(ctx context.Context, in *PodGroupPostFilterRequest, opts ...grpc.CallOption) (*PodGroupPostFilterResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(PodGroupPostFilterResponse)
-	err := c.cc.Invoke(ctx, FilterService_PodGroupPostFilter_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *filterServiceClient) Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error) {
+func (c *filterPluginClient) Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReserveResponse)
-	err := c.cc.Invoke(ctx, FilterService_Reserve_FullMethodName, in, out, cOpts...)
+	err := c.cc.Invoke(ctx, FilterPlugin_Reserve_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *filterServiceClient) Unreserve(ctx context.Context, in *UnreserveRequest, opts ...grpc.CallOption) (*UnreserveResponse, error) {
+func (c *filterPluginClient) Unreserve(ctx context.Context, in *UnreserveRequest, opts ...grpc.CallOption) (*UnreserveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UnreserveResponse)
-	err := c.cc.Invoke(ctx, FilterService_Unreserve_FullMethodName, in, out, cOpts...)
+	err := c.cc.Invoke(ctx, FilterPlugin_Unreserve_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// FilterServiceServer is the server API for FilterService service.
-// All implementations must embed UnimplementedFilterServiceServer
+// FilterPluginServer is the server API for FilterPlugin service.
+// All implementations must embed UnimplementedFilterPluginServer
 // for forward compatibility.
 //
-// FilterService is served by the filter phase and by every plugin that filters or reserves.
-type FilterServiceServer interface {
+// FilterPlugin is served by plugins that filter, look for a way out or reserve.
+type FilterPluginServer interface {
 	// PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
 	PreFilter(context.Context, *PreFilterRequest) (*PreFilterResponse, error)
-	// Filter says for each node whether the pod may run there and how many copies fit. Idempotent. A phase runs
-	// PreFilter in the same call where cycle.state is unset.
+	// Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(context.Context, *FilterRequest) (*FilterResponse, error)
 	// PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
 	// out. Idempotent.
 	PostFilter(context.Context, *PostFilterRequest) (*PostFilterResponse, error)
-	// PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
-	// make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
-	// The phase's own. Idempotent.
-	PodGroupPostFilter(context.Context, *PodGroupPostFilterRequest) (*PodGroupPostFilterResponse, error)
 	// Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
 	// answer and streams it to all replicas. Idempotent.
 	Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error)
 	// Unreserve says that a reservation is void, for plugins that keep something of their own. Idempotent; never fails
 	// the pod.
 	Unreserve(context.Context, *UnreserveRequest) (*UnreserveResponse, error)
-	mustEmbedUnimplementedFilterServiceServer()
+	mustEmbedUnimplementedFilterPluginServer()
 }
 
-// UnimplementedFilterServiceServer must be embedded to have
+// UnimplementedFilterPluginServer must be embedded to have
 // forward compatible implementations.
 //
 // NOTE: this should be embedded by value instead of pointer to avoid a nil
 // pointer dereference when methods are called.
-type UnimplementedFilterServiceServer struct{}
+type UnimplementedFilterPluginServer struct{}
 
-func (UnimplementedFilterServiceServer) PreFilter(context.Context, *PreFilterRequest) (*PreFilterResponse, error) {
+func (UnimplementedFilterPluginServer) PreFilter(context.Context, *PreFilterRequest) (*PreFilterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreFilter not implemented")
 }
-func (UnimplementedFilterServiceServer) Filter(context.Context, *FilterRequest) (*FilterResponse, error) {
+func (UnimplementedFilterPluginServer) Filter(context.Context, *FilterRequest) (*FilterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Filter not implemented")
 }
-func (UnimplementedFilterServiceServer) PostFilter(context.Context, *PostFilterRequest) (*PostFilterResponse, error) {
+func (UnimplementedFilterPluginServer) PostFilter(context.Context, *PostFilterRequest) (*PostFilterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PostFilter not implemented")
 }
-func (UnimplementedFilterServiceServer) PodGroupPostFilter(context.Context, *PodGroupPostFilterRequest) (*PodGroupPostFilterResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method PodGroupPostFilter not implemented")
-}
-func (UnimplementedFilterServiceServer) Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error) {
+func (UnimplementedFilterPluginServer) Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
 }
-func (UnimplementedFilterServiceServer) Unreserve(context.Context, *UnreserveRequest) (*UnreserveResponse, error) {
+func (UnimplementedFilterPluginServer) Unreserve(context.Context, *UnreserveRequest) (*UnreserveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Unreserve not implemented")
 }
-func (UnimplementedFilterServiceServer) mustEmbedUnimplementedFilterServiceServer() {}
-func (UnimplementedFilterServiceServer) testEmbeddedByValue()                       {}
+func (UnimplementedFilterPluginServer) mustEmbedUnimplementedFilterPluginServer() {}
+func (UnimplementedFilterPluginServer) testEmbeddedByValue()                      {}
 
-// UnsafeFilterServiceServer may be embedded to opt out of forward compatibility for this service.
-// Use of this interface is not recommended, as added methods to FilterServiceServer will
+// UnsafeFilterPluginServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to FilterPluginServer will
 // result in compilation errors.
-type UnsafeFilterServiceServer interface {
-	mustEmbedUnimplementedFilterServiceServer()
+type UnsafeFilterPluginServer interface {
+	mustEmbedUnimplementedFilterPluginServer()
 }
 
-func RegisterFilterServiceServer(s grpc.ServiceRegistrar, srv FilterServiceServer) {
-	// If the following call panics, it indicates UnimplementedFilterServiceServer was
+func RegisterFilterPluginServer(s grpc.ServiceRegistrar, srv FilterPluginServer) {
+	// If the following call panics, it indicates UnimplementedFilterPluginServer was
 	// embedded by pointer and is nil.  This will cause panics if an
 	// unimplemented method is ever invoked, so we test this at initialization
 	// time to prevent it from happening at runtime later due to I/O.
 	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
 		t.testEmbeddedByValue()
 	}
-	s.RegisterService(&FilterService_ServiceDesc, srv)
+	s.RegisterService(&FilterPlugin_ServiceDesc, srv)
 }
 
-func _FilterService_PreFilter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+func _FilterPlugin_PreFilter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PreFilterRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(FilterServiceServer).PreFilter(ctx, in)
+		return srv.(FilterPluginServer).PreFilter(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: FilterService_PreFilter_FullMethodName,
+		FullMethod: FilterPlugin_PreFilter_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(FilterServiceServer).PreFilter(ctx, req.(*PreFilterRequest))
+		return srv.(FilterPluginServer).PreFilter(ctx, req.(*PreFilterRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
-func _FilterService_Filter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+func _FilterPlugin_Filter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FilterRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(FilterServiceServer).Filter(ctx, in)
+		return srv.(FilterPluginServer).Filter(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: FilterService_Filter_FullMethodName,
+		FullMethod: FilterPlugin_Filter_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(FilterServiceServer).Filter(ctx, req.(*FilterRequest))
+		return srv.(FilterPluginServer).Filter(ctx, req.(*FilterRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
-func _FilterService_PostFilter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+func _FilterPlugin_PostFilter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PostFilterRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(FilterServiceServer).PostFilter(ctx, in)
+		return srv.(FilterPluginServer).PostFilter(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: FilterService_PostFilter_FullMethodName,
+		FullMethod: FilterPlugin_PostFilter_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(FilterServiceServer).PostFilter(ctx, req.(*PostFilterRequest))
+		return srv.(FilterPluginServer).PostFilter(ctx, req.(*PostFilterRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
-func _FilterService_PodGroupPostFilter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(PodGroupPostFilterRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(FilterServiceServer).PodGroupPostFilter(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: FilterService_PodGroupPostFilter_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(FilterServiceServer).PodGroupPostFilter(ctx, req.(*PodGroupPostFilterRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _FilterService_Reserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+func _FilterPlugin_Reserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReserveRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(FilterServiceServer).Reserve(ctx, in)
+		return srv.(FilterPluginServer).Reserve(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: FilterService_Reserve_FullMethodName,
+		FullMethod: FilterPlugin_Reserve_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(FilterServiceServer).Reserve(ctx, req.(*ReserveRequest))
+		return srv.(FilterPluginServer).Reserve(ctx, req.(*ReserveRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
-func _FilterService_Unreserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+func _FilterPlugin_Unreserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UnreserveRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(FilterServiceServer).Unreserve(ctx, in)
+		return srv.(FilterPluginServer).Unreserve(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: FilterService_Unreserve_FullMethodName,
+		FullMethod: FilterPlugin_Unreserve_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(FilterServiceServer).Unreserve(ctx, req.(*UnreserveRequest))
+		return srv.(FilterPluginServer).Unreserve(ctx, req.(*UnreserveRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
-// FilterService_ServiceDesc is the grpc.ServiceDesc for FilterService service.
+// FilterPlugin_ServiceDesc is the grpc.ServiceDesc for FilterPlugin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
-var FilterService_ServiceDesc = grpc.ServiceDesc{
-	ServiceName: "trireme.v1.FilterService",
-	HandlerType: (*FilterServiceServer)(nil),
+var FilterPlugin_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "trireme.v1.FilterPlugin",
+	HandlerType: (*FilterPluginServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
 			MethodName: "PreFilter",
-			Handler:    _FilterService_PreFilter_Handler,
+			Handler:    _FilterPlugin_PreFilter_Handler,
 		},
 		{
 			MethodName: "Filter",
-			Handler:    _FilterService_Filter_Handler,
+			Handler:    _FilterPlugin_Filter_Handler,
 		},
 		{
 			MethodName: "PostFilter",
-			Handler:    _FilterService_PostFilter_Handler,
-		},
-		{
-			MethodName: "PodGroupPostFilter",
-			Handler:    _FilterService_PodGroupPostFilter_Handler,
+			Handler:    _FilterPlugin_PostFilter_Handler,
 		},
 		{
 			MethodName: "Reserve",
-			Handler:    _FilterService_Reserve_Handler,
+			Handler:    _FilterPlugin_Reserve_Handler,
 		},
 		{
 			MethodName: "Unreserve",
-			Handler:    _FilterService_Unreserve_Handler,
+			Handler:    _FilterPlugin_Unreserve_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1832,8 +1832,8 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\rFailurePolicy\x12\x1e\n" +
 	"\x1aFAILURE_POLICY_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_POLICY_FAIL\x10\x01\x12\x19\n" +
-	"\x15FAILURE_POLICY_IGNORE\x10\x022P\n" +
-	"\x0fSnapshotService\x12=\n" +
+	"\x15FAILURE_POLICY_IGNORE\x10\x022Q\n" +
+	"\x10SnapshotFollower\x12=\n" +
 	"\x04Sync\x12\x17.trireme.v1.SyncRequest\x1a\x18.trireme.v1.SyncResponse(\x010\x01b\x06proto3"
 
 var (
@@ -1941,8 +1941,8 @@ var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	42, // 40: trireme.v1.ClusterObject.pod_group:type_name -> trireme.v1.PodGroup
 	43, // 41: trireme.v1.ClusterObject.composite_pod_group:type_name -> trireme.v1.CompositePodGroup
 	44, // 42: trireme.v1.Nomination.pod:type_name -> trireme.v1.PodIdentity
-	1,  // 43: trireme.v1.SnapshotService.Sync:input_type -> trireme.v1.SyncRequest
-	17, // 44: trireme.v1.SnapshotService.Sync:output_type -> trireme.v1.SyncResponse
+	1,  // 43: trireme.v1.SnapshotFollower.Sync:input_type -> trireme.v1.SyncRequest
+	17, // 44: trireme.v1.SnapshotFollower.Sync:output_type -> trireme.v1.SyncResponse
 	44, // [44:45] is the sub-list for method output_type
 	43, // [43:44] is the sub-list for method input_type
 	43, // [43:43] is the sub-list for extension type_name

@@ -20,32 +20,32 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SnapshotService_Sync_FullMethodName = "/trireme.v1.SnapshotService/Sync"
+	SnapshotFollower_Sync_FullMethodName = "/trireme.v1.SnapshotFollower/Sync"
 )
 
-// SnapshotServiceClient is the client API for SnapshotService service.
+// SnapshotFollowerClient is the client API for SnapshotFollower service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SnapshotService is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
-type SnapshotServiceClient interface {
+// SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
+type SnapshotFollowerClient interface {
 	// Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
 	// it and opens it again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
 	// with hello and a full sync, and a new stream replaces the one before it.
 	Sync(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SyncRequest, SyncResponse], error)
 }
 
-type snapshotServiceClient struct {
+type snapshotFollowerClient struct {
 	cc grpc.ClientConnInterface
 }
 
-func NewSnapshotServiceClient(cc grpc.ClientConnInterface) SnapshotServiceClient {
-	return &snapshotServiceClient{cc}
+func NewSnapshotFollowerClient(cc grpc.ClientConnInterface) SnapshotFollowerClient {
+	return &snapshotFollowerClient{cc}
 }
 
-func (c *snapshotServiceClient) Sync(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SyncRequest, SyncResponse], error) {
+func (c *snapshotFollowerClient) Sync(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SyncRequest, SyncResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &SnapshotService_ServiceDesc.Streams[0], SnapshotService_Sync_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &SnapshotFollower_ServiceDesc.Streams[0], SnapshotFollower_Sync_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,70 +54,70 @@ func (c *snapshotServiceClient) Sync(ctx context.Context, opts ...grpc.CallOptio
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type SnapshotService_SyncClient = grpc.BidiStreamingClient[SyncRequest, SyncResponse]
+type SnapshotFollower_SyncClient = grpc.BidiStreamingClient[SyncRequest, SyncResponse]
 
-// SnapshotServiceServer is the server API for SnapshotService service.
-// All implementations must embed UnimplementedSnapshotServiceServer
+// SnapshotFollowerServer is the server API for SnapshotFollower service.
+// All implementations must embed UnimplementedSnapshotFollowerServer
 // for forward compatibility.
 //
-// SnapshotService is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
-type SnapshotServiceServer interface {
+// SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
+type SnapshotFollowerServer interface {
 	// Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
 	// it and opens it again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
 	// with hello and a full sync, and a new stream replaces the one before it.
 	Sync(grpc.BidiStreamingServer[SyncRequest, SyncResponse]) error
-	mustEmbedUnimplementedSnapshotServiceServer()
+	mustEmbedUnimplementedSnapshotFollowerServer()
 }
 
-// UnimplementedSnapshotServiceServer must be embedded to have
+// UnimplementedSnapshotFollowerServer must be embedded to have
 // forward compatible implementations.
 //
 // NOTE: this should be embedded by value instead of pointer to avoid a nil
 // pointer dereference when methods are called.
-type UnimplementedSnapshotServiceServer struct{}
+type UnimplementedSnapshotFollowerServer struct{}
 
-func (UnimplementedSnapshotServiceServer) Sync(grpc.BidiStreamingServer[SyncRequest, SyncResponse]) error {
+func (UnimplementedSnapshotFollowerServer) Sync(grpc.BidiStreamingServer[SyncRequest, SyncResponse]) error {
 	return status.Error(codes.Unimplemented, "method Sync not implemented")
 }
-func (UnimplementedSnapshotServiceServer) mustEmbedUnimplementedSnapshotServiceServer() {}
-func (UnimplementedSnapshotServiceServer) testEmbeddedByValue()                         {}
+func (UnimplementedSnapshotFollowerServer) mustEmbedUnimplementedSnapshotFollowerServer() {}
+func (UnimplementedSnapshotFollowerServer) testEmbeddedByValue()                          {}
 
-// UnsafeSnapshotServiceServer may be embedded to opt out of forward compatibility for this service.
-// Use of this interface is not recommended, as added methods to SnapshotServiceServer will
+// UnsafeSnapshotFollowerServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to SnapshotFollowerServer will
 // result in compilation errors.
-type UnsafeSnapshotServiceServer interface {
-	mustEmbedUnimplementedSnapshotServiceServer()
+type UnsafeSnapshotFollowerServer interface {
+	mustEmbedUnimplementedSnapshotFollowerServer()
 }
 
-func RegisterSnapshotServiceServer(s grpc.ServiceRegistrar, srv SnapshotServiceServer) {
-	// If the following call panics, it indicates UnimplementedSnapshotServiceServer was
+func RegisterSnapshotFollowerServer(s grpc.ServiceRegistrar, srv SnapshotFollowerServer) {
+	// If the following call panics, it indicates UnimplementedSnapshotFollowerServer was
 	// embedded by pointer and is nil.  This will cause panics if an
 	// unimplemented method is ever invoked, so we test this at initialization
 	// time to prevent it from happening at runtime later due to I/O.
 	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
 		t.testEmbeddedByValue()
 	}
-	s.RegisterService(&SnapshotService_ServiceDesc, srv)
+	s.RegisterService(&SnapshotFollower_ServiceDesc, srv)
 }
 
-func _SnapshotService_Sync_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(SnapshotServiceServer).Sync(&grpc.GenericServerStream[SyncRequest, SyncResponse]{ServerStream: stream})
+func _SnapshotFollower_Sync_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(SnapshotFollowerServer).Sync(&grpc.GenericServerStream[SyncRequest, SyncResponse]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type SnapshotService_SyncServer = grpc.BidiStreamingServer[SyncRequest, SyncResponse]
+type SnapshotFollower_SyncServer = grpc.BidiStreamingServer[SyncRequest, SyncResponse]
 
-// SnapshotService_ServiceDesc is the grpc.ServiceDesc for SnapshotService service.
+// SnapshotFollower_ServiceDesc is the grpc.ServiceDesc for SnapshotFollower service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
-var SnapshotService_ServiceDesc = grpc.ServiceDesc{
-	ServiceName: "trireme.v1.SnapshotService",
-	HandlerType: (*SnapshotServiceServer)(nil),
+var SnapshotFollower_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "trireme.v1.SnapshotFollower",
+	HandlerType: (*SnapshotFollowerServer)(nil),
 	Methods:     []grpc.MethodDesc{},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Sync",
-			Handler:       _SnapshotService_Sync_Handler,
+			Handler:       _SnapshotFollower_Sync_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

@@ -20,7 +20,7 @@ from trireme.framework.status import Reason, Status
 from trireme.plugin_kit import binding_cycle
 from trireme.registry import bind_sides
 from trireme.rpc.fencing import Tenure
-from trireme.v1 import bind_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2
 from trireme_kube.apimachinery import api_writes, timestamps
 from trireme_kube.client import writes
 
@@ -215,7 +215,7 @@ class Actor:
 
     async def _release(self, pod: api_writes.PodName, wanted: bind_pb2.Release) -> Status:
         """Each plugin gives back what its PreBind wrote."""
-        states = bind_pb2.HostState.FromString(wanted.state).plugin_states
+        states = bind_phase_pb2.HostState.FromString(wanted.state).plugin_states
         for plugin, state in sorted(states.items()):
             unreserve = bind_sides.unreserve(plugin)
             if unreserve is None or not state:

@@ -17,7 +17,7 @@ from google.protobuf import duration_pb2
 
 from trireme.plugin_kit.binding_cycle import BindCall, BindingCyclePlugin, PermitCall, PostBindCall, PreBindCall
 from trireme.rpc.fencing import Tenure
-from trireme.v1 import bind_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles
 
 C = TypeVar("C")
@@ -219,7 +219,7 @@ def _at_most(timeout: duration_pb2.Duration) -> duration_pb2.Duration:
 def _held_up(item: bind_pb2.BindItem, result: bind_pb2.PreBindResult, plugin: str) -> bind_pb2.PreBindResult:
     """The result that ends the turn of a pod; one that waits takes the state of all plugins with it."""
     if result.status.code == status_pb2.CODE_WAIT:
-        states = bind_pb2.HostState.FromString(item.state)
+        states = bind_phase_pb2.HostState.FromString(item.state)
         states.plugin_states[plugin] = result.state
         result.state = states.SerializeToString()
     return result

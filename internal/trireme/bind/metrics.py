@@ -6,18 +6,18 @@ The counters live in the statistics records of the objects that count; here they
 from collections.abc import Iterable, Mapping
 
 from trireme.bind.remote import RemotePlugins
-from trireme.bind.service import BindService
+from trireme.bind.service import BindPhase
 from trireme.phases import phase_metrics
 from trireme_kube.client import client
 from trireme_kube.componentbase.instruments import CountedElsewhere, Gauge, Instrument, Reading
 
 
-def not_ready(service: BindService) -> str:
+def not_ready(service: BindPhase) -> str:
     """What is missing before calls would be served: a leader that has come and brought a configuration."""
     return "" if service.statistics().configured else "no leader has brought a configuration yet"
 
 
-def instruments(service: BindService, api: client.ApiClient, remotes: RemotePlugins) -> Iterable[Instrument]:
+def instruments(service: BindPhase, api: client.ApiClient, remotes: RemotePlugins) -> Iterable[Instrument]:
     """All that is bind's own, and what remote plugins do."""
     yield from _bindings(service)
     yield from _leadership(service)
@@ -25,7 +25,7 @@ def instruments(service: BindService, api: client.ApiClient, remotes: RemotePlug
     yield from phase_metrics.plugins(remotes.statistics)
 
 
-def _bindings(service: BindService) -> Iterable[Instrument]:
+def _bindings(service: BindPhase) -> Iterable[Instrument]:
     def one(attribute: str) -> Reading:
         return lambda: {(): getattr(service.statistics().binder, attribute)}
 
@@ -52,7 +52,7 @@ def _bindings(service: BindService) -> Iterable[Instrument]:
     )
 
 
-def _leadership(service: BindService) -> Iterable[Instrument]:
+def _leadership(service: BindPhase) -> Iterable[Instrument]:
     def one(attribute: str) -> Reading:
         return lambda: {(): getattr(service.statistics().leadership, attribute)}
 

@@ -19,7 +19,7 @@ from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.rpc.fencing import Tenure
-from trireme.v1 import bind_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2
 from trireme.wire.status import to_message
 
 log = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class PreBinder:
 
     async def _pre_bind(self, pods: PodsOfClass, item: bind_pb2.BindItem, timeout: float) -> bind_pb2.PreBindResult:
         request = bind_pb2.PreBindRequest(cycle=pods.request.cycle, items=[item], preflight=pods.request.preflight)
-        states = bind_pb2.HostState.FromString(item.state).plugin_states
+        states = bind_phase_pb2.HostState.FromString(item.state).plugin_states
         running = ""
 
         @asynccontextmanager

@@ -17,14 +17,14 @@ from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeaseReader
 from trireme.bind.pre_binder import PreBinder
 from trireme.bind.remote import RemotePlugins
-from trireme.bind.service import BindService, HostedPlugins
+from trireme.bind.service import BindPhase, HostedPlugins
 from trireme.bind.write_turns import RateLimit, WriteTurns
 from trireme.phases import phase_metrics
 from trireme.plugin_kit.binding_cycle import BindingCyclePlugin
 from trireme.registry import bind_sides
 from trireme.rpc import grpc_server, listening, parent_death
 from trireme.rpc.fencing import EpochGuard
-from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
+from trireme.v1 import bind_phase_pb2, bind_phase_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
 from trireme_kube.client import client, lease
 from trireme_kube.client.election import LeaseRecord
 from trireme_kube.client.errors import KubeconfigError
@@ -87,7 +87,7 @@ async def lifespan(
                 **remotes.plugins_of(configuration.remote_plugins),
             }
 
-        service = BindService(leadership, binder, pre_binder, actor, in_flight, plugins_of, clock=clock)
+        service = BindPhase(leadership, binder, pre_binder, actor, in_flight, plugins_of, clock=clock)
         instruments = metrics.instruments(service, api, remotes)
         expiries = certificate_expiry.Expiries(_certificates(options, api))
         measured = phase_metrics.serve(
@@ -103,12 +103,12 @@ async def lifespan(
                 await remotes.close()
 
 
-def _services(service: BindService, remotes: RemotePlugins) -> Sequence[grpc_server.Service]:
+def _services(service: BindPhase, remotes: RemotePlugins) -> Sequence[grpc_server.Service]:
     hosted = HostedPlugins(service, remotes.statistics)
     return (
         grpc_server.Service(
-            bind_pb2.DESCRIPTOR.services_by_name["BindService"],
-            lambda server: bind_pb2_grpc.add_BindServiceServicer_to_server(service, server),
+            bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"],
+            lambda server: bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(service, server),
         ),
         grpc_server.Service(
             plugin_pb2.DESCRIPTOR.services_by_name["PluginService"],

@@ -1,4 +1,4 @@
-"""BindService: the gRPC edge of the phase.
+"""BindPhase: the gRPC edge of the phase.
 
 Each call passes three gates before anything is done: it is well formed (INVALID_ARGUMENT), the caller leads
 (`leadership`), and it means the configuration that this replica has. The configuration comes with Fence, together with
@@ -29,7 +29,15 @@ from trireme.plugin_kit import binding_cycle
 from trireme.remote import plugin_statistics, remote_connection
 from trireme.rpc import grpc_server
 from trireme.rpc.fencing import Refusal, RefusalReason, Tenure
-from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
+from trireme.v1 import (
+    bind_pb2,
+    bind_phase_pb2,
+    bind_phase_pb2_grpc,
+    cycle_pb2,
+    plugin_pb2,
+    plugin_pb2_grpc,
+    snapshot_pb2,
+)
 from trireme.wire.status import to_message
 from trireme_kube.client.lease import EpochClaim
 
@@ -61,7 +69,7 @@ class BindStatistics:
     configured: bool  # a configuration has come
 
 
-class BindService(bind_pb2_grpc.BindServiceServicer):
+class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
     """The bind phase."""
 
     def __init__(
@@ -101,7 +109,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         """The hash of the configuration in force; 0 before the first."""
         return self._config_hash
 
-    async def Fence(self, request: bind_pb2.FenceRequest, context: Context) -> bind_pb2.FenceResponse:
+    async def Fence(self, request: bind_phase_pb2.FenceRequest, context: Context) -> bind_phase_pb2.FenceResponse:
         """Takes the epoch and the configuration, and waits for older work."""
         tenure = await self._admit(request.fence, context)
         if request.HasField("configuration"):
@@ -111,7 +119,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         remaining = context.time_remaining()
         patience = DRAIN_SECONDS if remaining is None else remaining - REPLY_SECONDS
         left = await self._in_flight.drained(tenure.leader, patience)
-        return bind_pb2.FenceResponse(epoch=request.fence.epoch, drain_ms=round(left * 1000))
+        return bind_phase_pb2.FenceResponse(epoch=request.fence.epoch, drain_ms=round(left * 1000))
 
     async def Permit(self, request: bind_pb2.PermitRequest, context: Context) -> bind_pb2.PermitResponse:
         """May these pods be bound now?"""
@@ -119,15 +127,9 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         await _check_items(request.items, context)
         return await self._plugin_work(tenure, context, host.permit(chain, request))
 
-    async def PreBind(self, request: bind_pb2.PreBindRequest, context: Context) -> bind_pb2.PreBindResponse:
-        """Prepare binding these pods."""
-        tenure, chain = await self._enter(request.cycle, context)
-        await _check_items(request.items, context)
-        return await self._plugin_work(tenure, context, host.pre_bind(chain, request))
-
-    async def PreBindStream(
-        self, request: bind_pb2.PreBindStreamRequest, context: Context
-    ) -> AsyncIterator[bind_pb2.PreBindStreamResponse]:
+    async def PreBind(
+        self, request: bind_phase_pb2.BindPhasePreBindRequest, context: Context
+    ) -> AsyncIterator[bind_phase_pb2.BindPhasePreBindResponse]:
         """Prepare binding these pods, each result as it is known."""
         if not request.timeout_ms:
             await _invalid(context, "timeout_ms: not set")
@@ -139,8 +141,10 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         try:
             async with aclosing(with_heartbeats(self._pre_binder.run(classes, request.timeout_ms / 1000))) as batches:
                 async for results in batches:
-                    yield bind_pb2.PreBindStreamResponse(
-                        results=[bind_pb2.IndexedPreBindResult(index=index, result=result) for index, result in results]
+                    yield bind_phase_pb2.BindPhasePreBindResponse(
+                        results=[
+                            bind_phase_pb2.IndexedPreBindResult(index=index, result=result) for index, result in results
+                        ]
                     )
         except Busy as busy:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
@@ -165,7 +169,9 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         await self._plugin_work(tenure, context, host.post_bind(chain, request))
         return bind_pb2.PostBindResponse()
 
-    async def Apply(self, request: bind_pb2.ApplyRequest, context: Context) -> AsyncIterator[bind_pb2.ApplyResponse]:
+    async def Apply(
+        self, request: bind_phase_pb2.ApplyRequest, context: Context
+    ) -> AsyncIterator[bind_phase_pb2.ApplyResponse]:
         """Carry out these actions."""
         tenure = await self._admit(request.fence, context)
         for index, action in enumerate(request.actions):
@@ -173,7 +179,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         try:
             async with aclosing(with_heartbeats(self._actor.apply(request.actions, tenure))) as batches:
                 async for outcomes in batches:
-                    yield bind_pb2.ApplyResponse(
+                    yield bind_phase_pb2.ApplyResponse(
                         results=[
                             bind_pb2.BindResult(index=index, status=to_message(outcome)) for index, outcome in outcomes
                         ]
@@ -225,7 +231,7 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
 
     def __init__(
         self,
-        service: BindService,
+        service: BindPhase,
         remotes: Callable[[], Mapping[str, remote_connection.ConnectionStatistics]] = dict,
         instance: str = "",
     ) -> None:
@@ -272,7 +278,7 @@ async def _check_items(items: Iterable[bind_pb2.BindItem], context: Context) -> 
     for index, item in enumerate(items):
         if item.state:
             try:
-                bind_pb2.HostState.FromString(item.state)
+                bind_phase_pb2.HostState.FromString(item.state)
             except DecodeError:
                 await _invalid(context, f"items[{index}].state: not a HostState")
         problem = _problem_of(item.pod)

@@ -14,7 +14,7 @@ from trireme.evaluation.filtering import columns, evaluation
 from trireme.evaluation.preemption import group_preemption, post_filtering, preemption, ways_out
 from trireme.framework import domain_rules, status
 from trireme.snapshot import classes, snapshot
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2
 from trireme.wire import node_columns
 
 
@@ -46,8 +46,8 @@ class FilterAnswer:
     needs_reserve: bool
     needs_pre_bind: bool
     evaluated: Sequence[str]
-    timings: Sequence[filter_pb2.Timing]
-    ways_out: Sequence[filter_pb2.WayOut] = ()
+    timings: Sequence[filter_phase_pb2.Timing]
+    ways_out: Sequence[filter_phase_pb2.WayOut] = ()
     admitted: Sequence[int] = ()
 
 
@@ -164,8 +164,8 @@ class FilterEngine:
         )
 
     async def pod_group_post_filter(
-        self, question: filter_pb2.PodGroupPostFilterRequest
-    ) -> filter_pb2.PodGroupPostFilterResponse:
+        self, question: filter_phase_pb2.PodGroupPostFilterRequest
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """Who may go for a group; or, once it was placed, who of them has to. Or which claims it may give up."""
         self._class_of(question.cycle)
         if not question.victims and not question.HasField("devices"):

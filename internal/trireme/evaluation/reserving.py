@@ -15,7 +15,7 @@ from trireme.evaluation.filtering import evaluation
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, snapshot
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_phase_pb2, cycle_pb2, filter_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles
 from trireme.wire import status as wire_status
 
@@ -182,7 +182,7 @@ async def reserve(
     """What all plugins together assume for each placement; nothing where one of them fails."""
     success = wire_status.to_message(status.SUCCESS)
     out = [filter_pb2.Reservation(status=success) for _ in placed]
-    states = [bind_pb2.HostState() for _ in out]
+    states = [bind_phase_pb2.HostState() for _ in out]
     for plugin in plugins:
         open_ones = [at for at, kept in enumerate(out) if kept.status.code == status_pb2.CODE_SUCCESS]
         placements = [placed[at] for at in open_ones]

@@ -21,7 +21,7 @@ from trireme.evaluation.scoring import (
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces, placements
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import cycle_pb2, filter_pb2, score_pb2
+from trireme.v1 import cycle_pb2, filter_phase_pb2, score_phase_pb2
 from trireme.wire import node_columns
 
 
@@ -52,7 +52,7 @@ class PlaceAnswer:
     totals: Sequence[int]
     failure: status.Status | None = None
     more: bool = False
-    timings: Sequence[filter_pb2.Timing] = ()
+    timings: Sequence[filter_phase_pb2.Timing] = ()
     evaluated: Sequence[str] = ()
 
 
@@ -166,7 +166,7 @@ class ScoreEngine:
             [name for name, column in kept.plugins.items() if column.state is not None],
         )
 
-    async def score_placements(self, question: score_pb2.ScorePlacementsRequest) -> Sequence[int] | status.Status:
+    async def score_placements(self, question: score_phase_pb2.ScorePlacementsRequest) -> Sequence[int] | status.Status:
         """How good each placement of a group is; the status where a plugin fails."""
         self._class_of(question.cycle)
         return group_placements.totals(question, self._snap, self._configured.placement_scorers[question.cycle.profile])

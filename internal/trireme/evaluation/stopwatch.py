@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from trireme.framework import status
-from trireme.v1 import filter_pb2, status_pb2
+from trireme.v1 import filter_phase_pb2, status_pb2
 
 SAMPLED_ONE_IN = 10
 
@@ -39,10 +39,10 @@ class Stopwatch:
         if self.sampled:
             self._add(plugin, point, since, code)
 
-    def messages(self) -> Iterator[filter_pb2.Timing]:
+    def messages(self) -> Iterator[filter_phase_pb2.Timing]:
         """What was timed."""
         for (plugin, point), (code, spent) in self._times.items():
-            yield filter_pb2.Timing(
+            yield filter_phase_pb2.Timing(
                 plugin=plugin,
                 extension_point=point,
                 code=status_pb2.Code.ValueType(code.value),

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from trireme.filter import service
 from trireme.phases import phase_process
-from trireme.v1 import filter_pb2, filter_pb2_grpc, plugin_pb2
+from trireme.v1 import filter_phase_pb2, filter_phase_pb2_grpc, plugin_pb2
 
 PHASE = phase_process.Phase(
     name="filter",
     point=plugin_pb2.EXTENSION_POINT_FILTER,
-    descriptor=filter_pb2.DESCRIPTOR.services_by_name["FilterService"],
-    make=lambda snap, remotes: service.FilterService(snap, remotes.filter_plugin, remotes.reserve_plugin),
-    add_to=filter_pb2_grpc.add_FilterServiceServicer_to_server,
+    descriptor=filter_phase_pb2.DESCRIPTOR.services_by_name["FilterPhase"],
+    make=lambda snap, remotes: service.FilterPhase(snap, remotes.filter_plugin, remotes.reserve_plugin),
+    add_to=filter_phase_pb2_grpc.add_FilterPhaseServicer_to_server,
 )
 
 

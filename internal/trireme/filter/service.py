@@ -1,4 +1,4 @@
-"""FilterService of the filter phase: calls, answered by an engine.
+"""FilterPhase of the filter phase: calls, answered by an engine.
 
 A phase answers all that its plugins say as one plugin would: PreFilter and Filter in one call, the first refusal per
 node.
@@ -16,14 +16,14 @@ from trireme.framework import amounts, status
 from trireme.phases import answering
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
-from trireme.v1 import cycle_pb2, filter_pb2, filter_pb2_grpc, snapshot_pb2
+from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, filter_phase_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
 
 MakeRemote = Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter]
 
 
-class FilterService(filter_pb2_grpc.FilterServiceServicer):
+class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     """Answers from one snapshot, which `follow` keeps up to date."""
 
     def __init__(
@@ -54,17 +54,9 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         self._snap.amount_rules = rules
         self._engine = filter_engine.FilterEngine(self._snap, profiles)
 
-    async def PreFilter(
-        self, request: filter_pb2.PreFilterRequest, context: aio.ServicerContext[Any, Any]
-    ) -> filter_pb2.PreFilterResponse:
-        """PreFilter of all plugins."""
-        engine = await self._ready(request.cycle, context)
-        kept = await answering.answer(engine.evaluate(request.cycle), context)
-        return _pre_filter(kept.refusal, kept.narrowed)
-
     async def Filter(
-        self, request: filter_pb2.FilterRequest, context: aio.ServicerContext[Any, Any]
-    ) -> filter_pb2.FilterResponse:
+        self, request: filter_phase_pb2.FilterPhaseFilterRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.FilterPhaseFilterResponse:
         """The class on all nodes, or a patch to what the caller has."""
         engine = await self._ready(request.cycle, context)
         return await answering.answer(_filter(engine, request), context)
@@ -77,8 +69,8 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         return await answering.answer(_post_filter(engine, request), context)
 
     async def PodGroupPostFilter(
-        self, request: filter_pb2.PodGroupPostFilterRequest, context: aio.ServicerContext[Any, Any]
-    ) -> filter_pb2.PodGroupPostFilterResponse:
+        self, request: filter_phase_pb2.PodGroupPostFilterRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """Who may go for a group; or, once it was placed, who of them has to. Or which claims it may give up."""
         engine = await self._ready(request.cycle, context)
         return await answering.answer(engine.pod_group_post_filter(request), context)
@@ -107,17 +99,19 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         return self._engine
 
 
-async def _filter(engine: filter_engine.FilterEngine, request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
+async def _filter(
+    engine: filter_engine.FilterEngine, request: filter_phase_pb2.FilterPhaseFilterRequest
+) -> filter_phase_pb2.FilterPhaseFilterResponse:
     cycle = request.cycle
     if request.prepare:
         await engine.prepare(cycle)
-        return filter_pb2.FilterResponse()
+        return filter_phase_pb2.FilterPhaseFilterResponse()
     answer = None
     if request.nominated_first:
         answer = await engine.filter_nominated(cycle, request.nominated, request.count)
     if answer is None:
         answer = await engine.filter(cycle, request.count, request.known_generation, request.preemptors)
-    response = filter_pb2.FilterResponse(
+    response = filter_phase_pb2.FilterPhaseFilterResponse(
         max_batch=answer.max_batch,
         needs_reserve=answer.needs_reserve,
         needs_pre_bind=answer.needs_pre_bind,

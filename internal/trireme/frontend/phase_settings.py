@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from trireme.frontend import phase_configuration
-from trireme.v1 import bind_pb2, cycle_pb2, snapshot_pb2
+from trireme.v1 import bind_phase_pb2, cycle_pb2, snapshot_pb2
 
 
 class PhaseSettings:
@@ -30,6 +30,8 @@ class PhaseSettings:
         """The first message to a replica of filter or score."""
         return snapshot_pb2.Hello(fence=self._fence(), config_hash=self._hash, configuration=self.configuration)
 
-    def fence_request(self) -> bind_pb2.FenceRequest:
+    def fence_request(self) -> bind_phase_pb2.FenceRequest:
         """The first message to a replica of bind."""
-        return bind_pb2.FenceRequest(fence=self._fence(), config_hash=self._hash, configuration=self.configuration)
+        return bind_phase_pb2.FenceRequest(
+            fence=self._fence(), config_hash=self._hash, configuration=self.configuration
+        )

@@ -21,7 +21,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.queueing import pre_enqueue, queue_hints, queued_pod
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
-from trireme.v1 import filter_pb2
+from trireme.v1 import filter_pb2, filter_phase_pb2
 from trireme_kube.componentbase.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
 
 _SCHEDULED = "scheduled"
@@ -462,7 +462,7 @@ class SchedulerMetrics:
         """An event that can help no pod: it counts, and takes no time."""
         self.event_seconds.observe(0.0, (label,))
 
-    def timings(self, profile: str, timings: Iterable[filter_pb2.Timing], pods: int) -> None:
+    def timings(self, profile: str, timings: Iterable[filter_phase_pb2.Timing], pods: int) -> None:
         """A phase reported these durations."""
         for timing in timings:
             label = status.Code(timing.code).label

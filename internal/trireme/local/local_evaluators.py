@@ -15,7 +15,7 @@ from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, score_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
 from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
 
@@ -102,19 +102,21 @@ class LocalEvaluators(ports.Evaluators):
         return PostFilterResult.from_message(response)
 
     async def pod_group_post_filter(
-        self, request: filter_pb2.PodGroupPostFilterRequest
-    ) -> filter_pb2.PodGroupPostFilterResponse:
+        self, request: filter_phase_pb2.PodGroupPostFilterRequest
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """As the port says."""
         with self._answering(request.cycle):
             return await self.engine.filter.pod_group_post_filter(request)
 
-    async def score_placements(self, request: score_pb2.ScorePlacementsRequest) -> score_pb2.ScorePlacementsResponse:
+    async def score_placements(
+        self, request: score_phase_pb2.ScorePlacementsRequest
+    ) -> score_phase_pb2.ScorePlacementsResponse:
         """As the port says."""
         with self._answering(request.cycle):
             totals = await self.engine.score.score_placements(request)
         if isinstance(totals, status.Status):
-            return score_pb2.ScorePlacementsResponse(status=wire_status.to_message(totals))
-        return score_pb2.ScorePlacementsResponse(status=wire_status.to_message(status.SUCCESS), totals=totals)
+            return score_phase_pb2.ScorePlacementsResponse(status=wire_status.to_message(totals))
+        return score_phase_pb2.ScorePlacementsResponse(status=wire_status.to_message(status.SUCCESS), totals=totals)
 
     async def place(
         self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()

@@ -99,11 +99,11 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
 
 
 def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[grpc_server.Service, ...]:
-    """SnapshotService and PluginService."""
+    """SnapshotFollower and PluginService."""
     return (
         grpc_server.Service(
-            snapshot_pb2.DESCRIPTOR.services_by_name["SnapshotService"],
-            lambda server: snapshot_pb2_grpc.add_SnapshotServiceServicer_to_server(follow, server),
+            snapshot_pb2.DESCRIPTOR.services_by_name["SnapshotFollower"],
+            lambda server: snapshot_pb2_grpc.add_SnapshotFollowerServicer_to_server(follow, server),
             follow.end_streams,
         ),
         grpc_server.Service(

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from trireme.framework import status
 from trireme.snapshot import snapshot
-from trireme.v1 import score_pb2
+from trireme.v1 import score_phase_pb2
 
 MAX_SCORE = 100
 
@@ -50,7 +50,7 @@ class PlacementScorePlugin(Protocol):
     """Ranks placements by their nodes and by the pods that would be on them."""
 
     def score_placements(
-        self, request: score_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot
+        self, request: score_phase_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot
     ) -> Sequence[int] | status.Status:
         """A score from 0 to MAX_SCORE for each placement of the request; a status: the group fails by that error."""
         ...

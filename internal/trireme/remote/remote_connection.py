@@ -83,7 +83,7 @@ class PluginError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Response]):
-    """An RPC by its path, e.g. `/trireme.v1.FilterService/Filter`, and its response type."""
+    """An RPC by its path, e.g. `/trireme.v1.FilterPlugin/Filter`, and its response type."""
 
     path: str
     response: type[Response]

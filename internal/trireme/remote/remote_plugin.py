@@ -35,11 +35,11 @@ CALLS_PER_QUESTION = 8
 # The most dry runs in one call; each contains the removed pods.
 RUNS_PER_CALL = 200
 
-_PRE_FILTER = remote_connection.Method("/trireme.v1.FilterService/PreFilter", filter_pb2.PreFilterResponse)
-_FILTER = remote_connection.Method("/trireme.v1.FilterService/Filter", filter_pb2.FilterResponse)
-_PRE_SCORE = remote_connection.Method("/trireme.v1.ScoreService/PreScore", score_pb2.PreScoreResponse)
-_SCORE = remote_connection.Method("/trireme.v1.ScoreService/Score", score_pb2.ScoreResponse)
-_NORMALIZE = remote_connection.Method("/trireme.v1.ScoreService/NormalizeScore", score_pb2.NormalizeScoreResponse)
+_PRE_FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/PreFilter", filter_pb2.PreFilterResponse)
+_FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/Filter", filter_pb2.FilterResponse)
+_PRE_SCORE = remote_connection.Method("/trireme.v1.ScorePlugin/PreScore", score_pb2.PreScoreResponse)
+_SCORE = remote_connection.Method("/trireme.v1.ScorePlugin/Score", score_pb2.ScoreResponse)
+_NORMALIZE = remote_connection.Method("/trireme.v1.ScorePlugin/NormalizeScore", score_pb2.NormalizeScoreResponse)
 
 
 class RemotePlugins:
@@ -234,27 +234,21 @@ class RemoteScorePlugin:
             return client.failure(f'running PreScore plugin "{self.name}"', str(error))
         cycle = client.cycle(profile, pod_class, snap.generation, state)
         scores = np.zeros(slots.shape[0], dtype=np.int64)
-        skipped = False
 
         async def ask(part: slice, selection: bytes) -> None:
-            nonlocal skipped
-
-            def read(response: score_pb2.ScoreResponse) -> arrays.Int64Array | status.Status | None:
+            def read(response: score_pb2.ScoreResponse) -> arrays.Int64Array | status.Status:
                 return remote_response.read_score(response, self.name, part.stop - part.start, self.normalization)
 
             answer = await client.connection.ask(_SCORE, remote_request.score(cycle, selection), read)
             if isinstance(answer, status.Status):
                 raise _Failed(answer.message)
-            if answer is None:
-                skipped = True
-            else:
-                scores[part] = answer
+            scores[part] = answer
 
         try:
             await _in_parts(client.nodes.split(snap.nodes, slots), ask)
         except (remote_connection.PluginError, _Failed) as error:
             return client.failure(f'running Score plugins: plugin "{self.name}" failed with', str(error))
-        return None if skipped else scores
+        return scores
 
     async def normalize(
         self,
@@ -267,10 +261,9 @@ class RemoteScorePlugin:
         """Normalize the raw scores of all feasible slots to 0 to 100 by the plugin's NormalizeScore."""
         client = self._client
         cycle = client.cycle(profile, pod_class, snap.generation, self._cached_pre_score(profile, pod_class)[1])
-        column = score_pb2.ScoreColumn(plugin=self.name, scores=raw.tolist())
-        request = remote_request.normalize_score(cycle, client.nodes.names(snap.nodes, slots), column)
+        request = remote_request.normalize_score(cycle, client.nodes.names(snap.nodes, slots), raw)
 
-        def read(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status | None:
+        def read(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status:
             return remote_response.read_score(response, self.name, slots.shape[0], interfaces.Normalization.NONE)
 
         prefix = f'running Normalize on Score plugins: plugin "{self.name}" failed with'

@@ -64,11 +64,9 @@ def score(cycle_bytes: bytes, selection: bytes) -> bytes:
     )
 
 
-def normalize_score(cycle_bytes: bytes, selection: bytes, column: score_pb2.ScoreColumn) -> bytes:
+def normalize_score(cycle_bytes: bytes, selection: bytes, scores: arrays.Int64Array) -> bytes:
     """A NormalizeScoreRequest."""
-    return score(cycle_bytes, selection) + packing.delimited(
-        score_pb2.NormalizeScoreRequest.COLUMNS_FIELD_NUMBER, column.SerializeToString()
-    )
+    return score(cycle_bytes, selection) + score_pb2.NormalizeScoreRequest(scores=scores.tolist()).SerializeToString()
 
 
 class PodBytes:

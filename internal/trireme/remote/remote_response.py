@@ -93,10 +93,6 @@ def read_filter(
         raise ValueError(
             f"columns.generation: {response.columns.generation} is newer than the call's; allowed: at most {newest}"
         )
-    if response.constraints:
-        raise ValueError("constraints: are for phases; a plugin that looks beyond the node depends on CLUSTER")
-    if response.max_batch and depends_on is not interfaces.Dependency.CLUSTER:
-        raise ValueError("max_batch: is for plugins that depend on CLUSTER")
     if response.columns.base_generation:
         raise ValueError("columns.base_generation: a complete answer was asked for, not a patch")
     if response.columns.size != count:
@@ -140,24 +136,17 @@ def read_score(
     plugin: str,
     count: int,
     normalization: interfaces.Normalization,
-) -> arrays.Int64Array | status.Status | None:
-    """Read the scores of `count` nodes; returns a status for an error, None if the plugin skipped itself.
+) -> arrays.Int64Array | status.Status:
+    """Read the scores of `count` nodes; returns a status for an error.
 
     `normalization` says what scores may be: 0 to 100 with NONE, 0 and more where they are divided by the largest.
     """
     value = read_status(response.status, plugin)
     if value.code is not status.Code.SUCCESS:
         return value
-    if len(response.columns) != 1:
-        raise ValueError(f"columns: has {len(response.columns)} entries, must have one")
-    column = response.columns[0]
-    if column.plugin not in ("", plugin):
-        raise ValueError(f"columns[0].plugin: {column.plugin!r} was not asked")
-    if column.skipped:
-        return None
-    if len(column.scores) != count:
-        raise ValueError(f"columns[0].scores: has {len(column.scores)} entries, must have {count}")
-    scores = packing.array(column.scores, np.int64)
+    if len(response.scores) != count:
+        raise ValueError(f"scores: has {len(response.scores)} entries, must have {count}")
+    scores = packing.array(response.scores, np.int64)
     _check_scores(scores, normalization)
     return scores
 
@@ -169,4 +158,4 @@ def _check_scores(scores: arrays.Int64Array, normalization: interfaces.Normaliza
     wrong = np.flatnonzero((scores < 0) | (scores > most))
     if wrong.size:
         at = int(wrong[0])
-        raise ValueError(f"columns[0].scores[{at}]: {scores[at]}, must be from 0 to {most}")
+        raise ValueError(f"scores[{at}]: {scores[at]}, must be from 0 to {most}")

@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 from trireme.framework import status
 from trireme.remote import remote_client, remote_connection, remote_response
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, plugin_pb2, queue_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, cycle_pb2, filter_pb2, plugin_pb2, queue_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 _PRE_ENQUEUE = remote_connection.Method("/trireme.v1.QueueService/PreEnqueue", queue_pb2.PreEnqueueResponse)
 _QUEUE_SORT = remote_connection.Method("/trireme.v1.QueueService/QueueSort", queue_pb2.QueueSortResponse)
 _HINT = remote_connection.Method("/trireme.v1.QueueService/QueueingHint", queue_pb2.QueueingHintResponse)
-_POST_FILTER = remote_connection.Method("/trireme.v1.FilterService/PostFilter", filter_pb2.PostFilterResponse)
-_RESERVE = remote_connection.Method("/trireme.v1.FilterService/Reserve", filter_pb2.ReserveResponse)
-_UNRESERVE = remote_connection.Method("/trireme.v1.FilterService/Unreserve", filter_pb2.UnreserveResponse)
-_PERMIT = remote_connection.Method("/trireme.v1.BindService/Permit", bind_pb2.PermitResponse)
-_PRE_BIND = remote_connection.Method("/trireme.v1.BindService/PreBind", bind_pb2.PreBindResponse)
-_BIND = remote_connection.Method("/trireme.v1.BindService/Bind", bind_pb2.BindResponse)
-_POST_BIND = remote_connection.Method("/trireme.v1.BindService/PostBind", bind_pb2.PostBindResponse)
+_POST_FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/PostFilter", filter_pb2.PostFilterResponse)
+_RESERVE = remote_connection.Method("/trireme.v1.FilterPlugin/Reserve", filter_pb2.ReserveResponse)
+_UNRESERVE = remote_connection.Method("/trireme.v1.FilterPlugin/Unreserve", filter_pb2.UnreserveResponse)
+_PERMIT = remote_connection.Method("/trireme.v1.BindPlugin/Permit", bind_pb2.PermitResponse)
+_PRE_BIND = remote_connection.Method("/trireme.v1.BindPlugin/PreBind", bind_pb2.PreBindResponse)
+_BIND = remote_connection.Method("/trireme.v1.BindPlugin/Bind", bind_pb2.BindResponse)
+_POST_BIND = remote_connection.Method("/trireme.v1.BindPlugin/PostBind", bind_pb2.PostBindResponse)
 
 Result = TypeVar("Result", filter_pb2.Reservation, bind_pb2.PermitResult, bind_pb2.PreBindResult)
 
@@ -244,7 +244,7 @@ class RemoteBindPlugin:
         for item in items:
             copy = bind_pb2.BindItem()
             copy.CopyFrom(item)
-            copy.state = bind_pb2.HostState.FromString(item.state).plugin_states.get(self.name, b"")
+            copy.state = bind_phase_pb2.HostState.FromString(item.state).plugin_states.get(self.name, b"")
             own.append(copy)
         return own
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from trireme.framework import status
 from trireme.results import class_answer
-from trireme.v1 import bind_pb2, filter_pb2
+from trireme.v1 import bind_pb2, filter_pb2, filter_phase_pb2
 from trireme.wire import status as wire_status
 
 
@@ -19,18 +19,18 @@ class FilterResult:
     answer: class_answer.ClassAnswer
     columns: filter_pb2.NodeColumns
     refusal: status.Status | None
-    constraints: tuple[filter_pb2.DomainConstraint, ...]
+    constraints: tuple[filter_phase_pb2.DomainConstraint, ...]
     max_batch: int
     needs_reserve: bool
     needs_pre_bind: bool
     evaluated: tuple[str, ...]
-    timings: Sequence[filter_pb2.Timing] = ()
+    timings: Sequence[filter_phase_pb2.Timing] = ()
     # It holds for one pod, not for all of the class.
     of_one: bool = False
     # The plugins that left only some nodes to be filtered at all.
     narrowed_by: frozenset[str] = frozenset()
     # PostFilter's answers for the first pods, where they came with this one.
-    post_filter: Sequence[filter_pb2.WayOut] = ()
+    post_filter: Sequence[filter_phase_pb2.WayOut] = ()
     # How many of the nominated pods, the first of them, may have the nodes that they are nominated for.
     admitted: int = 0
 
@@ -51,7 +51,7 @@ class PlaceResult:
     slots: tuple[int, ...]
     failure: status.Status | None
     more: bool
-    timings: Sequence[filter_pb2.Timing] = ()
+    timings: Sequence[filter_phase_pb2.Timing] = ()
     evaluated: Sequence[str] = ()
 
 

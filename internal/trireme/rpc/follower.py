@@ -1,7 +1,7 @@
 """Follows the snapshot stream: keeps a replica's state of the cluster up to date.
 
-A `Follower` serves SnapshotService, applies deltas, and checks whether the state satisfies a call. Invariant: a call is
-answered from one generation at least as new as the one that it names, under its configuration and epoch, or refused
+A `Follower` serves SnapshotFollower, applies deltas, and checks whether the state satisfies a call. Invariant: a call
+is answered from one generation at least as new as the one that it names, under its configuration and epoch, or refused
 with FAILED_PRECONDITION so that the caller sends what is missing or calls another replica.
 """
 
@@ -65,7 +65,7 @@ class State(Protocol):
         ...
 
 
-class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
+class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
     """One replica's end of the stream. `configured` is called with each new configuration, before anything else of
     it; where it raises ValueError, it has changed nothing.
     """

@@ -15,7 +15,7 @@ from trireme.cache import placed_pod
 from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, score_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
 from trireme_kube.client import event_series
 
 # A profile's name and a class of pods.
@@ -88,12 +88,14 @@ class Evaluators(Protocol):
         ...
 
     async def pod_group_post_filter(
-        self, request: filter_pb2.PodGroupPostFilterRequest
-    ) -> filter_pb2.PodGroupPostFilterResponse:
+        self, request: filter_phase_pb2.PodGroupPostFilterRequest
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """How room can be made for a group."""
         ...
 
-    async def score_placements(self, request: score_pb2.ScorePlacementsRequest) -> score_pb2.ScorePlacementsResponse:
+    async def score_placements(
+        self, request: score_phase_pb2.ScorePlacementsRequest
+    ) -> score_phase_pb2.ScorePlacementsResponse:
         """How good each placement of a group is."""
         ...
 

@@ -18,7 +18,7 @@ from trireme.queueing import nominator, queued_pod
 from trireme.results.phase_results import FilterResult, PostFilterResult
 from trireme.scheduling import attempt, attempt_reporter, batch_limit, ports, preemption_executor
 from trireme.scheduling.refusal import Refusal
-from trireme.v1 import core_pb2, filter_pb2
+from trireme.v1 import core_pb2, filter_phase_pb2
 from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class PostFilters:
         pods: list[queued_pod.QueuedPodInfo],
         filtered: FilterResult,
         refusal: Refusal,
-        known: filter_pb2.WayOut | None,
+        known: filter_phase_pb2.WayOut | None,
     ) -> list[queued_pod.QueuedPodInfo]:
         """Run PostFilter for the first pod, unless filter did (`known`), and execute its result. Answers the pods that
         are left: none if the result holds for all of them.

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from trireme.phases import phase_process
 from trireme.score import service
-from trireme.v1 import plugin_pb2, score_pb2, score_pb2_grpc
+from trireme.v1 import plugin_pb2, score_phase_pb2, score_phase_pb2_grpc
 
 PHASE = phase_process.Phase(
     name="score",
     point=plugin_pb2.EXTENSION_POINT_SCORE,
-    descriptor=score_pb2.DESCRIPTOR.services_by_name["ScoreService"],
-    make=lambda snap, remotes: service.ScoreService(snap, remotes.score_plugin),
-    add_to=score_pb2_grpc.add_ScoreServiceServicer_to_server,
+    descriptor=score_phase_pb2.DESCRIPTOR.services_by_name["ScorePhase"],
+    make=lambda snap, remotes: service.ScorePhase(snap, remotes.score_plugin),
+    add_to=score_phase_pb2_grpc.add_ScorePhaseServicer_to_server,
 )
 
 

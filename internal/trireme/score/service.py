@@ -1,10 +1,9 @@
-"""ScoreService of the score phase: calls, answered by an engine."""
+"""ScorePhase of the score phase: calls, answered by an engine."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from grpc import aio
 
 from trireme.evaluation import questions, score_engine
@@ -14,7 +13,7 @@ from trireme.phases import answering
 from trireme.rpc import follower
 from trireme.score import assembly
 from trireme.snapshot import snapshot
-from trireme.v1 import cycle_pb2, score_pb2, score_pb2_grpc, snapshot_pb2
+from trireme.v1 import cycle_pb2, score_phase_pb2, score_phase_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
 
@@ -32,7 +31,7 @@ class ServiceStatistics:
     slots_evaluated: int = field(metadata={"help": "Nodes that in-tree plugins scored, once for each evaluation."})
 
 
-class ScoreService(score_pb2_grpc.ScoreServiceServicer):
+class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     """Answers from one snapshot, which `follow` keeps up to date."""
 
     def __init__(self, snap: snapshot.Snapshot, make_remote: MakeRemote) -> None:
@@ -60,62 +59,30 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         self._snap.amount_rules = rules
         self._engine = score_engine.ScoreEngine(self._snap, profiles)
 
-    async def PreScore(
-        self, request: score_pb2.PreScoreRequest, context: aio.ServicerContext[Any, Any]
-    ) -> score_pb2.PreScoreResponse:
-        """Brings the class's raw scores up to date."""
-        engine = await self._ready(request.cycle, context)
-        failed = await answering.answer(engine.prepare(request.cycle), context)
-        return score_pb2.PreScoreResponse(status=wire_status.to_message(failed or status.SUCCESS))
-
-    async def Score(
-        self, request: score_pb2.ScoreRequest, context: aio.ServicerContext[Any, Any]
-    ) -> score_pb2.ScoreResponse:
-        """Each plugin's raw scores of the slots asked about."""
-        engine = await self._ready(request.cycle, context)
-        slots = np.array(request.nodes.slots, dtype=np.intp)
-        raw = await answering.answer(engine.raw_scores(request.cycle, slots), context)
-        if isinstance(raw, status.Status):
-            return score_pb2.ScoreResponse(status=wire_status.to_message(raw))
-        return score_pb2.ScoreResponse(status=wire_status.to_message(status.SUCCESS), columns=_to_messages(raw))
-
-    async def NormalizeScore(
-        self, request: score_pb2.NormalizeScoreRequest, context: aio.ServicerContext[Any, Any]
-    ) -> score_pb2.NormalizeScoreResponse:
-        """The scores given, each plugin's normalised as it normalises."""
-        engine = await self._ready(request.cycle, context)
-        slots = np.array(request.nodes.slots, dtype=np.intp)
-        given = _from_messages(request.columns)
-        normal = await answering.answer(engine.normalized(request.cycle, slots, given), context)
-        if isinstance(normal, status.Status):
-            return score_pb2.NormalizeScoreResponse(status=wire_status.to_message(normal))
-        success = wire_status.to_message(status.SUCCESS)
-        return score_pb2.NormalizeScoreResponse(status=success, columns=_to_messages(normal))
-
     async def ScorePlacements(
-        self, request: score_pb2.ScorePlacementsRequest, context: aio.ServicerContext[Any, Any]
-    ) -> score_pb2.ScorePlacementsResponse:
+        self, request: score_phase_pb2.ScorePlacementsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_phase_pb2.ScorePlacementsResponse:
         """How good each placement of a group is."""
         engine = await self._ready(request.cycle, context)
         totals = await answering.answer(engine.score_placements(request), context)
         if isinstance(totals, status.Status):
-            return score_pb2.ScorePlacementsResponse(status=wire_status.to_message(totals))
-        return score_pb2.ScorePlacementsResponse(status=wire_status.to_message(status.SUCCESS), totals=totals)
+            return score_phase_pb2.ScorePlacementsResponse(status=wire_status.to_message(totals))
+        return score_phase_pb2.ScorePlacementsResponse(status=wire_status.to_message(status.SUCCESS), totals=totals)
 
     async def Place(
-        self, request: score_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
-    ) -> score_pb2.PlaceResponse:
+        self, request: score_phase_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_phase_pb2.PlaceResponse:
         """The hosts of the next pods."""
         engine = await self._ready(request.cycle, context)
         if request.prepare:
             failed = await answering.answer(engine.prepare(request.cycle), context)
-            return score_pb2.PlaceResponse(status=None if failed is None else wire_status.to_message(failed))
+            return score_phase_pb2.PlaceResponse(status=None if failed is None else wire_status.to_message(failed))
         answer = await answering.answer(_place(engine, request), context)
         if answer.failure is not None:
-            return score_pb2.PlaceResponse(status=wire_status.to_message(answer.failure))
+            return score_phase_pb2.PlaceResponse(status=wire_status.to_message(answer.failure))
         self._placed += len(answer.slots)
         self._batches += 1
-        return score_pb2.PlaceResponse(
+        return score_phase_pb2.PlaceResponse(
             slots=answer.slots,
             totals=answer.totals,
             more=answer.more,
@@ -129,7 +96,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         return self._engine
 
 
-async def _place(engine: score_engine.ScoreEngine, request: score_pb2.PlaceRequest) -> score_engine.PlaceAnswer:
+async def _place(engine: score_engine.ScoreEngine, request: score_phase_pb2.PlaceRequest) -> score_engine.PlaceAnswer:
     try:
         capacities = node_columns.unpack(request.capacities)
     except ValueError as error:
@@ -139,24 +106,3 @@ async def _place(engine: score_engine.ScoreEngine, request: score_pb2.PlaceReque
     except ValueError as error:
         raise questions.InvalidQuestionError(str(error)) from error
     return await engine.place(request.cycle, request.count, capacities, constraints, request.extra_scores)
-
-
-def _to_messages(scores: Iterable[score_engine.PluginScores]) -> list[score_pb2.ScoreColumn]:
-    return [
-        score_pb2.ScoreColumn(
-            plugin=each.plugin,
-            weight=each.weight,
-            skipped=each.scores is None,
-            scores=[] if each.scores is None else each.scores.tolist(),
-        )
-        for each in scores
-    ]
-
-
-def _from_messages(messages: Iterable[score_pb2.ScoreColumn]) -> Sequence[score_engine.PluginScores]:
-    return [
-        score_engine.PluginScores(
-            each.plugin, each.weight, None if each.skipped else np.array(each.scores, dtype=np.int64)
-        )
-        for each in messages
-    ]

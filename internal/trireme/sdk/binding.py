@@ -1,4 +1,4 @@
-"""Serves BindService with a plugin's permit, pre_bind, bind and post_bind."""
+"""Serves BindPlugin with a plugin's permit, pre_bind, bind and post_bind."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,8 +12,8 @@ from trireme.v1 import bind_pb2, bind_pb2_grpc, status_pb2
 METHODS = ("permit", "pre_bind", "bind", "post_bind")
 
 
-class BindServicer(bind_pb2_grpc.BindServiceServicer):
-    """One plugin's BindService. Only the bind phase serves Fence and Apply."""
+class BindServicer(bind_pb2_grpc.BindPluginServicer):
+    """One plugin's BindPlugin."""
 
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker

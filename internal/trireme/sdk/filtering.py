@@ -1,4 +1,4 @@
-"""Serves FilterService with a plugin's pre_filter, filter, post_filter, reserve and unreserve."""
+"""Serves FilterPlugin with a plugin's pre_filter, filter, post_filter, reserve and unreserve."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from trireme.wire import node_columns
 METHODS = ("pre_filter", "filter", "filter_nodes", "post_filter", "reserve", "unreserve")
 
 
-class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
-    """One plugin's FilterService."""
+class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
+    """One plugin's FilterPlugin."""
 
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker

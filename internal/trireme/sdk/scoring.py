@@ -1,4 +1,4 @@
-"""Serves ScoreService with a plugin's pre_score, score and normalize_scores."""
+"""Serves ScorePlugin with a plugin's pre_score, score and normalize_scores."""
 
 import operator
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from trireme.wire import status as wire_status
 METHODS = ("pre_score", "score", "score_nodes", "normalize_scores")
 
 
-class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
-    """One plugin's ScoreService. Only the score phase serves Place."""
+class ScoreServicer(score_pb2_grpc.ScorePluginServicer):
+    """One plugin's ScorePlugin."""
 
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker
@@ -49,25 +49,20 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
                 scores = await self._invoker.each("score", call, nodes)
             else:
                 scores = await self._invoker.call("score_nodes", call, nodes)
-            response.columns.add(plugin=self._invoker.name, scores=_check_scores("score", scores, len(nodes)))
+            response.scores.extend(_check_scores("score", scores, len(nodes)))
         return response
 
     async def NormalizeScore(
         self, request: score_pb2.NormalizeScoreRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_pb2.NormalizeScoreResponse:
-        """Call normalize_scores with the plugin's own column."""
+        """Call normalize_scores with the plugin's own scores."""
         await self._invoker.require(context, "normalize_scores")
         response = score_pb2.NormalizeScoreResponse(status=wire_status.to_message(status.SUCCESS))
         async with self._invoker.turn(context):
             call = await self._invoker.call_for(request.cycle, context)
             nodes = calls.from_selection(request.nodes, call.cluster)
-            for column in request.columns:
-                if column.plugin != self._invoker.name:
-                    continue
-                scores = await self._invoker.call("normalize_scores", call, nodes, list(column.scores))
-                response.columns.add(
-                    plugin=self._invoker.name, scores=_check_scores("normalize_scores", scores, len(column.scores))
-                )
+            scores = await self._invoker.call("normalize_scores", call, nodes, list(request.scores))
+            response.scores.extend(_check_scores("normalize_scores", scores, len(request.scores)))
         return response
 
 

@@ -84,8 +84,8 @@ def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
         if any(hasattr(plugin, method) for method in methods):
             out.append(_service(module, name, add, servicer(invoker)))
     if invoker.follow is not None:
-        add_snapshot = snapshot_pb2_grpc.add_SnapshotServiceServicer_to_server
-        snapshots = _service(snapshot_pb2, "SnapshotService", add_snapshot, invoker.follow)
+        add_snapshot = snapshot_pb2_grpc.add_SnapshotFollowerServicer_to_server
+        snapshots = _service(snapshot_pb2, "SnapshotFollower", add_snapshot, invoker.follow)
         out.append(dataclasses.replace(snapshots, end_streams=invoker.follow.end_streams))
     return out
 
@@ -159,22 +159,22 @@ _SERVICES: Sequence[tuple[Sequence[str], Any, str, Callable[[Any, aio.Server], N
     (
         filtering.METHODS,
         filter_pb2,
-        "FilterService",
-        filter_pb2_grpc.add_FilterServiceServicer_to_server,
+        "FilterPlugin",
+        filter_pb2_grpc.add_FilterPluginServicer_to_server,
         filtering.FilterServicer,
     ),
     (
         scoring.METHODS,
         score_pb2,
-        "ScoreService",
-        score_pb2_grpc.add_ScoreServiceServicer_to_server,
+        "ScorePlugin",
+        score_pb2_grpc.add_ScorePluginServicer_to_server,
         scoring.ScoreServicer,
     ),
     (
         binding.METHODS,
         bind_pb2,
-        "BindService",
-        bind_pb2_grpc.add_BindServiceServicer_to_server,
+        "BindPlugin",
+        bind_pb2_grpc.add_BindPluginServicer_to_server,
         binding.BindServicer,
     ),
 )

@@ -25,17 +25,8 @@ if _version_not_supported:
     )
 
 
-class BindServiceStub:
-    """BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
-    The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
-    `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
-    Lease (try again).
-
-    The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
-    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
-    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
-    so that work that still waits may begin.
+class BindPluginStub:
+    """BindPlugin is served by plugins of these extension points.
     """
 
     def __init__(self, channel):
@@ -45,53 +36,29 @@ class BindServiceStub:
             channel: A grpc.Channel.
         """
         self.Permit = channel.unary_unary(
-                '/trireme.v1.BindService/Permit',
+                '/trireme.v1.BindPlugin/Permit',
                 request_serializer=trireme_dot_v1_dot_bind__pb2.PermitRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_bind__pb2.PermitResponse.FromString,
                 _registered_method=True)
         self.PreBind = channel.unary_unary(
-                '/trireme.v1.BindService/PreBind',
+                '/trireme.v1.BindPlugin/PreBind',
                 request_serializer=trireme_dot_v1_dot_bind__pb2.PreBindRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_bind__pb2.PreBindResponse.FromString,
                 _registered_method=True)
-        self.PreBindStream = channel.unary_stream(
-                '/trireme.v1.BindService/PreBindStream',
-                request_serializer=trireme_dot_v1_dot_bind__pb2.PreBindStreamRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_bind__pb2.PreBindStreamResponse.FromString,
-                _registered_method=True)
         self.Bind = channel.unary_stream(
-                '/trireme.v1.BindService/Bind',
+                '/trireme.v1.BindPlugin/Bind',
                 request_serializer=trireme_dot_v1_dot_bind__pb2.BindRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_bind__pb2.BindResponse.FromString,
                 _registered_method=True)
         self.PostBind = channel.unary_unary(
-                '/trireme.v1.BindService/PostBind',
+                '/trireme.v1.BindPlugin/PostBind',
                 request_serializer=trireme_dot_v1_dot_bind__pb2.PostBindRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_bind__pb2.PostBindResponse.FromString,
                 _registered_method=True)
-        self.Apply = channel.unary_stream(
-                '/trireme.v1.BindService/Apply',
-                request_serializer=trireme_dot_v1_dot_bind__pb2.ApplyRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_bind__pb2.ApplyResponse.FromString,
-                _registered_method=True)
-        self.Fence = channel.unary_unary(
-                '/trireme.v1.BindService/Fence',
-                request_serializer=trireme_dot_v1_dot_bind__pb2.FenceRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_bind__pb2.FenceResponse.FromString,
-                _registered_method=True)
 
 
-class BindServiceServicer:
-    """BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
-    The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
-    `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
-    Lease (try again).
-
-    The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
-    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
-    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
-    so that work that still waits may begin.
+class BindPluginServicer:
+    """BindPlugin is served by plugins of these extension points.
     """
 
     def Permit(self, request, context):
@@ -102,15 +69,7 @@ class BindServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PreBind(self, request, context):
-        """PreBind does what must be done before binding, or says what it waits for: the frontend, which watches, calls again
-        when that has changed. Idempotent.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def PreBindStream(self, request, context):
-        """PreBindStream is PreBind for pods of several classes; each result is sent as it is known. The phase's own.
+        """PreBind does what must be done before binding, or says what it waits for: it is called again when that has changed.
         Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -118,8 +77,8 @@ class BindServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Bind(self, request, context):
-        """Bind binds pods to nodes, concurrently, and answers each as it is known. Idempotent: a pod that is bound to the
-        node already is a success; what is uncertain is read back.
+        """Bind binds pods to nodes and answers each as it is known. Idempotent: a pod that is bound to the node already is a
+        success.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -132,25 +91,8 @@ class BindServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Apply(self, request, context):
-        """Apply carries out actions of PostFilter, and writes conditions. The phase's own. Idempotent.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
 
-    def Fence(self, request, context):
-        """Fence makes a new epoch and the configuration known; the answer comes when no work of a lower epoch is under way.
-        A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`.
-        A replica that does not answer may work for the old leader until the Lease's duration after the new one acquired
-        it, and not longer. The phase's own. Idempotent.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-
-def add_BindServiceServicer_to_server(servicer, server):
+def add_BindPluginServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Permit': grpc.unary_unary_rpc_method_handler(
                     servicer.Permit,
@@ -162,11 +104,6 @@ def add_BindServiceServicer_to_server(servicer, server):
                     request_deserializer=trireme_dot_v1_dot_bind__pb2.PreBindRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_bind__pb2.PreBindResponse.SerializeToString,
             ),
-            'PreBindStream': grpc.unary_stream_rpc_method_handler(
-                    servicer.PreBindStream,
-                    request_deserializer=trireme_dot_v1_dot_bind__pb2.PreBindStreamRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_bind__pb2.PreBindStreamResponse.SerializeToString,
-            ),
             'Bind': grpc.unary_stream_rpc_method_handler(
                     servicer.Bind,
                     request_deserializer=trireme_dot_v1_dot_bind__pb2.BindRequest.FromString,
@@ -177,35 +114,16 @@ def add_BindServiceServicer_to_server(servicer, server):
                     request_deserializer=trireme_dot_v1_dot_bind__pb2.PostBindRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_bind__pb2.PostBindResponse.SerializeToString,
             ),
-            'Apply': grpc.unary_stream_rpc_method_handler(
-                    servicer.Apply,
-                    request_deserializer=trireme_dot_v1_dot_bind__pb2.ApplyRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_bind__pb2.ApplyResponse.SerializeToString,
-            ),
-            'Fence': grpc.unary_unary_rpc_method_handler(
-                    servicer.Fence,
-                    request_deserializer=trireme_dot_v1_dot_bind__pb2.FenceRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_bind__pb2.FenceResponse.SerializeToString,
-            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'trireme.v1.BindService', rpc_method_handlers)
+            'trireme.v1.BindPlugin', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('trireme.v1.BindService', rpc_method_handlers)
+    server.add_registered_method_handlers('trireme.v1.BindPlugin', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class BindService:
-    """BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
-    The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
-    `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
-    Lease (try again).
-
-    The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
-    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
-    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
-    so that work that still waits may begin.
+class BindPlugin:
+    """BindPlugin is served by plugins of these extension points.
     """
 
     @staticmethod
@@ -222,7 +140,7 @@ class BindService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.BindService/Permit',
+            '/trireme.v1.BindPlugin/Permit',
             trireme_dot_v1_dot_bind__pb2.PermitRequest.SerializeToString,
             trireme_dot_v1_dot_bind__pb2.PermitResponse.FromString,
             options,
@@ -249,36 +167,9 @@ class BindService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.BindService/PreBind',
+            '/trireme.v1.BindPlugin/PreBind',
             trireme_dot_v1_dot_bind__pb2.PreBindRequest.SerializeToString,
             trireme_dot_v1_dot_bind__pb2.PreBindResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def PreBindStream(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/trireme.v1.BindService/PreBindStream',
-            trireme_dot_v1_dot_bind__pb2.PreBindStreamRequest.SerializeToString,
-            trireme_dot_v1_dot_bind__pb2.PreBindStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -303,7 +194,7 @@ class BindService:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/trireme.v1.BindService/Bind',
+            '/trireme.v1.BindPlugin/Bind',
             trireme_dot_v1_dot_bind__pb2.BindRequest.SerializeToString,
             trireme_dot_v1_dot_bind__pb2.BindResponse.FromString,
             options,
@@ -330,63 +221,9 @@ class BindService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.BindService/PostBind',
+            '/trireme.v1.BindPlugin/PostBind',
             trireme_dot_v1_dot_bind__pb2.PostBindRequest.SerializeToString,
             trireme_dot_v1_dot_bind__pb2.PostBindResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Apply(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/trireme.v1.BindService/Apply',
-            trireme_dot_v1_dot_bind__pb2.ApplyRequest.SerializeToString,
-            trireme_dot_v1_dot_bind__pb2.ApplyResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Fence(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trireme.v1.BindService/Fence',
-            trireme_dot_v1_dot_bind__pb2.FenceRequest.SerializeToString,
-            trireme_dot_v1_dot_bind__pb2.FenceResponse.FromString,
             options,
             channel_credentials,
             insecure,

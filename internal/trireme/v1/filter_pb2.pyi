@@ -146,145 +146,6 @@ class NodeColumns(_message.Message):
 Global___NodeColumns: _TypeAlias = NodeColumns  # noqa: Y015
 
 @_typing.final
-class DomainConstraint(_message.Message):
-    """DomainConstraint is a rule by which a placement of the class changes whether other nodes pass."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    REFUSAL_FIELD_NUMBER: _builtins.int
-    DOMAIN_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
-    PLACEMENT_ADDS_FIELD_NUMBER: _builtins.int
-    SKEW_FIELD_NUMBER: _builtins.int
-    PRESENCE_FIELD_NUMBER: _builtins.int
-    ABSENCE_FIELD_NUMBER: _builtins.int
-    placement_adds: _builtins.int
-    """REQUIRED. What one placement adds to the count of its own domain."""
-    @_builtins.property
-    def refusal(self) -> _status_pb2.Status:
-        """REQUIRED. What refuses a node by this rule."""
-
-    @_builtins.property
-    def domain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """REQUIRED. For each node its domain, from 0; −1: the node lacks the topology key, or is in no domain that counts."""
-
-    @_builtins.property
-    def count(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """REQUIRED. Per domain, how many pods count."""
-
-    @_builtins.property
-    def skew(self) -> Global___SkewRule:
-        """Counts may differ only so much."""
-
-    @_builtins.property
-    def presence(self) -> Global___PresenceRule:
-        """A matching pod must be there."""
-
-    @_builtins.property
-    def absence(self) -> Global___AbsenceRule:
-        """No matching pod may be there."""
-
-    def __init__(
-        self,
-        *,
-        refusal: _status_pb2.Status | None = ...,
-        domain: _abc.Iterable[_builtins.int] | None = ...,
-        count: _abc.Iterable[_builtins.int] | None = ...,
-        placement_adds: _builtins.int = ...,
-        skew: Global___SkewRule | None = ...,
-        presence: Global___PresenceRule | None = ...,
-        absence: Global___AbsenceRule | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["absence", b"absence", "presence", b"presence", "refusal", b"refusal", "rule", b"rule", "skew", b"skew"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["absence", b"absence", "count", b"count", "domain", b"domain", "placement_adds", b"placement_adds", "presence", b"presence", "refusal", b"refusal", "rule", b"rule", "skew", b"skew"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_rule: _TypeAlias = _typing.Literal["skew", "presence", "absence"]  # noqa: Y015
-    _WhichOneofArgType_rule: _TypeAlias = _typing.Literal["rule", b"rule"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_rule) -> _WhichOneofReturnType_rule | None: ...
-
-Global___DomainConstraint: _TypeAlias = DomainConstraint  # noqa: Y015
-
-@_typing.final
-class SkewRule(_message.Message):
-    """SkewRule: count of the node's domain + self_match − minimum ≤ max_skew."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MAX_SKEW_FIELD_NUMBER: _builtins.int
-    SELF_MATCH_FIELD_NUMBER: _builtins.int
-    MIN_DOMAINS_FIELD_NUMBER: _builtins.int
-    COUNTS_FIELD_NUMBER: _builtins.int
-    max_skew: _builtins.int
-    """REQUIRED. From 1."""
-    self_match: _builtins.int
-    """REQUIRED. 1 if the pod matches its own selector, else 0."""
-    min_domains: _builtins.int
-    """OPTIONAL. With fewer domains than this the minimum counts as 0; unset: 1."""
-    @_builtins.property
-    def counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bool]:
-        """REQUIRED. Whether a placement on each node is counted at all (its node passes the inclusion policies)."""
-
-    def __init__(
-        self,
-        *,
-        max_skew: _builtins.int = ...,
-        self_match: _builtins.int = ...,
-        min_domains: _builtins.int = ...,
-        counts: _abc.Iterable[_builtins.bool] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "max_skew", b"max_skew", "min_domains", b"min_domains", "self_match", b"self_match"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SkewRule: _TypeAlias = SkewRule  # noqa: Y015
-
-@_typing.final
-class PresenceRule(_message.Message):
-    """PresenceRule: the count of the node's domain is above 0, or nothing counts anywhere and the pod is its own first."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MAY_BE_FIRST_FIELD_NUMBER: _builtins.int
-    GROUP_FIELD_NUMBER: _builtins.int
-    may_be_first: _builtins.bool
-    """REQUIRED. The pod may be the first of its group."""
-    group: _builtins.int
-    """OPTIONAL. Rules of the same group: the first may go somewhere only if nothing counts in any rule of the group."""
-    def __init__(
-        self,
-        *,
-        may_be_first: _builtins.bool = ...,
-        group: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "may_be_first", b"may_be_first"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PresenceRule: _TypeAlias = PresenceRule  # noqa: Y015
-
-@_typing.final
-class AbsenceRule(_message.Message):
-    """AbsenceRule: the count of the node's domain is 0."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___AbsenceRule: _TypeAlias = AbsenceRule  # noqa: Y015
-
-@_typing.final
 class DryRun(_message.Message):
     """DryRun asks about one node as if some pods were gone and others there."""
 
@@ -407,43 +268,20 @@ class FilterRequest(_message.Message):
     CYCLE_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
-    KNOWN_GENERATION_FIELD_NUMBER: _builtins.int
-    PREPARE_FIELD_NUMBER: _builtins.int
     DRY_RUNS_FIELD_NUMBER: _builtins.int
-    NOMINATED_FIRST_FIELD_NUMBER: _builtins.int
-    PREEMPTORS_FIELD_NUMBER: _builtins.int
-    NOMINATED_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """REQUIRED. How many pods of the class wait; a capacity need not be counted beyond it. 0: as 1."""
-    known_generation: _builtins.int
-    """OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do."""
-    prepare: _builtins.bool
-    """OPTIONAL. Only bring the class's columns up to date, ahead of its turn; nothing is answered."""
-    nominated_first: _builtins.bool
-    """OPTIONAL. Of a phase: where the cycle's pod may run on the node that it is nominated to, nothing else is asked."""
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The class and the state of the cluster."""
 
     @_builtins.property
     def nodes(self) -> Global___NodeSelection:
-        """OPTIONAL. The nodes; unset: all nodes of the snapshot, answered by slot."""
+        """REQUIRED unless `dry_runs`. The nodes."""
 
     @_builtins.property
     def dry_runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___DryRun]:
         """OPTIONAL. Instead of nodes: questions as if; answered in columns in this order."""
-
-    @_builtins.property
-    def preemptors(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
-        """OPTIONAL. Of a phase: pods of the class by name and UID, in the order in which they are tried, that are promised no
-        node. Where no node takes a pod of the class, PostFilter is run for one after the other of them in the same call.
-        """
-
-    @_builtins.property
-    def nominated(self) -> _containers.RepeatedCompositeFieldContainer[_cycle_pb2.PodIdentity]:
-        """OPTIONAL. With `nominated_first`: more pods of the class, in the order in which they are tried after the cycle's pod,
-        each of them nominated to another node.
-        """
 
     def __init__(
         self,
@@ -451,16 +289,11 @@ class FilterRequest(_message.Message):
         cycle: _cycle_pb2.Cycle | None = ...,
         count: _builtins.int = ...,
         nodes: Global___NodeSelection | None = ...,
-        known_generation: _builtins.int = ...,
-        prepare: _builtins.bool = ...,
         dry_runs: _abc.Iterable[Global___DryRun] | None = ...,
-        nominated_first: _builtins.bool = ...,
-        preemptors: _abc.Iterable[_core_pb2.Pod] | None = ...,
-        nominated: _abc.Iterable[_cycle_pb2.PodIdentity] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "nodes", b"nodes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "dry_runs", b"dry_runs", "known_generation", b"known_generation", "nodes", b"nodes", "nominated", b"nominated", "nominated_first", b"nominated_first", "preemptors", b"preemptors", "prepare", b"prepare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "dry_runs", b"dry_runs", "nodes", b"nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -472,167 +305,23 @@ class FilterResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PRE_FILTER_FIELD_NUMBER: _builtins.int
     COLUMNS_FIELD_NUMBER: _builtins.int
-    CONSTRAINTS_FIELD_NUMBER: _builtins.int
-    MAX_BATCH_FIELD_NUMBER: _builtins.int
-    NEEDS_RESERVE_FIELD_NUMBER: _builtins.int
-    NEEDS_PRE_BIND_FIELD_NUMBER: _builtins.int
-    TIMINGS_FIELD_NUMBER: _builtins.int
-    EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
-    NARROWED_BY_FIELD_NUMBER: _builtins.int
-    NOMINATED_SLOT_FIELD_NUMBER: _builtins.int
-    WAYS_OUT_FIELD_NUMBER: _builtins.int
-    NOMINATED_SLOTS_FIELD_NUMBER: _builtins.int
-    max_batch: _builtins.int
-    """OPTIONAL. At most so many pods may be placed by this answer; 0: no limit."""
-    needs_reserve: _builtins.bool
-    """OPTIONAL. Reserve must be called for pods of this class."""
-    needs_pre_bind: _builtins.bool
-    """OPTIONAL. PreBind must be called for pods of this class."""
-    nominated_slot: _builtins.int
-    """OPTIONAL. Where `nominated_first` was asked: the pod may run at this slot, which it is nominated to, by the snapshot
-    of this generation or a later one; no other node was looked at.
-    """
-    @_builtins.property
-    def pre_filter(self) -> Global___PreFilterResponse:
-        """REQUIRED of a phase, and only where PreFilter did not pass or narrowed: its outcome."""
-
     @_builtins.property
     def columns(self) -> Global___NodeColumns:
-        """REQUIRED unless PreFilter refused, `prepare` was asked or there is a nominated_slot."""
-
-    @_builtins.property
-    def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___DomainConstraint]:
-        """OPTIONAL. How placements of the class change other nodes."""
-
-    @_builtins.property
-    def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Timing]:
-        """OPTIONAL. What took how long, for the metrics."""
-
-    @_builtins.property
-    def evaluated_plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """OPTIONAL. The plugins that were not skipped: they were evaluated for the pod."""
-
-    @_builtins.property
-    def narrowed_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """OPTIONAL. The plugins whose PreFilter narrowed the nodes: they refused all others, so events that they wait for may
-        help a pod for which there is no node left.
-        """
-
-    @_builtins.property
-    def ways_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___WayOut]:
-        """OPTIONAL. Ways out for the first ones of `preemptors`, in order. There may be none: where a node takes a pod, where a
-        plugin failed, and where services have a say. Then PostFilter is to be asked, if need be.
-        """
-
-    @_builtins.property
-    def nominated_slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """OPTIONAL. With `nominated_slot`: where the first ones of `nominated` may run, which is where they are nominated to,
-        each as if the ones before it ran already. There may be none: where answers about nodes depend on each other.
-        """
+        """REQUIRED. One entry a node, or a dry run, in the order asked."""
 
     def __init__(
         self,
         *,
-        pre_filter: Global___PreFilterResponse | None = ...,
         columns: Global___NodeColumns | None = ...,
-        constraints: _abc.Iterable[Global___DomainConstraint] | None = ...,
-        max_batch: _builtins.int = ...,
-        needs_reserve: _builtins.bool = ...,
-        needs_pre_bind: _builtins.bool = ...,
-        timings: _abc.Iterable[Global___Timing] | None = ...,
-        evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
-        narrowed_by: _abc.Iterable[_builtins.str] | None = ...,
-        nominated_slot: _builtins.int | None = ...,
-        ways_out: _abc.Iterable[Global___WayOut] | None = ...,
-        nominated_slots: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "nominated_slot", b"nominated_slot", "pre_filter", b"pre_filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nominated_slot", b"nominated_slot", "nominated_slots", b"nominated_slots", "pre_filter", b"pre_filter", "timings", b"timings", "ways_out", b"ways_out"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__nominated_slot: _TypeAlias = _typing.Literal["nominated_slot"]  # noqa: Y015
-    _WhichOneofArgType__nominated_slot: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__nominated_slot) -> _WhichOneofReturnType__nominated_slot | None: ...
-
-Global___FilterResponse: _TypeAlias = FilterResponse  # noqa: Y015
-
-@_typing.final
-class WayOut(_message.Message):
-    """WayOut is PostFilter's answer for one of several pods. Each pod but the first is answered for as if the one before it
-    had been nominated as its own answer says, at a generation one higher.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    POST_FILTER_FIELD_NUMBER: _builtins.int
-    SLOT_FIELD_NUMBER: _builtins.int
-    STATUS_INDEX_FIELD_NUMBER: _builtins.int
-    DURATION_US_FIELD_NUMBER: _builtins.int
-    slot: _builtins.int
-    """REQUIRED of all but the first one, unless PreFilter refused the class: the slot that the pod before was nominated to,
-    and why that one refuses pods of the class now, as in NodeColumns.status_index. All others are as they were.
-    """
-    status_index: _builtins.int
-    """REQUIRED with `slot`."""
-    duration_us: _builtins.int
-    """OPTIONAL. How long it took, in microseconds."""
-    @_builtins.property
-    def post_filter(self) -> Global___PostFilterResponse:
-        """REQUIRED. The answer. Of all but the last one a node is nominated, and the actions are evictions."""
-
-    def __init__(
-        self,
-        *,
-        post_filter: Global___PostFilterResponse | None = ...,
-        slot: _builtins.int | None = ...,
-        status_index: _builtins.int = ...,
-        duration_us: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_slot", b"_slot", "post_filter", b"post_filter", "slot", b"slot"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_slot", b"_slot", "duration_us", b"duration_us", "post_filter", b"post_filter", "slot", b"slot", "status_index", b"status_index"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__slot: _TypeAlias = _typing.Literal["slot"]  # noqa: Y015
-    _WhichOneofArgType__slot: _TypeAlias = _typing.Literal["_slot", b"_slot"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__slot) -> _WhichOneofReturnType__slot | None: ...
-
-Global___WayOut: _TypeAlias = WayOut  # noqa: Y015
-
-@_typing.final
-class Timing(_message.Message):
-    """Timing is how long one plugin took at one extension point."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PLUGIN_FIELD_NUMBER: _builtins.int
-    EXTENSION_POINT_FIELD_NUMBER: _builtins.int
-    CODE_FIELD_NUMBER: _builtins.int
-    DURATION_US_FIELD_NUMBER: _builtins.int
-    plugin: _builtins.str
-    """OPTIONAL. The plugin; unset: the whole extension point."""
-    extension_point: _builtins.str
-    """REQUIRED. The extension point as metrics name it, e.g. `Filter`."""
-    code: _status_pb2.Code.ValueType
-    """REQUIRED. How it ended."""
-    duration_us: _builtins.int
-    """REQUIRED. Duration in microseconds."""
-    def __init__(
-        self,
-        *,
-        plugin: _builtins.str = ...,
-        extension_point: _builtins.str = ...,
-        code: _status_pb2.Code.ValueType = ...,
-        duration_us: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "duration_us", b"duration_us", "extension_point", b"extension_point", "plugin", b"plugin"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Timing: _TypeAlias = Timing  # noqa: Y015
+Global___FilterResponse: _TypeAlias = FilterResponse  # noqa: Y015
 
 @_typing.final
 class PostFilterRequest(_message.Message):
@@ -815,246 +504,6 @@ class PostFilterResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PostFilterResponse: _TypeAlias = PostFilterResponse  # noqa: Y015
-
-@_typing.final
-class PodGroupPostFilterRequest(_message.Message):
-    """PodGroupPostFilterRequest asks for a way out for a group."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CYCLE_FIELD_NUMBER: _builtins.int
-    POD_GROUP_FIELD_NUMBER: _builtins.int
-    PRIORITY_FIELD_NUMBER: _builtins.int
-    MEMBERS_FIELD_NUMBER: _builtins.int
-    VICTIMS_FIELD_NUMBER: _builtins.int
-    DEVICES_FIELD_NUMBER: _builtins.int
-    COMPOSITE_FIELD_NUMBER: _builtins.int
-    priority: _builtins.int
-    """REQUIRED. The group's priority."""
-    composite: _builtins.bool
-    """OPTIONAL. It is a CompositePodGroup: the members may be of several PodGroups."""
-    @_builtins.property
-    def cycle(self) -> _cycle_pb2.Cycle:
-        """REQUIRED. The class of the first member, and the state of the cluster."""
-
-    @_builtins.property
-    def pod_group(self) -> _cycle_pb2.PodIdentity:
-        """REQUIRED. The PodGroup, or the CompositePodGroup that is no group of another."""
-
-    @_builtins.property
-    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroupMember]:
-        """REQUIRED. First its members without a node; then those that were placed, in the order in which they were, also if
-        their own group does not fit: those are not in the state of the cluster that is asked about.
-        """
-
-    @_builtins.property
-    def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
-        """OPTIONAL. Unset: the first question. Else what it answered; in the state of the cluster that is asked about these
-        pods are gone, and the members that go are on their nodes.
-        """
-
-    @_builtins.property
-    def devices(self) -> Global___DevicesQuestion:
-        """OPTIONAL. Set: this is no question about preemption, but whether the group may get other devices. It is asked once;
-        the members are those that were tried, in order.
-        """
-
-    def __init__(
-        self,
-        *,
-        cycle: _cycle_pb2.Cycle | None = ...,
-        pod_group: _cycle_pb2.PodIdentity | None = ...,
-        priority: _builtins.int = ...,
-        members: _abc.Iterable[Global___PodGroupMember] | None = ...,
-        victims: _abc.Iterable[Global___Victim] | None = ...,
-        devices: Global___DevicesQuestion | None = ...,
-        composite: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "devices", b"devices", "pod_group", b"pod_group"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["composite", b"composite", "cycle", b"cycle", "devices", b"devices", "members", b"members", "pod_group", b"pod_group", "priority", b"priority", "victims", b"victims"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PodGroupPostFilterRequest: _TypeAlias = PodGroupPostFilterRequest  # noqa: Y015
-
-@_typing.final
-class DevicesQuestion(_message.Message):
-    """DevicesQuestion asks which claims of a group and of its pods may be given up, because they cannot be used."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SCHEDULED_FIELD_NUMBER: _builtins.int
-    scheduled: _builtins.int
-    """REQUIRED. How many pods of the group have a node. The group's own claims are given up only where none has."""
-    def __init__(
-        self,
-        *,
-        scheduled: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["scheduled", b"scheduled"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DevicesQuestion: _TypeAlias = DevicesQuestion  # noqa: Y015
-
-@_typing.final
-class PodGroupMember(_message.Message):
-    """PodGroupMember is one pod of a group."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    POD_FIELD_NUMBER: _builtins.int
-    POD_CLASS_FIELD_NUMBER: _builtins.int
-    NOMINATED_NODE_FIELD_NUMBER: _builtins.int
-    SLOT_FIELD_NUMBER: _builtins.int
-    COLUMNS_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
-    pod_class: _builtins.int
-    """REQUIRED. Its class."""
-    nominated_node: _builtins.str
-    """OPTIONAL. The node that it is nominated to."""
-    slot: _builtins.int
-    """REQUIRED in the second question. The slot of its node."""
-    state: _builtins.bytes
-    """OPTIONAL, about devices alone. What Reserve gave for PreBind when it was tried."""
-    @_builtins.property
-    def pod(self) -> _cycle_pb2.PodIdentity:
-        """REQUIRED. The pod."""
-
-    @_builtins.property
-    def columns(self) -> Global___NodeColumns:
-        """OPTIONAL, about devices alone. What Filter said of it; unset where PreFilter refused it."""
-
-    def __init__(
-        self,
-        *,
-        pod: _cycle_pb2.PodIdentity | None = ...,
-        pod_class: _builtins.int = ...,
-        nominated_node: _builtins.str = ...,
-        slot: _builtins.int = ...,
-        columns: Global___NodeColumns | None = ...,
-        state: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pod", b"pod"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "nominated_node", b"nominated_node", "pod", b"pod", "pod_class", b"pod_class", "slot", b"slot", "state", b"state"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PodGroupMember: _TypeAlias = PodGroupMember  # noqa: Y015
-
-@_typing.final
-class Victim(_message.Message):
-    """Victim is a pod, or a group of pods that go together, that may have to go."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PODS_FIELD_NUMBER: _builtins.int
-    VIOLATIONS_FIELD_NUMBER: _builtins.int
-    OF_GROUP_FIELD_NUMBER: _builtins.int
-    violations: _builtins.int
-    """OPTIONAL. For how many of them a disruption budget has nothing left."""
-    of_group: _builtins.bool
-    """OPTIONAL. It is a group, or a pod of one."""
-    @_builtins.property
-    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___VictimPod]:
-        """REQUIRED. The pods, at least one."""
-
-    def __init__(
-        self,
-        *,
-        pods: _abc.Iterable[Global___VictimPod] | None = ...,
-        violations: _builtins.int = ...,
-        of_group: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_group", b"of_group", "pods", b"pods", "violations", b"violations"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Victim: _TypeAlias = Victim  # noqa: Y015
-
-@_typing.final
-class VictimPod(_message.Message):
-    """VictimPod is one pod of a victim."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    POD_FIELD_NUMBER: _builtins.int
-    POD_CLASS_FIELD_NUMBER: _builtins.int
-    SLOT_FIELD_NUMBER: _builtins.int
-    TERMINATING_FIELD_NUMBER: _builtins.int
-    pod_class: _builtins.int
-    """REQUIRED. Its class."""
-    slot: _builtins.int
-    """REQUIRED. The slot of its node."""
-    terminating: _builtins.bool
-    """OPTIONAL. It is being deleted already."""
-    @_builtins.property
-    def pod(self) -> _cycle_pb2.PodIdentity:
-        """REQUIRED. The pod."""
-
-    def __init__(
-        self,
-        *,
-        pod: _cycle_pb2.PodIdentity | None = ...,
-        pod_class: _builtins.int = ...,
-        slot: _builtins.int = ...,
-        terminating: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "pod_class", b"pod_class", "slot", b"slot", "terminating", b"terminating"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___VictimPod: _TypeAlias = VictimPod  # noqa: Y015
-
-@_typing.final
-class PodGroupPostFilterResponse(_message.Message):
-    """PodGroupPostFilterResponse is the way out for a group, if there is one."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STATUS_FIELD_NUMBER: _builtins.int
-    POTENTIAL_FIELD_NUMBER: _builtins.int
-    ACTIONS_FIELD_NUMBER: _builtins.int
-    DISRUPTION_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def status(self) -> _status_pb2.Status:
-        """REQUIRED unless `potential` is answered. CODE_SUCCESS: the actions make room, or it is being made."""
-
-    @_builtins.property
-    def potential(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
-        """OPTIONAL, answer to the first question. Who may go: those who are let stay first where they can come first."""
-
-    @_builtins.property
-    def actions(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.Action]:
-        """OPTIONAL. Evictions; bind does them."""
-
-    @_builtins.property
-    def disruption(self) -> Global___Disruption:
-        """OPTIONAL, answer to the second question. Set where it is known who has to go: what that costs."""
-
-    def __init__(
-        self,
-        *,
-        status: _status_pb2.Status | None = ...,
-        potential: _abc.Iterable[Global___Victim] | None = ...,
-        actions: _abc.Iterable[_bind_pb2.Action] | None = ...,
-        disruption: Global___Disruption | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["disruption", b"disruption", "status", b"status"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "disruption", b"disruption", "potential", b"potential", "status", b"status"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PodGroupPostFilterResponse: _TypeAlias = PodGroupPostFilterResponse  # noqa: Y015
 
 @_typing.final
 class Placement(_message.Message):

@@ -25,8 +25,8 @@ if _version_not_supported:
     )
 
 
-class FilterServiceStub:
-    """FilterService is served by the filter phase and by every plugin that filters or reserves.
+class FilterPluginStub:
+    """FilterPlugin is served by plugins that filter, look for a way out or reserve.
     """
 
     def __init__(self, channel):
@@ -36,39 +36,34 @@ class FilterServiceStub:
             channel: A grpc.Channel.
         """
         self.PreFilter = channel.unary_unary(
-                '/trireme.v1.FilterService/PreFilter',
+                '/trireme.v1.FilterPlugin/PreFilter',
                 request_serializer=trireme_dot_v1_dot_filter__pb2.PreFilterRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_filter__pb2.PreFilterResponse.FromString,
                 _registered_method=True)
         self.Filter = channel.unary_unary(
-                '/trireme.v1.FilterService/Filter',
+                '/trireme.v1.FilterPlugin/Filter',
                 request_serializer=trireme_dot_v1_dot_filter__pb2.FilterRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_filter__pb2.FilterResponse.FromString,
                 _registered_method=True)
         self.PostFilter = channel.unary_unary(
-                '/trireme.v1.FilterService/PostFilter',
+                '/trireme.v1.FilterPlugin/PostFilter',
                 request_serializer=trireme_dot_v1_dot_filter__pb2.PostFilterRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_filter__pb2.PostFilterResponse.FromString,
                 _registered_method=True)
-        self.PodGroupPostFilter = channel.unary_unary(
-                '/trireme.v1.FilterService/PodGroupPostFilter',
-                request_serializer=trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterResponse.FromString,
-                _registered_method=True)
         self.Reserve = channel.unary_unary(
-                '/trireme.v1.FilterService/Reserve',
+                '/trireme.v1.FilterPlugin/Reserve',
                 request_serializer=trireme_dot_v1_dot_filter__pb2.ReserveRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_filter__pb2.ReserveResponse.FromString,
                 _registered_method=True)
         self.Unreserve = channel.unary_unary(
-                '/trireme.v1.FilterService/Unreserve',
+                '/trireme.v1.FilterPlugin/Unreserve',
                 request_serializer=trireme_dot_v1_dot_filter__pb2.UnreserveRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_filter__pb2.UnreserveResponse.FromString,
                 _registered_method=True)
 
 
-class FilterServiceServicer:
-    """FilterService is served by the filter phase and by every plugin that filters or reserves.
+class FilterPluginServicer:
+    """FilterPlugin is served by plugins that filter, look for a way out or reserve.
     """
 
     def PreFilter(self, request, context):
@@ -79,8 +74,7 @@ class FilterServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Filter(self, request, context):
-        """Filter says for each node whether the pod may run there and how many copies fit. Idempotent. A phase runs
-        PreFilter in the same call where cycle.state is unset.
+        """Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -89,15 +83,6 @@ class FilterServiceServicer:
     def PostFilter(self, request, context):
         """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
         out. Idempotent.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def PodGroupPostFilter(self, request, context):
-        """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
-        make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
-        The phase's own. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,7 +105,7 @@ class FilterServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_FilterServiceServicer_to_server(servicer, server):
+def add_FilterPluginServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'PreFilter': grpc.unary_unary_rpc_method_handler(
                     servicer.PreFilter,
@@ -137,11 +122,6 @@ def add_FilterServiceServicer_to_server(servicer, server):
                     request_deserializer=trireme_dot_v1_dot_filter__pb2.PostFilterRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_filter__pb2.PostFilterResponse.SerializeToString,
             ),
-            'PodGroupPostFilter': grpc.unary_unary_rpc_method_handler(
-                    servicer.PodGroupPostFilter,
-                    request_deserializer=trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterResponse.SerializeToString,
-            ),
             'Reserve': grpc.unary_unary_rpc_method_handler(
                     servicer.Reserve,
                     request_deserializer=trireme_dot_v1_dot_filter__pb2.ReserveRequest.FromString,
@@ -154,14 +134,14 @@ def add_FilterServiceServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'trireme.v1.FilterService', rpc_method_handlers)
+            'trireme.v1.FilterPlugin', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('trireme.v1.FilterService', rpc_method_handlers)
+    server.add_registered_method_handlers('trireme.v1.FilterPlugin', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class FilterService:
-    """FilterService is served by the filter phase and by every plugin that filters or reserves.
+class FilterPlugin:
+    """FilterPlugin is served by plugins that filter, look for a way out or reserve.
     """
 
     @staticmethod
@@ -178,7 +158,7 @@ class FilterService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.FilterService/PreFilter',
+            '/trireme.v1.FilterPlugin/PreFilter',
             trireme_dot_v1_dot_filter__pb2.PreFilterRequest.SerializeToString,
             trireme_dot_v1_dot_filter__pb2.PreFilterResponse.FromString,
             options,
@@ -205,7 +185,7 @@ class FilterService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.FilterService/Filter',
+            '/trireme.v1.FilterPlugin/Filter',
             trireme_dot_v1_dot_filter__pb2.FilterRequest.SerializeToString,
             trireme_dot_v1_dot_filter__pb2.FilterResponse.FromString,
             options,
@@ -232,36 +212,9 @@ class FilterService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.FilterService/PostFilter',
+            '/trireme.v1.FilterPlugin/PostFilter',
             trireme_dot_v1_dot_filter__pb2.PostFilterRequest.SerializeToString,
             trireme_dot_v1_dot_filter__pb2.PostFilterResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def PodGroupPostFilter(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trireme.v1.FilterService/PodGroupPostFilter',
-            trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterRequest.SerializeToString,
-            trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -286,7 +239,7 @@ class FilterService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.FilterService/Reserve',
+            '/trireme.v1.FilterPlugin/Reserve',
             trireme_dot_v1_dot_filter__pb2.ReserveRequest.SerializeToString,
             trireme_dot_v1_dot_filter__pb2.ReserveResponse.FromString,
             options,
@@ -313,7 +266,7 @@ class FilterService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.FilterService/Unreserve',
+            '/trireme.v1.FilterPlugin/Unreserve',
             trireme_dot_v1_dot_filter__pb2.UnreserveRequest.SerializeToString,
             trireme_dot_v1_dot_filter__pb2.UnreserveResponse.FromString,
             options,

@@ -26,27 +26,20 @@ class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ig
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
-class FilterServiceStub:
-    """FilterService is served by the filter phase and by every plugin that filters or reserves."""
+class FilterPluginStub:
+    """FilterPlugin is served by plugins that filter, look for a way out or reserve."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> FilterServiceAsyncStub: ...
+    def __new__(cls, channel: _aio.Channel) -> FilterPluginAsyncStub: ...
     PreFilter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.PreFilterRequest, _filter_pb2.PreFilterResponse]
     """PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
     Filter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.FilterRequest, _filter_pb2.FilterResponse]
-    """Filter says for each node whether the pod may run there and how many copies fit. Idempotent. A phase runs
-    PreFilter in the same call where cycle.state is unset.
-    """
+    """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
     PostFilter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]
     """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
     out. Idempotent.
-    """
-    PodGroupPostFilter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.PodGroupPostFilterRequest, _filter_pb2.PodGroupPostFilterResponse]
-    """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
-    make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
-    The phase's own. Idempotent.
     """
     Reserve: _grpc.UnaryUnaryMultiCallable[_filter_pb2.ReserveRequest, _filter_pb2.ReserveResponse]
     """Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
@@ -58,24 +51,17 @@ class FilterServiceStub:
     """
 
 @_typing.type_check_only
-class FilterServiceAsyncStub(FilterServiceStub):
-    """FilterService is served by the filter phase and by every plugin that filters or reserves."""
+class FilterPluginAsyncStub(FilterPluginStub):
+    """FilterPlugin is served by plugins that filter, look for a way out or reserve."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PreFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PreFilterRequest, _filter_pb2.PreFilterResponse]  # type: ignore[assignment]
     """PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
     Filter: _aio.UnaryUnaryMultiCallable[_filter_pb2.FilterRequest, _filter_pb2.FilterResponse]  # type: ignore[assignment]
-    """Filter says for each node whether the pod may run there and how many copies fit. Idempotent. A phase runs
-    PreFilter in the same call where cycle.state is unset.
-    """
+    """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
     PostFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]  # type: ignore[assignment]
     """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
     out. Idempotent.
-    """
-    PodGroupPostFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PodGroupPostFilterRequest, _filter_pb2.PodGroupPostFilterResponse]  # type: ignore[assignment]
-    """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
-    make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
-    The phase's own. Idempotent.
     """
     Reserve: _aio.UnaryUnaryMultiCallable[_filter_pb2.ReserveRequest, _filter_pb2.ReserveResponse]  # type: ignore[assignment]
     """Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
@@ -86,8 +72,8 @@ class FilterServiceAsyncStub(FilterServiceStub):
     the pod.
     """
 
-class FilterServiceServicer(metaclass=_abc_1.ABCMeta):
-    """FilterService is served by the filter phase and by every plugin that filters or reserves."""
+class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
+    """FilterPlugin is served by plugins that filter, look for a way out or reserve."""
 
     @_abc_1.abstractmethod
     def PreFilter(
@@ -103,9 +89,7 @@ class FilterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_pb2.FilterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.FilterResponse, _abc.Awaitable[_filter_pb2.FilterResponse]]:
-        """Filter says for each node whether the pod may run there and how many copies fit. Idempotent. A phase runs
-        PreFilter in the same call where cycle.state is unset.
-        """
+        """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
 
     @_abc_1.abstractmethod
     def PostFilter(
@@ -115,17 +99,6 @@ class FilterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_filter_pb2.PostFilterResponse, _abc.Awaitable[_filter_pb2.PostFilterResponse]]:
         """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
         out. Idempotent.
-        """
-
-    @_abc_1.abstractmethod
-    def PodGroupPostFilter(
-        self,
-        request: _filter_pb2.PodGroupPostFilterRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_filter_pb2.PodGroupPostFilterResponse, _abc.Awaitable[_filter_pb2.PodGroupPostFilterResponse]]:
-        """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
-        make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
-        The phase's own. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -148,4 +121,4 @@ class FilterServiceServicer(metaclass=_abc_1.ABCMeta):
         the pod.
         """
 
-def add_FilterServiceServicer_to_server(servicer: FilterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_FilterPluginServicer_to_server(servicer: FilterPluginServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -27,7 +27,7 @@ from trireme.v1 import filter_pb2 as trireme_dot_v1_dot_filter__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16trireme/v1/score.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x17trireme/v1/status.proto\"]\n\x0fPreScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\"E\n\x10PreScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\r\n\x05state\x18\x02 \x01(\x0c\"N\n\x0bScoreColumn\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x0f\n\x07skipped\x18\x03 \x01(\x08\x12\x0e\n\x06scores\x18\x04 \x03(\x12\"Z\n\x0cScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\"]\n\rScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12(\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x17.trireme.v1.ScoreColumn\"\x8d\x01\n\x15NormalizeScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\x12(\n\x07\x63olumns\x18\x03 \x03(\x0b\x32\x17.trireme.v1.ScoreColumn\"f\n\x16NormalizeScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12(\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x17.trireme.v1.ScoreColumn\"\xc6\x01\n\x0cPlaceRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12+\n\ncapacities\x18\x03 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12\x31\n\x0b\x63onstraints\x18\x04 \x03(\x0b\x32\x1c.trireme.v1.DomainConstraint\x12\x0f\n\x07prepare\x18\x05 \x01(\x08\x12\x14\n\x0c\x65xtra_scores\x18\x06 \x03(\x12\"\xa0\x01\n\rPlaceResponse\x12\r\n\x05slots\x18\x01 \x03(\r\x12\x0e\n\x06totals\x18\x02 \x03(\x03\x12#\n\x07timings\x18\x03 \x03(\x0b\x32\x12.trireme.v1.Timing\x12\"\n\x06status\x18\x04 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0c\n\x04more\x18\x05 \x01(\x08\x12\x19\n\x11\x65valuated_plugins\x18\x06 \x03(\t\"\xaf\x01\n\x16ScorePlacementsRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12,\n\x07plugins\x18\x02 \x03(\x0b\x32\x1b.trireme.v1.PlacementPlugin\x12\x32\n\nplacements\x18\x03 \x03(\x0b\x32\x1e.trireme.v1.CandidatePlacement\x12\x11\n\tscheduled\x18\x04 \x01(\r\"1\n\x0fPlacementPlugin\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\"8\n\x12\x43\x61ndidatePlacement\x12\r\n\x05slots\x18\x01 \x03(\r\x12\x13\n\x0bpod_classes\x18\x02 \x03(\r\"M\n\x17ScorePlacementsResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06totals\x18\x02 \x03(\x12\x32\x86\x03\n\x0cScoreService\x12\x45\n\x08PreScore\x12\x1b.trireme.v1.PreScoreRequest\x1a\x1c.trireme.v1.PreScoreResponse\x12<\n\x05Score\x12\x18.trireme.v1.ScoreRequest\x1a\x19.trireme.v1.ScoreResponse\x12W\n\x0eNormalizeScore\x12!.trireme.v1.NormalizeScoreRequest\x1a\".trireme.v1.NormalizeScoreResponse\x12<\n\x05Place\x12\x18.trireme.v1.PlaceRequest\x1a\x19.trireme.v1.PlaceResponse\x12Z\n\x0fScorePlacements\x12\".trireme.v1.ScorePlacementsRequest\x1a#.trireme.v1.ScorePlacementsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16trireme/v1/score.proto\x12\ntrireme.v1\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x17trireme/v1/status.proto\"]\n\x0fPreScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\"E\n\x10PreScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\r\n\x05state\x18\x02 \x01(\x0c\"Z\n\x0cScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\"C\n\rScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06scores\x18\x02 \x03(\x12\"s\n\x15NormalizeScoreRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x05nodes\x18\x02 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\x12\x0e\n\x06scores\x18\x03 \x03(\x12\"L\n\x16NormalizeScoreResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06scores\x18\x02 \x03(\x12\x32\xeb\x01\n\x0bScorePlugin\x12\x45\n\x08PreScore\x12\x1b.trireme.v1.PreScoreRequest\x1a\x1c.trireme.v1.PreScoreResponse\x12<\n\x05Score\x12\x18.trireme.v1.ScoreRequest\x1a\x19.trireme.v1.ScoreResponse\x12W\n\x0eNormalizeScore\x12!.trireme.v1.NormalizeScoreRequest\x1a\".trireme.v1.NormalizeScoreResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,28 +38,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PRESCOREREQUEST']._serialized_end=205
   _globals['_PRESCORERESPONSE']._serialized_start=207
   _globals['_PRESCORERESPONSE']._serialized_end=276
-  _globals['_SCORECOLUMN']._serialized_start=278
-  _globals['_SCORECOLUMN']._serialized_end=356
-  _globals['_SCOREREQUEST']._serialized_start=358
-  _globals['_SCOREREQUEST']._serialized_end=448
-  _globals['_SCORERESPONSE']._serialized_start=450
-  _globals['_SCORERESPONSE']._serialized_end=543
-  _globals['_NORMALIZESCOREREQUEST']._serialized_start=546
-  _globals['_NORMALIZESCOREREQUEST']._serialized_end=687
-  _globals['_NORMALIZESCORERESPONSE']._serialized_start=689
-  _globals['_NORMALIZESCORERESPONSE']._serialized_end=791
-  _globals['_PLACEREQUEST']._serialized_start=794
-  _globals['_PLACEREQUEST']._serialized_end=992
-  _globals['_PLACERESPONSE']._serialized_start=995
-  _globals['_PLACERESPONSE']._serialized_end=1155
-  _globals['_SCOREPLACEMENTSREQUEST']._serialized_start=1158
-  _globals['_SCOREPLACEMENTSREQUEST']._serialized_end=1333
-  _globals['_PLACEMENTPLUGIN']._serialized_start=1335
-  _globals['_PLACEMENTPLUGIN']._serialized_end=1384
-  _globals['_CANDIDATEPLACEMENT']._serialized_start=1386
-  _globals['_CANDIDATEPLACEMENT']._serialized_end=1442
-  _globals['_SCOREPLACEMENTSRESPONSE']._serialized_start=1444
-  _globals['_SCOREPLACEMENTSRESPONSE']._serialized_end=1521
-  _globals['_SCORESERVICE']._serialized_start=1524
-  _globals['_SCORESERVICE']._serialized_end=1914
+  _globals['_SCOREREQUEST']._serialized_start=278
+  _globals['_SCOREREQUEST']._serialized_end=368
+  _globals['_SCORERESPONSE']._serialized_start=370
+  _globals['_SCORERESPONSE']._serialized_end=437
+  _globals['_NORMALIZESCOREREQUEST']._serialized_start=439
+  _globals['_NORMALIZESCOREREQUEST']._serialized_end=554
+  _globals['_NORMALIZESCORERESPONSE']._serialized_start=556
+  _globals['_NORMALIZESCORERESPONSE']._serialized_end=632
+  _globals['_SCOREPLUGIN']._serialized_start=635
+  _globals['_SCOREPLUGIN']._serialized_end=870
 # @@protoc_insertion_point(module_scope)

@@ -25,8 +25,8 @@ if _version_not_supported:
     )
 
 
-class ScoreServiceStub:
-    """ScoreService is served by the score phase and, but for Place, by every plugin that scores.
+class ScorePluginStub:
+    """ScorePlugin is served by plugins that score.
     """
 
     def __init__(self, channel):
@@ -36,34 +36,24 @@ class ScoreServiceStub:
             channel: A grpc.Channel.
         """
         self.PreScore = channel.unary_unary(
-                '/trireme.v1.ScoreService/PreScore',
+                '/trireme.v1.ScorePlugin/PreScore',
                 request_serializer=trireme_dot_v1_dot_score__pb2.PreScoreRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_score__pb2.PreScoreResponse.FromString,
                 _registered_method=True)
         self.Score = channel.unary_unary(
-                '/trireme.v1.ScoreService/Score',
+                '/trireme.v1.ScorePlugin/Score',
                 request_serializer=trireme_dot_v1_dot_score__pb2.ScoreRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_score__pb2.ScoreResponse.FromString,
                 _registered_method=True)
         self.NormalizeScore = channel.unary_unary(
-                '/trireme.v1.ScoreService/NormalizeScore',
+                '/trireme.v1.ScorePlugin/NormalizeScore',
                 request_serializer=trireme_dot_v1_dot_score__pb2.NormalizeScoreRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_score__pb2.NormalizeScoreResponse.FromString,
                 _registered_method=True)
-        self.Place = channel.unary_unary(
-                '/trireme.v1.ScoreService/Place',
-                request_serializer=trireme_dot_v1_dot_score__pb2.PlaceRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_score__pb2.PlaceResponse.FromString,
-                _registered_method=True)
-        self.ScorePlacements = channel.unary_unary(
-                '/trireme.v1.ScoreService/ScorePlacements',
-                request_serializer=trireme_dot_v1_dot_score__pb2.ScorePlacementsRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_score__pb2.ScorePlacementsResponse.FromString,
-                _registered_method=True)
 
 
-class ScoreServiceServicer:
-    """ScoreService is served by the score phase and, but for Place, by every plugin that scores.
+class ScorePluginServicer:
+    """ScorePlugin is served by plugins that score.
     """
 
     def PreScore(self, request, context):
@@ -74,7 +64,7 @@ class ScoreServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Score(self, request, context):
-        """Score answers each plugin's raw scores. Idempotent.
+        """Score answers raw scores. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -87,24 +77,8 @@ class ScoreServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Place(self, request, context):
-        """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. The
-        phase's own. It keeps nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
 
-    def ScorePlacements(self, request, context):
-        """ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). The phase's own.
-        Idempotent.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-
-def add_ScoreServiceServicer_to_server(servicer, server):
+def add_ScorePluginServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'PreScore': grpc.unary_unary_rpc_method_handler(
                     servicer.PreScore,
@@ -121,26 +95,16 @@ def add_ScoreServiceServicer_to_server(servicer, server):
                     request_deserializer=trireme_dot_v1_dot_score__pb2.NormalizeScoreRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_score__pb2.NormalizeScoreResponse.SerializeToString,
             ),
-            'Place': grpc.unary_unary_rpc_method_handler(
-                    servicer.Place,
-                    request_deserializer=trireme_dot_v1_dot_score__pb2.PlaceRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_score__pb2.PlaceResponse.SerializeToString,
-            ),
-            'ScorePlacements': grpc.unary_unary_rpc_method_handler(
-                    servicer.ScorePlacements,
-                    request_deserializer=trireme_dot_v1_dot_score__pb2.ScorePlacementsRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_score__pb2.ScorePlacementsResponse.SerializeToString,
-            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'trireme.v1.ScoreService', rpc_method_handlers)
+            'trireme.v1.ScorePlugin', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('trireme.v1.ScoreService', rpc_method_handlers)
+    server.add_registered_method_handlers('trireme.v1.ScorePlugin', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class ScoreService:
-    """ScoreService is served by the score phase and, but for Place, by every plugin that scores.
+class ScorePlugin:
+    """ScorePlugin is served by plugins that score.
     """
 
     @staticmethod
@@ -157,7 +121,7 @@ class ScoreService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.ScoreService/PreScore',
+            '/trireme.v1.ScorePlugin/PreScore',
             trireme_dot_v1_dot_score__pb2.PreScoreRequest.SerializeToString,
             trireme_dot_v1_dot_score__pb2.PreScoreResponse.FromString,
             options,
@@ -184,7 +148,7 @@ class ScoreService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.ScoreService/Score',
+            '/trireme.v1.ScorePlugin/Score',
             trireme_dot_v1_dot_score__pb2.ScoreRequest.SerializeToString,
             trireme_dot_v1_dot_score__pb2.ScoreResponse.FromString,
             options,
@@ -211,63 +175,9 @@ class ScoreService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.ScoreService/NormalizeScore',
+            '/trireme.v1.ScorePlugin/NormalizeScore',
             trireme_dot_v1_dot_score__pb2.NormalizeScoreRequest.SerializeToString,
             trireme_dot_v1_dot_score__pb2.NormalizeScoreResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Place(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trireme.v1.ScoreService/Place',
-            trireme_dot_v1_dot_score__pb2.PlaceRequest.SerializeToString,
-            trireme_dot_v1_dot_score__pb2.PlaceResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ScorePlacements(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trireme.v1.ScoreService/ScorePlacements',
-            trireme_dot_v1_dot_score__pb2.ScorePlacementsRequest.SerializeToString,
-            trireme_dot_v1_dot_score__pb2.ScorePlacementsResponse.FromString,
             options,
             channel_credentials,
             insecure,

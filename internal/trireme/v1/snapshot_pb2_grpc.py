@@ -25,8 +25,8 @@ if _version_not_supported:
     )
 
 
-class SnapshotServiceStub:
-    """SnapshotService is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
+class SnapshotFollowerStub:
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
     """
 
     def __init__(self, channel):
@@ -36,14 +36,14 @@ class SnapshotServiceStub:
             channel: A grpc.Channel.
         """
         self.Sync = channel.stream_stream(
-                '/trireme.v1.SnapshotService/Sync',
+                '/trireme.v1.SnapshotFollower/Sync',
                 request_serializer=trireme_dot_v1_dot_snapshot__pb2.SyncRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_snapshot__pb2.SyncResponse.FromString,
                 _registered_method=True)
 
 
-class SnapshotServiceServicer:
-    """SnapshotService is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
+class SnapshotFollowerServicer:
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
     """
 
     def Sync(self, request_iterator, context):
@@ -56,7 +56,7 @@ class SnapshotServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_SnapshotServiceServicer_to_server(servicer, server):
+def add_SnapshotFollowerServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Sync': grpc.stream_stream_rpc_method_handler(
                     servicer.Sync,
@@ -65,14 +65,14 @@ def add_SnapshotServiceServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'trireme.v1.SnapshotService', rpc_method_handlers)
+            'trireme.v1.SnapshotFollower', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('trireme.v1.SnapshotService', rpc_method_handlers)
+    server.add_registered_method_handlers('trireme.v1.SnapshotFollower', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class SnapshotService:
-    """SnapshotService is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
+class SnapshotFollower:
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
     """
 
     @staticmethod
@@ -89,7 +89,7 @@ class SnapshotService:
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/trireme.v1.SnapshotService/Sync',
+            '/trireme.v1.SnapshotFollower/Sync',
             trireme_dot_v1_dot_snapshot__pb2.SyncRequest.SerializeToString,
             trireme_dot_v1_dot_snapshot__pb2.SyncResponse.FromString,
             options,

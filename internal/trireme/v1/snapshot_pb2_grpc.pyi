@@ -26,13 +26,13 @@ class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ig
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
-class SnapshotServiceStub:
-    """SnapshotService is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT."""
+class SnapshotFollowerStub:
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> SnapshotServiceAsyncStub: ...
+    def __new__(cls, channel: _aio.Channel) -> SnapshotFollowerAsyncStub: ...
     Sync: _grpc.StreamStreamMultiCallable[_snapshot_pb2.SyncRequest, _snapshot_pb2.SyncResponse]
     """Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
     it and opens it again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
@@ -40,8 +40,8 @@ class SnapshotServiceStub:
     """
 
 @_typing.type_check_only
-class SnapshotServiceAsyncStub(SnapshotServiceStub):
-    """SnapshotService is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT."""
+class SnapshotFollowerAsyncStub(SnapshotFollowerStub):
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Sync: _aio.StreamStreamMultiCallable[_snapshot_pb2.SyncRequest, _snapshot_pb2.SyncResponse]  # type: ignore[assignment]
@@ -50,8 +50,8 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     with hello and a full sync, and a new stream replaces the one before it.
     """
 
-class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SnapshotService is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT."""
+class SnapshotFollowerServicer(metaclass=_abc_1.ABCMeta):
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT."""
 
     @_abc_1.abstractmethod
     def Sync(
@@ -64,4 +64,4 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         with hello and a full sync, and a new stream replaces the one before it.
         """
 
-def add_SnapshotServiceServicer_to_server(servicer: SnapshotServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_SnapshotFollowerServicer_to_server(servicer: SnapshotFollowerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

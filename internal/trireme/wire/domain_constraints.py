@@ -5,19 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from trireme.framework import domain_rules
-from trireme.v1 import filter_pb2
+from trireme.v1 import filter_phase_pb2
 from trireme.wire import packing
 from trireme.wire import status as wire_status
 
-_FIELDS = filter_pb2.DomainConstraint.DESCRIPTOR.fields_by_name
+_FIELDS = filter_phase_pb2.DomainConstraint.DESCRIPTOR.fields_by_name
 _DOMAIN = _FIELDS["domain"].number
 _COUNT = _FIELDS["count"].number
-_COUNTS = filter_pb2.SkewRule.DESCRIPTOR.fields_by_name["counts"].number
+_COUNTS = filter_phase_pb2.SkewRule.DESCRIPTOR.fields_by_name["counts"].number
 
 
-def to_message(constraint: domain_rules.DomainConstraint) -> filter_pb2.DomainConstraint:
+def to_message(constraint: domain_rules.DomainConstraint) -> filter_phase_pb2.DomainConstraint:
     """The message of a constraint."""
-    out = filter_pb2.DomainConstraint(
+    out = filter_phase_pb2.DomainConstraint(
         refusal=wire_status.to_message(constraint.refusal), placement_adds=constraint.placement_adds
     )
     packing.extend_fixed32(out, _DOMAIN, constraint.domain)
@@ -36,12 +36,12 @@ def to_message(constraint: domain_rules.DomainConstraint) -> filter_pb2.DomainCo
     return out
 
 
-def from_messages(messages: Sequence[filter_pb2.DomainConstraint]) -> tuple[domain_rules.DomainConstraint, ...]:
+def from_messages(messages: Sequence[filter_phase_pb2.DomainConstraint]) -> tuple[domain_rules.DomainConstraint, ...]:
     """Decode the constraints. Raises: ValueError naming the inconsistent field."""
     return tuple(_from_message(message, f"constraints[{index}]") for index, message in enumerate(messages))
 
 
-def _from_message(message: filter_pb2.DomainConstraint, path: str) -> domain_rules.DomainConstraint:
+def _from_message(message: filter_phase_pb2.DomainConstraint, path: str) -> domain_rules.DomainConstraint:
     domain = packing.array(message.domain, np.int32)
     count = packing.array(message.count, np.int64)
     if domain.size and not domain_rules.NO_DOMAIN <= int(domain.min()) <= int(domain.max()) < count.shape[0]:
@@ -50,7 +50,7 @@ def _from_message(message: filter_pb2.DomainConstraint, path: str) -> domain_rul
     return domain_rules.DomainConstraint(refusal, domain, count, message.placement_adds, _rule(message, path))
 
 
-def _rule(message: filter_pb2.DomainConstraint, path: str) -> domain_rules.Rule:
+def _rule(message: filter_phase_pb2.DomainConstraint, path: str) -> domain_rules.Rule:
     kind = message.WhichOneof("rule")
     if kind == "skew":
         skew = message.skew

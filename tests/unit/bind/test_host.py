@@ -7,7 +7,7 @@ import pytest
 from trireme.bind import host
 from trireme.plugin_kit.binding_cycle import BindingCyclePlugin
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
-from trireme.v1 import bind_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.v1.status_pb2 import (
     CODE_ERROR,
     CODE_PENDING,
@@ -39,7 +39,7 @@ class _Plugin:
     def _ask(self, items: Sequence[bind_pb2.BindItem]) -> None:
         self.asked.append([item.pod.name for item in items])
         for item in items:
-            self.states.append(bind_pb2.HostState.FromString(item.state).plugin_states.get(self.name, b""))
+            self.states.append(bind_phase_pb2.HostState.FromString(item.state).plugin_states.get(self.name, b""))
 
     async def permit(self, request: bind_pb2.PermitRequest) -> list[bind_pb2.PermitResult]:
         self._ask(request.items)

@@ -10,7 +10,7 @@ from virtual_time import on_virtual_time
 from trireme.bind import heartbeats, host, pre_binder, write_turns
 from trireme.bind.in_flight import InFlight
 from trireme.rpc.fencing import EpochGuard, Tenure
-from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 from trireme_kube.client.ratelimit import TokenBucket
 
 TIMEOUT_SECONDS = 10.0
@@ -151,7 +151,7 @@ class World:
         return [bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_SUCCESS))]
 
     def call(self, *uids: str) -> AsyncGenerator[list[tuple[int, bind_pb2.PreBindResult]], None]:
-        state = bind_pb2.HostState(plugin_states={"Writes": b"x"}).SerializeToString()
+        state = bind_phase_pb2.HostState(plugin_states={"Writes": b"x"}).SerializeToString()
         classes = [
             pre_binder.PodsOfClass(
                 self.chain,

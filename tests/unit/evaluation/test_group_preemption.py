@@ -10,7 +10,7 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.filter import service
 from trireme.snapshot import pods
-from trireme.v1 import cycle_pb2, filter_pb2, policy_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import cycle_pb2, filter_phase_pb2, policy_pb2, snapshot_pb2, status_pb2
 
 FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodePorts", "NodeResourcesFit")
 MEMBER, OTHER_MEMBER = 1000, 1001
@@ -66,22 +66,22 @@ class Cluster:
 
     async def serve(self, *more: str) -> None:
         """`more` are filter plugins beside the usual ones."""
-        self.service = service.FilterService(self.builder.snap, phase_calls.no_remote_plugins)
+        self.service = service.FilterPhase(self.builder.snap, phase_calls.no_remote_plugins)
         configuration = phase_calls.configuration((*FILTERS, *more), [])
         configuration.profiles[0].plugin_args.add(name="PodTopologySpread", args_json=b'{"defaultingType":"List"}')
         await phase_calls.greet(self.service, configuration)
 
-    async def who_may_go(self, nominated: str = "") -> filter_pb2.PodGroupPostFilterResponse:
+    async def who_may_go(self, nominated: str = "") -> filter_phase_pb2.PodGroupPostFilterResponse:
         request = self._request()
         request.members.add(pod=_identity("m0"), pod_class=MEMBER, nominated_node=nominated)
         return await self.service.PodGroupPostFilter(request, context())
 
     async def who_has_to_go(
         self,
-        may_go: filter_pb2.PodGroupPostFilterResponse,
+        may_go: filter_phase_pb2.PodGroupPostFilterResponse,
         *placed: tuple[int, str],
         given_up: Sequence[tuple[int, str]] = (),
-    ) -> filter_pb2.PodGroupPostFilterResponse:
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """With the members placed (class, node) as if all of those were gone: the frontend says so by deltas. Those
         whose group did not fit after all (`given_up`) are not there.
         """
@@ -100,8 +100,8 @@ class Cluster:
         request.cycle.generation = self.builder.snap.generation
         return await self.service.PodGroupPostFilter(request, context())
 
-    def _request(self) -> filter_pb2.PodGroupPostFilterRequest:
-        return filter_pb2.PodGroupPostFilterRequest(
+    def _request(self) -> filter_phase_pb2.PodGroupPostFilterRequest:
+        return filter_phase_pb2.PodGroupPostFilterRequest(
             cycle=phase_calls.cycle(self.builder, MEMBER),
             pod_group=_identity("g", "uid-of-g"),
             priority=100,
@@ -113,11 +113,11 @@ def _identity(name: str, uid: str = "") -> cycle_pb2.PodIdentity:
     return cycle_pb2.PodIdentity(namespace="default", name=name, uid=uid or f"uid-{name}")
 
 
-def _potential(answer: filter_pb2.PodGroupPostFilterResponse) -> list[list[str]]:
+def _potential(answer: filter_phase_pb2.PodGroupPostFilterResponse) -> list[list[str]]:
     return [[pod.pod.uid for pod in victim.pods] for victim in answer.potential]
 
 
-def _evicted(answer: filter_pb2.PodGroupPostFilterResponse) -> list[str]:
+def _evicted(answer: filter_phase_pb2.PodGroupPostFilterResponse) -> list[str]:
     return [action.pod.uid for action in answer.actions]
 
 

@@ -7,7 +7,7 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation.scoring import group_placements
 from trireme.registry import score_sides
-from trireme.v1 import score_pb2
+from trireme.v1 import score_phase_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
 T0 = 1_000_000.0
@@ -95,7 +95,7 @@ def _totals(
         builder.set_node(f"n{number}", allocatable={"cpu": cpu, "memory": "8Gi", "pods": "9"})
     builder.add_class(1, pod_of(requesting(cpu="1", memory="1Gi")))
     builder.place(1, "n0")
-    request = score_pb2.ScorePlacementsRequest(scheduled=scheduled)
+    request = score_phase_pb2.ScorePlacementsRequest(scheduled=scheduled)
     for name, weight in plugins.items():
         request.plugins.add(plugin=name, weight=weight)
     for slots, pods in placements:

@@ -12,7 +12,7 @@ from preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
 
 from trireme.evaluation.preemption import preemption_victims
 from trireme.snapshot import arrays, pods
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, policy_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, policy_pb2, snapshot_pb2, status_pb2
 
 
 def _victims(answer: filter_pb2.PostFilterResponse) -> list[str]:
@@ -173,7 +173,7 @@ async def test_nominated_pods_count_for_preemption_and_filter() -> None:
     async def passes(uid: str) -> bool:
         cycle.pod.metadata.uid = uid
         cycle.generation = case.builder.snap.generation
-        answer = await case.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), context())
+        answer = await case.service.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), context())
         return bool(answer.columns.capacity[0])
 
     assert not await passes("me")
@@ -190,11 +190,11 @@ async def test_only_the_nominated_node_is_evaluated_first() -> None:
     case.builder.apply(nominations=[nomination])
     await case.ask()
 
-    async def first() -> filter_pb2.FilterResponse:
+    async def first() -> filter_phase_pb2.FilterPhaseFilterResponse:
         cycle = phase_calls.cycle(case.builder, PREEMPTOR)
         cycle.pod.metadata.uid = "me"
         return await case.service.Filter(
-            filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True), context()
+            filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, nominated_first=True), context()
         )
 
     taken = await first()
@@ -206,12 +206,12 @@ async def test_only_the_nominated_node_is_evaluated_first() -> None:
     assert not free.HasField("columns")
 
 
-async def _asked_together(case: Preemption, pods: int) -> filter_pb2.FilterResponse:
+async def _asked_together(case: Preemption, pods: int) -> filter_phase_pb2.FilterPhaseFilterResponse:
     """Filter's answer about u0, and as many pods after it, on the nodes that they are nominated to."""
     await case.ask()
     cycle = phase_calls.cycle(case.builder, PREEMPTOR)
     cycle.pod.metadata.uid = "u0"
-    request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True)
+    request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, nominated_first=True)
     request.nominated.extend(cycle_pb2.PodIdentity(uid=f"u{number}") for number in range(1, pods))
     return await case.service.Filter(request, context())
 
@@ -483,7 +483,7 @@ async def test_victims_elsewhere_survive_a_second_opinion() -> None:
     case.builder.apply(objects=[_group("g", 1, together=True)])
     await case.ask(gates={"GenericWorkload": True})
     cycle = phase_calls.cycle(case.builder, PREEMPTOR)
-    filtered = await case.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), context())
+    filtered = await case.service.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), context())
     for victims, evicted in ((whole, 2), ([*whole, other], 0)):
         request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
         candidate = request.chosen.candidates.add(node_name="n0")

@@ -9,7 +9,7 @@ from domain_cluster import HASH, PROFILE, affinity, node, pod, term
 from phase_calls import context
 
 from trireme.results import class_answer
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import node_columns
 
 FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
@@ -36,11 +36,13 @@ class Preempting(domain_cluster.Cluster):
         requests = [snapshot_pb2.SyncRequest(hello=hello), snapshot_pb2.SyncRequest(delta=delta)]
         self._run(self.filter.follow.Sync(domain_cluster._stream(requests), context(10)))
 
-    def in_one_call(self, class_id: int, pods: list[core_pb2.Pod]) -> filter_pb2.FilterResponse:
+    def in_one_call(self, class_id: int, pods: list[core_pb2.Pod]) -> filter_phase_pb2.FilterPhaseFilterResponse:
         """Filter's answer, with ways out for these pods."""
         self.follow()
-        request = filter_pb2.FilterRequest(cycle=self._cycle(class_id), count=len(pods), preemptors=pods)
-        response: filter_pb2.FilterResponse = self._run(self.filter.Filter(request, context(10)))
+        request = filter_phase_pb2.FilterPhaseFilterRequest(
+            cycle=self._cycle(class_id), count=len(pods), preemptors=pods
+        )
+        response: filter_phase_pb2.FilterPhaseFilterResponse = self._run(self.filter.Filter(request, context(10)))
         return response
 
     def one(self, class_id: int, preemptor: core_pb2.Pod, known: class_answer.ClassAnswer) -> Any:

@@ -1,4 +1,4 @@
-"""FilterService: complete answers and patches, what a remote plugin changes, and what is refused."""
+"""FilterPhase: complete answers and patches, what a remote plugin changes, and what is refused."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from trireme.filter import service
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import filter_pb2, snapshot_pb2
+from trireme.v1 import filter_phase_pb2, snapshot_pb2
 from trireme.wire import node_columns
 
 NODES = [f"n{number}" for number in range(8)]
@@ -57,7 +57,7 @@ class Remote:
 class Caller:
     """A frontend that keeps a replica's answer about one class, and patches it."""
 
-    def __init__(self, phase: service.FilterService, builder: SnapshotBuilder, number: int) -> None:
+    def __init__(self, phase: service.FilterPhase, builder: SnapshotBuilder, number: int) -> None:
         self._phase = phase
         self._builder = builder
         self._number = number
@@ -69,7 +69,7 @@ class Caller:
 
     async def ask(self) -> dict[str, tuple[str, int]]:
         """The message of the refusal and the capacity, by node."""
-        request = filter_pb2.FilterRequest(
+        request = filter_phase_pb2.FilterPhaseFilterRequest(
             cycle=phase_calls.cycle(self._builder, self._number), known_generation=self.generation
         )
         response = await self._phase.Filter(request, context())
@@ -96,13 +96,13 @@ def _grown(column: Any, size: int) -> Any:
     return arrays.grow_last_axis(column, size) if column.shape[0] < size else column
 
 
-async def _phase(builder: SnapshotBuilder, *remotes: Remote) -> service.FilterService:
+async def _phase(builder: SnapshotBuilder, *remotes: Remote) -> service.FilterPhase:
     by_name = {remote.name: remote for remote in remotes}
 
     def make(config: snapshot_pb2.RemotePlugin) -> remote_columns.RemoteFilter:
         return by_name[config.name]
 
-    phase = service.FilterService(builder.snap, make)
+    phase = service.FilterPhase(builder.snap, make)
     message = phase_calls.configuration(["TaintToleration", "NodeResourcesFit", *by_name], [], by_name)
     await phase_calls.greet(phase, message)
     return phase
@@ -181,7 +181,7 @@ async def test_a_remote_plugin_that_fails_fails_the_pod_until_it_answers_again()
     caller = Caller(phase, builder, 1)
     await caller.ask()
     remote.fails = True
-    request = filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1))
+    request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1))
     builder.place(1, "n0")
     request.cycle.generation = builder.snap.generation
     response = await phase.Filter(request, context())
@@ -200,7 +200,7 @@ async def test_a_call_fails_when_its_snapshot_is_replaced() -> None:
     phase = await _phase(builder, remote)
     remote.while_asked = lambda: builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=9))
     with pytest.raises(Aborted, match="replaced") as ended:
-        await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1)), context())
+        await phase.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1)), context())
     assert ended.value.code is grpc.StatusCode.FAILED_PRECONDITION
 
 
@@ -210,7 +210,9 @@ async def test_a_class_that_ends_during_a_call_gets_its_answer() -> None:
     remote = Remote("Remote")
     phase = await _phase(builder, remote)
     remote.while_asked = lambda: builder.apply(removed_classes=[1]) if 1 in builder.snap.classes else None
-    response = await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1)), context())
+    response = await phase.Filter(
+        filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1)), context()
+    )
     assert node_columns.unpack(response.columns).capacity.tolist() == [2] * len(NODES)
 
 
@@ -218,8 +220,8 @@ async def test_preparing_answers_nothing_and_makes_the_answer_ready() -> None:
     """Else classes that come next cost as much when their turn comes."""
     builder = _cluster()
     phase = await _phase(builder)
-    request = filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1), prepare=True)
-    assert await phase.Filter(request, context()) == filter_pb2.FilterResponse()
+    request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1), prepare=True)
+    assert await phase.Filter(request, context()) == filter_phase_pb2.FilterPhaseFilterResponse()
     prepared = phase.statistics().slots_evaluated
     await Caller(phase, builder, 1).ask()
     assert phase.statistics().slots_evaluated == prepared > 0
@@ -240,7 +242,7 @@ async def test_a_question_that_cannot_be_answered_is_refused(
     """Else a caller that is out of step is answered about another cluster."""
     builder = _cluster()
     phase = await _phase(builder)
-    request = filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1))
+    request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1))
     for name, value in changes.items():
         setattr(request.cycle, name, value)
     with pytest.raises(Aborted, match=text) as ended:
@@ -253,7 +255,11 @@ async def test_a_deposed_leader_is_refused() -> None:
     builder = _cluster()
     phase = await _phase(builder)
     await phase_calls.greet(phase, phase_calls.configuration([], []), epoch=5)
-    await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=5)), context())
+    await phase.Filter(
+        filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=5)), context()
+    )
     with pytest.raises(Aborted) as ended:
-        await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=4)), context())
+        await phase.Filter(
+            filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=4)), context()
+        )
     assert ended.value.code is grpc.StatusCode.FAILED_PRECONDITION

@@ -5,7 +5,7 @@ from typing import Any
 
 from trireme.frontend.phase_clients import bind_replicas
 from trireme.rpc import dialing
-from trireme.v1 import bind_pb2, cycle_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2
 
 
 class Stub:
@@ -24,7 +24,7 @@ class Replicas(bind_replicas.BindReplicas):
     """Replicas of which the first call answers about the first item alone, and about one that was not asked for."""
 
     def __init__(self) -> None:
-        super().__init__(cycle_pb2.Fence, bind_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
+        super().__init__(cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
         self.stub = Stub()
 
     async def _stream(self, call: Callable[[Any], Any], choose: object = None) -> AsyncIterator[bind_pb2.BindResult]:

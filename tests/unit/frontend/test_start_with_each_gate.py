@@ -4,9 +4,9 @@ import pytest
 from frontend_world import World
 
 from trireme.config import gates
-from trireme.filter.service import FilterService
+from trireme.filter.service import FilterPhase
 from trireme.frontend import phase_configuration
-from trireme.score.service import ScoreService
+from trireme.score.service import ScorePhase
 from trireme.snapshot import snapshot
 from trireme_kube.componentbase import versions
 
@@ -48,7 +48,7 @@ def test_the_scheduler_works_with_the_gate(chosen: dict[str, bool]) -> None:
     world = World(f"--feature-gates={text}")
     try:
         message = phase_configuration.configuration(world.frontend.site.completed, {})
-        for service in (FilterService, ScoreService):
+        for service in (FilterPhase, ScorePhase):
             service(snapshot.Snapshot(), _no_remote)._configured(message)
         world.api.put_node("n", 4)
         world.deliver("nodes", 10)

@@ -13,7 +13,7 @@ from trireme.framework import status
 from trireme.local import local_evaluators
 from trireme.scheduling import ports
 from trireme.score import assembly as score_assembly
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, score_phase_pb2, snapshot_pb2
 
 FILTERS = ("TaintToleration", "NodeResourcesFit")
 SCORES = (("NodeResourcesFit", 1), ("TaintToleration", 3))
@@ -192,11 +192,11 @@ async def test_groups_are_answered_for() -> None:
     cluster = Cluster()
     cluster.builder.place(UNIMPORTANT, "n0")
     cycle = cluster.evaluators.cycle(PROFILE, IMPORTANT, cluster.generation)
-    question = filter_pb2.PodGroupPostFilterRequest(cycle=cycle, priority=100)
+    question = filter_phase_pb2.PodGroupPostFilterRequest(cycle=cycle, priority=100)
     question.members.add(pod_class=IMPORTANT)
     answer = await cluster.evaluators.pod_group_post_filter(question)
     assert [[pod.pod.name for pod in victim.pods] for victim in answer.potential] == [["pod-0"]]
-    request = score_pb2.ScorePlacementsRequest(cycle=cycle)
+    request = score_phase_pb2.ScorePlacementsRequest(cycle=cycle)
     request.plugins.add(plugin="PodGroupPodsCount", weight=1)
     for count in (1, 2):
         request.placements.add(pod_classes=[SMALL] * count, slots=[0, 1])

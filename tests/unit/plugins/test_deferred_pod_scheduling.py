@@ -18,7 +18,7 @@ from trireme.plugins.deferred_pod_scheduling import filter as deferred_pod_sched
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.queueing.states import BackOff
-from trireme.v1 import core_pb2, filter_pb2
+from trireme.v1 import core_pb2, filter_phase_pb2
 from trireme_kube.client.watch import EventKind
 
 Json = dict[str, Any]
@@ -111,11 +111,11 @@ async def test_other_plugins_pass_over_it() -> None:
     builder.add_class(2, _resized("2", nodeSelector={"gone": "since"}))
     filters = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeResourcesFit")
     for gates, feasible in ((ON, True), ({}, False)):
-        asked = service.FilterService(builder.snap, phase_calls.no_remote_plugins)
+        asked = service.FilterPhase(builder.snap, phase_calls.no_remote_plugins)
         configuration = phase_calls.configuration(filters, [])
         configuration.feature_gates.update(gates)
         await phase_calls.greet(asked, configuration)
-        request = filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 2), count=1)
+        request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 2), count=1)
         response = await asked.Filter(request, phase_calls.context())
         assert bool(response.columns.capacity[0]) == feasible
 

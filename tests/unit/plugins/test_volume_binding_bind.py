@@ -9,7 +9,7 @@ import pytest
 from trireme.plugin_kit import binding_cycle
 from trireme.plugins.volume_binding import bind as volume_binding
 from trireme.plugins.volume_binding import volume_bindings
-from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import writes
 
@@ -92,7 +92,7 @@ class Pod:
         self.state = b"" if bindings is None else bindings.to_bytes()
 
     async def pre_bind(self, preflight: bool = False) -> bind_pb2.PreBindResult:
-        state = bind_pb2.HostState(plugin_states={volume_binding.NAME: self.state})
+        state = bind_phase_pb2.HostState(plugin_states={volume_binding.NAME: self.state})
         item = bind_pb2.BindItem(
             pod=cycle_pb2.PodIdentity(namespace="default", name="pod", uid="pod-uid"),
             node_name="node",

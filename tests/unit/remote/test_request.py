@@ -33,8 +33,8 @@ def selections(
 @given(st.integers(0, 2**63 - 1))
 def test_varints_are_what_protobuf_writes(value: int) -> None:
     """Broken, requests have other numbers in them than were meant."""
-    expected = filter_pb2.FilterRequest(known_generation=value).SerializeToString()
-    made = packing.number(filter_pb2.FilterRequest.KNOWN_GENERATION_FIELD_NUMBER, value)
+    expected = filter_pb2.FilterRequest(count=value).SerializeToString()
+    made = packing.number(filter_pb2.FilterRequest.COUNT_FIELD_NUMBER, value)
     assert filter_pb2.FilterRequest.FromString(made) == filter_pb2.FilterRequest.FromString(expected)
     assert made == expected or value == 0
 
@@ -71,12 +71,13 @@ def test_a_normalize_request_has_all_scores() -> None:
     """Broken, NormalizeScore normalises something else than was scored."""
     asker = cycle_pb2.Cycle()
     cycle = remote_request.cycle("p", 1, 1, b"", b"", asker)
-    column = score_pb2.ScoreColumn(plugin="P", scores=[1, -2])
     selection = remote_request.NodeBytes(plugin_pb2.NODE_DATA_JSON).names(table(2, json=True), np.array([0, 1]))
-    request = score_pb2.NormalizeScoreRequest.FromString(remote_request.normalize_score(cycle, selection, column))
+    request = score_pb2.NormalizeScoreRequest.FromString(
+        remote_request.normalize_score(cycle, selection, np.array([1, -2]))
+    )
     assert [view.name for view in request.nodes.nodes] == ["node-0", "node-1"]
     assert not any(view.json for view in request.nodes.nodes)
-    assert list(request.columns) == [column]
+    assert list(request.scores) == [1, -2]
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,6 @@ def test_a_generation_from_the_future_is_refused() -> None:
         (columns([0, 1], [-1, 0], REFUSED), "columns.capacity[0]: -1, but a node that passes"),
         (columns([0, 1], [1, 0], REFUSED, base_generation=4), "columns.base_generation"),
         (columns([0, 0], [1, 1], *[REFUSED] * 2001), "columns.statuses: more than 2000"),
-        (filter_pb2.FilterResponse(max_batch=3), "max_batch"),
-        (filter_pb2.FilterResponse(constraints=[filter_pb2.DomainConstraint()]), "constraints"),
     ],
     ids=[
         "nothing",
@@ -114,13 +112,11 @@ def test_a_generation_from_the_future_is_refused() -> None:
         "negative",
         "a patch",
         "too many statuses",
-        "a batch limit",
-        "constraints",
     ],
 )
 def test_a_wrong_answer_names_its_field(response: filter_pb2.FilterResponse, words: str) -> None:
     """Broken, a faulty plugin crashes the replica or places pods at random, and its author is not told why."""
-    with pytest.raises(ValueError, match=r"columns|max_batch|constraints") as caught:
+    with pytest.raises(ValueError, match="columns") as caught:
         remote_response.read_filter(response, "P", 2, NODE_PODS)
     assert words in str(caught.value)
 
@@ -170,35 +166,29 @@ def test_what_pre_filter_may_say(response: filter_pb2.PreFilterResponse, expecte
     assert remote_response.read_pre_filter(response, "P") == expected
 
 
-def scores(*values: int, count: int = 1) -> score_pb2.ScoreResponse:
+def scores(*values: int) -> score_pb2.ScoreResponse:
     """An answer to Score."""
-    return score_pb2.ScoreResponse(status=SUCCESS, columns=[score_pb2.ScoreColumn(plugin="P", scores=values)] * count)
+    return score_pb2.ScoreResponse(status=SUCCESS, scores=values)
 
 
 @pytest.mark.parametrize(
     ("response", "normalization", "words"),
     [
-        (scores(count=0), interfaces.Normalization.NONE, "columns: has 0 entries, must have one"),
-        (scores(1, 2, count=2), interfaces.Normalization.NONE, "columns: has 2 entries, must have one"),
-        (scores(1), interfaces.Normalization.NONE, "columns[0].scores: has 1 entries, must have 2"),
-        (scores(1, 101), interfaces.Normalization.NONE, "columns[0].scores[1]: 101, must be from 0 to 100"),
-        (scores(-1, 1), interfaces.Normalization.NONE, "columns[0].scores[0]: -1, must be from 0 to 100"),
-        (scores(-1, 1), interfaces.Normalization.MAX, "columns[0].scores[0]: -1"),
-        (scores(1, 2**62), interfaces.Normalization.MAX_REVERSED, "columns[0].scores[1]"),
+        (scores(), interfaces.Normalization.NONE, "scores: has 0 entries, must have 2"),
+        (scores(1), interfaces.Normalization.NONE, "scores: has 1 entries, must have 2"),
+        (scores(1, 101), interfaces.Normalization.NONE, "scores[1]: 101, must be from 0 to 100"),
+        (scores(-1, 1), interfaces.Normalization.NONE, "scores[0]: -1, must be from 0 to 100"),
+        (scores(-1, 1), interfaces.Normalization.MAX, "scores[0]: -1"),
+        (scores(1, 2**62), interfaces.Normalization.MAX_REVERSED, "scores[1]"),
         (score_pb2.ScoreResponse(), interfaces.Normalization.NONE, "status.code is not set"),
-        (
-            score_pb2.ScoreResponse(status=SUCCESS, columns=[score_pb2.ScoreColumn(plugin="Q", scores=[1, 2])]),
-            interfaces.Normalization.NONE,
-            "columns[0].plugin: 'Q' was not asked",
-        ),
     ],
-    ids=["none", "two columns", "short", "too large", "negative", "negative max", "overflow", "no status", "foreign"],
+    ids=["none", "short", "too large", "negative", "negative max", "overflow", "no status"],
 )
 def test_wrong_scores_name_their_field(
     response: score_pb2.ScoreResponse, normalization: interfaces.Normalization, words: str
 ) -> None:
     """Broken, one plugin's scores drown all others', or overflow."""
-    with pytest.raises(ValueError, match=r"status|columns") as caught:
+    with pytest.raises(ValueError, match=r"status|scores") as caught:
         remote_response.read_score(response, "P", 2, normalization)
     assert words in str(caught.value)
 
@@ -217,9 +207,3 @@ def test_scores_that_fit_are_taken(values: list[int], normalization: interfaces.
     answer = remote_response.read_score(scores(*values), "P", 2, normalization)
     assert isinstance(answer, np.ndarray)
     assert answer.tolist() == values
-
-
-def test_a_plugin_may_leave_itself_out_of_scoring() -> None:
-    """Broken, a skipped column counts as a wrong one."""
-    response = score_pb2.ScoreResponse(status=SUCCESS, columns=[score_pb2.ScoreColumn(plugin="P", skipped=True)])
-    assert remote_response.read_score(response, "P", 2, interfaces.Normalization.NONE) is None

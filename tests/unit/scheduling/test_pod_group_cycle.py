@@ -11,7 +11,7 @@ from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingFo
 from trireme.scheduling import ports
 from trireme.scheduling.groups import pod_group_conditions
 from trireme.scheduling.groups.pod_group_results import Verdict, feasible
-from trireme.v1 import bind_pb2, filter_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, filter_phase_pb2, snapshot_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
 FULL = "0/{} nodes are available: {} Insufficient room."
@@ -291,15 +291,15 @@ async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_ar
     cluster.group(pod_group("g", 2))
     cluster.add("p0", "g")
     cluster.add("p1", "g")
-    asked: list[filter_pb2.PodGroupPostFilterRequest] = []
+    asked: list[filter_phase_pb2.PodGroupPostFilterRequest] = []
     seen: list[dict[str, int]] = []
 
-    def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+    def way_out(request: filter_phase_pb2.PodGroupPostFilterRequest) -> filter_phase_pb2.PodGroupPostFilterResponse:
         asked.append(request)
         seen.append({pod.key.removeprefix("ns/"): pod.slot for pod in cluster.cache.pods()})
         if not request.victims:
             return who_may_go("low0", "low1", "low2")
-        out = filter_pb2.PodGroupPostFilterResponse()
+        out = filter_phase_pb2.PodGroupPostFilterResponse()
         out.status.code = status_pb2.CODE_SUCCESS
         out.status.messages.append("pod group preemption: found a placement for podgroup, preempting 1 victims")
         out.actions.add(pod=request.victims[0].pods[0].pod, evict=bind_pb2.Evict(message="go"))
@@ -328,10 +328,10 @@ async def test_synchronous_evictions_report_the_nominations_of_a_gang(refusal: s
     cluster.add("p0", "g")
     cluster.refusal = refusal
 
-    def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+    def way_out(request: filter_phase_pb2.PodGroupPostFilterRequest) -> filter_phase_pb2.PodGroupPostFilterResponse:
         if not request.victims:
             return who_may_go("low")
-        out = filter_pb2.PodGroupPostFilterResponse()
+        out = filter_phase_pb2.PodGroupPostFilterResponse()
         out.status.code = status_pb2.CODE_SUCCESS
         out.actions.add(pod=request.victims[0].pods[0].pod, evict=bind_pb2.Evict(message="go"))
         return out
@@ -444,11 +444,11 @@ async def test_claims_that_a_group_cannot_use_are_given_up_though_nobody_is_pree
     cluster.group(group)
     for number in range(2):
         cluster.add(f"p{number}", "g")
-    asked: list[filter_pb2.PodGroupPostFilterRequest] = []
+    asked: list[filter_phase_pb2.PodGroupPostFilterRequest] = []
 
-    def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+    def way_out(request: filter_phase_pb2.PodGroupPostFilterRequest) -> filter_phase_pb2.PodGroupPostFilterResponse:
         asked.append(request)
-        out = filter_pb2.PodGroupPostFilterResponse()
+        out = filter_phase_pb2.PodGroupPostFilterResponse()
         out.status.code = status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE
         out.status.messages.append("ResourceClaim unreserved for PodGroup")
         out.actions.add(pod=request.members[0].pod, leave_claim=bind_pb2.LeaveClaim(name="c"))

@@ -10,7 +10,7 @@ from trireme.queueing.groups.forest import GroupKey
 from trireme.queueing.groups.group_queue import NOTIFY_AFTER, Attempt, PodGroupQueue
 from trireme.queueing.states import Active, Gated, Gone, QueueState, WaitingForGroup
 from trireme.scheduling import ports
-from trireme.v1 import filter_pb2, scheduling_pb2, status_pb2
+from trireme.v1 import filter_phase_pb2, scheduling_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
 NOWHERE = f"{UNSCHEDULABLE}, 0/1 placements are available, first placement status: "
@@ -175,13 +175,13 @@ async def test_the_topmost_group_preempts_for_all() -> None:
     for name in "ab":
         cluster.group(pod_group(name, 1, parent="root"))
         cluster.add(name, name, priority=5)
-    questions: list[filter_pb2.PodGroupPostFilterRequest] = []
+    questions: list[filter_phase_pb2.PodGroupPostFilterRequest] = []
 
-    def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+    def way_out(request: filter_phase_pb2.PodGroupPostFilterRequest) -> filter_phase_pb2.PodGroupPostFilterResponse:
         questions.append(request)
         if len(questions) == 1:
             return who_may_go("old0", "old1")
-        response = filter_pb2.PodGroupPostFilterResponse(
+        response = filter_phase_pb2.PodGroupPostFilterResponse(
             status={"code": status_pb2.CODE_SUCCESS, "messages": ["found"]}
         )
         response.actions.add(pod={"name": "old0"}, evict={"message": "go"})
@@ -207,13 +207,13 @@ async def test_a_placed_member_is_nominated_though_its_group_did_not_fit() -> No
     cluster.group(pod_group("b", 1, parent="root"))
     for name, group in (("a0", "a"), ("a1", "a"), ("a2", "a"), ("b0", "b")):
         cluster.add(name, group, priority=5)
-    asked: list[filter_pb2.PodGroupPostFilterRequest] = []
+    asked: list[filter_phase_pb2.PodGroupPostFilterRequest] = []
 
-    def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+    def way_out(request: filter_phase_pb2.PodGroupPostFilterRequest) -> filter_phase_pb2.PodGroupPostFilterResponse:
         asked.append(request)
         if len(asked) == 1:
             return who_may_go("old0", "old1")
-        response = filter_pb2.PodGroupPostFilterResponse(status={"code": status_pb2.CODE_SUCCESS})
+        response = filter_phase_pb2.PodGroupPostFilterResponse(status={"code": status_pb2.CODE_SUCCESS})
         response.disruption.victims = 2
         response.disruption.violations = 1
         return response

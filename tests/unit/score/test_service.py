@@ -1,4 +1,4 @@
-"""ScoreService: a batch through filter and score lands as its pods would one by one; what Place needs and refuses."""
+"""ScorePhase: a batch through filter and score lands as its pods would one by one; what Place needs and refuses."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from phase_calls import Aborted, context
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from trireme.evaluation import questions, score_engine
 from trireme.evaluation.scoring import evaluation
 from trireme.filter import service as filter_service
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.score import service
+from trireme.score import assembly, service
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import filter_pb2, score_pb2, snapshot_pb2
+from trireme.v1 import filter_pb2, filter_phase_pb2, score_phase_pb2, snapshot_pb2
 from trireme.wire import node_columns
 
 FILTERS = ["NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"]
@@ -41,8 +42,8 @@ class Phases:
 
     def __init__(self, builder: SnapshotBuilder) -> None:
         self._builder = builder
-        self.filter = filter_service.FilterService(builder.snap, _nobody)
-        self.score = service.ScoreService(builder.snap, _nobody)
+        self.filter = filter_service.FilterPhase(builder.snap, _nobody)
+        self.score = service.ScorePhase(builder.snap, _nobody)
 
     async def start(self) -> "Phases":
         """Bring both their configuration."""
@@ -54,10 +55,12 @@ class Phases:
     async def place(self, count: int) -> list[tuple[int, int]]:
         """Slots and totals of the next pods."""
         cycle = phase_calls.cycle(self._builder, CLASS)
-        filtered = await self.filter.Filter(filter_pb2.FilterRequest(cycle=cycle, count=count), context())
+        filtered = await self.filter.Filter(
+            filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=count), context()
+        )
         if not filtered.HasField("columns"):
             return []
-        request = score_pb2.PlaceRequest(cycle=cycle, count=count, capacities=filtered.columns)
+        request = score_phase_pb2.PlaceRequest(cycle=cycle, count=count, capacities=filtered.columns)
         placed = await self.score.Place(request, context())
         assert not placed.HasField("status")
         assert not placed.more
@@ -139,8 +142,14 @@ async def test_a_batch_lands_as_one_by_one_cycles_would(
     assert batch == single
 
 
-async def _ready(builder: SnapshotBuilder) -> service.ScoreService:
+async def _ready(builder: SnapshotBuilder) -> service.ScorePhase:
     return (await Phases(builder).start()).score
+
+
+def _engine(builder: SnapshotBuilder) -> score_engine.ScoreEngine:
+    """What the service answers from."""
+    profiles = assembly.score_profiles(phase_calls.configuration(FILTERS, SCORES), _nobody)
+    return score_engine.ScoreEngine(builder.snap, profiles)
 
 
 def _capacities(builder: SnapshotBuilder, *capacity: int, **more: Any) -> filter_pb2.NodeColumns:
@@ -155,10 +164,10 @@ def _capacities(builder: SnapshotBuilder, *capacity: int, **more: Any) -> filter
 
 
 async def _place(
-    score: service.ScoreService, builder: SnapshotBuilder, count: int, capacities: filter_pb2.NodeColumns
-) -> score_pb2.PlaceResponse:
+    score: service.ScorePhase, builder: SnapshotBuilder, count: int, capacities: filter_pb2.NodeColumns
+) -> score_phase_pb2.PlaceResponse:
     cycle = phase_calls.cycle(builder, CLASS)
-    request = score_pb2.PlaceRequest(cycle=cycle, count=count, capacities=capacities)
+    request = score_phase_pb2.PlaceRequest(cycle=cycle, count=count, capacities=capacities)
     return await score.Place(request, context())
 
 
@@ -256,11 +265,11 @@ class Remote:
         return 100 - raw
 
 
-async def _with_remote(builder: SnapshotBuilder, remote: Remote) -> service.ScoreService:
+async def _with_remote(builder: SnapshotBuilder, remote: Remote) -> service.ScorePhase:
     def make(config: snapshot_pb2.RemotePlugin) -> evaluation.RemoteScore:
         return remote
 
-    score = service.ScoreService(builder.snap, make)
+    score = service.ScorePhase(builder.snap, make)
     await phase_calls.greet(score, phase_calls.configuration([], [("Remote", 5)], ["Remote"]))
     return score
 
@@ -311,18 +320,17 @@ async def test_a_plugin_that_normalises_by_itself_places_one_pod_at_a_time() -> 
 async def test_scores_are_normalised_over_the_requested_nodes() -> None:
     """Else explain and a profile of another phase show scores of other nodes."""
     builder = _cluster([{"labels": {"zone": zone}} for zone in ("a", "b", "c")], _preferring(a=80, b=60), [])
-    score = await _ready(builder)
-    cycle = phase_calls.cycle(builder, CLASS)
-    nodes = filter_pb2.NodeSelection(slots=[1, 2])
-    raw = await score.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=nodes), context())
-    by_name = {column.plugin: column for column in raw.columns}
-    assert list(by_name["NodeAffinity"].scores) == [60, 0]
-    assert (by_name["NodeAffinity"].weight, by_name["NodeAffinity"].skipped) == (2, False)
+    engine, cycle, slots = _engine(builder), phase_calls.cycle(builder, CLASS), np.array([1, 2])
+    raw = await engine.raw_scores(cycle, slots)
+    assert not isinstance(raw, status.Status)
+    by_name = {each.plugin: each for each in raw}
+    assert by_name["NodeAffinity"].scores is not None
+    assert (by_name["NodeAffinity"].scores.tolist(), by_name["NodeAffinity"].weight) == ([60, 0], 2)
     # It asks for neither cpu nor memory.
-    assert by_name["NodeResourcesBalancedAllocation"].skipped
-    request = score_pb2.NormalizeScoreRequest(cycle=cycle, nodes=nodes, columns=raw.columns)
-    normal = await score.NormalizeScore(request, context())
-    scores = {column.plugin: list(column.scores) for column in normal.columns if not column.skipped}
+    assert by_name["NodeResourcesBalancedAllocation"].scores is None
+    normal = await engine.normalized(cycle, slots, raw)
+    assert not isinstance(normal, status.Status)
+    scores = {each.plugin: each.scores.tolist() for each in normal if each.scores is not None}
     assert scores["NodeAffinity"] == [100, 0]
     assert scores["TaintToleration"] == [100, 100]
 
@@ -331,25 +339,17 @@ async def test_scores_are_normalised_over_the_requested_nodes() -> None:
 async def test_scores_of_slots_without_a_node_are_refused(slots: list[int]) -> None:
     """Else the call fails without saying why, or scores what is not there."""
     builder = _three_nodes()
-    score = await _ready(builder)
     builder.remove_node("n1")
-    cycle = phase_calls.cycle(builder, CLASS)
-    request = score_pb2.ScoreRequest(cycle=cycle, nodes=filter_pb2.NodeSelection(slots=slots))
-    with pytest.raises(Aborted, match=r"nodes\.slots") as ended:
-        await score.Score(request, context())
-    assert ended.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    with pytest.raises(questions.InvalidQuestionError, match=r"nodes\.slots"):
+        await _engine(builder).raw_scores(phase_calls.cycle(builder, CLASS), np.array(slots))
 
 
 async def test_scores_that_are_not_one_a_node_are_refused() -> None:
     """Else scores of one node are normalised as another's."""
     builder = _three_nodes()
-    score = await _ready(builder)
-    column = score_pb2.ScoreColumn(plugin="TaintToleration", weight=3, scores=[1])
-    request = score_pb2.NormalizeScoreRequest(
-        cycle=phase_calls.cycle(builder, CLASS), nodes=filter_pb2.NodeSelection(slots=[0, 1]), columns=[column]
-    )
-    with pytest.raises(Aborted, match=r"columns\.scores"):
-        await score.NormalizeScore(request, context())
+    raw = [score_engine.PluginScores("TaintToleration", 3, np.array([1]))]
+    with pytest.raises(questions.InvalidQuestionError, match=r"columns\.scores"):
+        await _engine(builder).normalized(phase_calls.cycle(builder, CLASS), np.array([0, 1]), raw)
 
 
 async def test_nodes_that_appear_while_a_service_scores_are_scored_too() -> None:

@@ -23,7 +23,7 @@ from trireme.evaluation.preemption import dry_run_services, group_victims, preem
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, pods, rehearsal, snapshot
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2
 from trireme.wire import status as wire_status
 
 NAME = "DefaultPreemption"
@@ -38,8 +38,8 @@ _PAIRS = np.zeros((0, 2), dtype=np.int32)
 
 
 def who_may_go(
-    request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
-) -> filter_pb2.PodGroupPostFilterResponse:
+    request: filter_phase_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
+) -> filter_phase_pb2.PodGroupPostFilterResponse:
     """All victims that there could be, or why there are none, or that room is being made already."""
     if any(_never(member, snap) for member in request.members):
         return _answer(status.unschedulable(NAME, "not eligible due to preemptionPolicy=Never."))
@@ -49,17 +49,17 @@ def who_may_go(
     if not units:
         return _answer(status.unresolvable(NAME, "No preemption victims found for incoming preemptor"))
     violating = preemption_budgets.Budgets(snap).violating([row for unit in units for row in unit.rows])
-    out = filter_pb2.PodGroupPostFilterResponse()
+    out = filter_phase_pb2.PodGroupPostFilterResponse()
     out.potential.extend(_victim(unit, snap, len(violating.intersection(unit.rows))) for unit in units)
     return out
 
 
 async def who_has_to_go(
-    request: filter_pb2.PodGroupPostFilterRequest,
+    request: filter_phase_pb2.PodGroupPostFilterRequest,
     snap: snapshot.Snapshot,
     chain: evaluation.Chain,
     kept: Mapping[int, columns.ClassColumns],
-) -> filter_pb2.PodGroupPostFilterResponse:
+) -> filter_phase_pb2.PodGroupPostFilterResponse:
     """The victims that cannot stay beside the members. `kept` are the columns of the members' classes. Raises:
     OutOfStepError where the snapshot moved on while plugins in other processes were asked.
     """
@@ -90,7 +90,7 @@ class _Reprieve:
 
     def __init__(
         self,
-        request: filter_pb2.PodGroupPostFilterRequest,
+        request: filter_phase_pb2.PodGroupPostFilterRequest,
         snap: snapshot.Snapshot,
         chain: evaluation.Chain,
         kept: Mapping[int, columns.ClassColumns],
@@ -143,13 +143,13 @@ class _Reprieve:
                     rehearsed.clear_added(mark)
         return out
 
-    def _pairs(self, victim: filter_pb2.Victim) -> arrays.Int32Array:
+    def _pairs(self, victim: filter_phase_pb2.Victim) -> arrays.Int32Array:
         """Class and slot of the victim's pods, where they can be let back to. Shape: (pod, 2)."""
         there = [(pod.pod_class, pod.slot) for pod in victim.pods]
         known = [pair for pair in there if pair[0] in self._snap.classes and self._snap.nodes.alive[pair[1]]]
         return np.array(known, dtype=np.int32).reshape(-1, 2)
 
-    def _hindered(self, victim: filter_pb2.Victim) -> Sequence[tuple[int, int, int]]:
+    def _hindered(self, victim: filter_phase_pb2.Victim) -> Sequence[tuple[int, int, int]]:
         """The members that the victim may hinder."""
         slots = {pod.slot for pod in victim.pods}
         return [each for each in self._members if self._everywhere or each[1] in slots]
@@ -216,12 +216,12 @@ def _runs(members: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, l
         yield pod_class, slot, [row for _, _, row in run]
 
 
-def _never(member: filter_pb2.PodGroupMember, snap: snapshot.Snapshot) -> bool:
+def _never(member: filter_phase_pb2.PodGroupMember, snap: snapshot.Snapshot) -> bool:
     pod_class = snap.classes.get(member.pod_class)
     return pod_class is not None and pod_class.pod.spec.preemption_policy == "Never"
 
 
-def _under_way(request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot) -> bool:
+def _under_way(request: filter_phase_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot) -> bool:
     """Whether a pod that is less important than the group is being deleted from a node that a member is promised."""
     promised = {member.nominated_node for member in request.members} - {""}
     slots = [snap.nodes.slots[name] for name in promised if name in snap.nodes.slots]
@@ -231,8 +231,8 @@ def _under_way(request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Sna
     return bool((there & lesser & ((table.flags[: table.size] & pods.PREEMPTED) != 0)).any())
 
 
-def _victim(unit: group_victims.Unit, snap: snapshot.Snapshot, violations: int) -> filter_pb2.Victim:
-    out = filter_pb2.Victim(violations=violations, of_group=unit.of_group)
+def _victim(unit: group_victims.Unit, snap: snapshot.Snapshot, violations: int) -> filter_phase_pb2.Victim:
+    out = filter_phase_pb2.Victim(violations=violations, of_group=unit.of_group)
     table = snap.pods
     for row in unit.rows:
         number = int(table.pod_class[row])
@@ -244,6 +244,6 @@ def _victim(unit: group_victims.Unit, snap: snapshot.Snapshot, violations: int) 
     return out
 
 
-def _answer(said: status.Status) -> filter_pb2.PodGroupPostFilterResponse:
+def _answer(said: status.Status) -> filter_phase_pb2.PodGroupPostFilterResponse:
     prefixed = status.Status(said.code, said.plugin, tuple(_PREFIX + text for text in said.messages))
-    return filter_pb2.PodGroupPostFilterResponse(status=wire_status.to_message(prefixed))
+    return filter_phase_pb2.PodGroupPostFilterResponse(status=wire_status.to_message(prefixed))

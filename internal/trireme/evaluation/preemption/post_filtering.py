@@ -14,7 +14,7 @@ from trireme.evaluation import reserving
 from trireme.evaluation.preemption import preemption
 from trireme.framework import status
 from trireme.snapshot import snapshot
-from trireme.v1 import filter_pb2, status_pb2
+from trireme.v1 import filter_pb2, filter_phase_pb2, status_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -35,8 +35,8 @@ class ClaimReleasePlugin(Protocol):
     """A plugin of this process that says which claims a group of pods may give up."""
 
     def post_filter(
-        self, request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
-    ) -> filter_pb2.PodGroupPostFilterResponse:
+        self, request: filter_phase_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """What may be given up. Raises: ValueError, DecodeError where a state is none that Reserve gave."""
         ...
 

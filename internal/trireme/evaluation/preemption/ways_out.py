@@ -16,7 +16,7 @@ from trireme.evaluation.preemption import post_filtering, preemption
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2
 
 
 class WaysOut:
@@ -41,7 +41,7 @@ class WaysOut:
         self._snap = snap
         self._clock = clock
 
-    async def of(self, pods: Sequence[core_pb2.Pod]) -> AsyncIterator[filter_pb2.WayOut]:
+    async def of(self, pods: Sequence[core_pb2.Pod]) -> AsyncIterator[filter_phase_pb2.WayOut]:
         """A way out for each of the first pods, in order; none where it is not to be asked for, or not here."""
         services = self._chain.remote or any(plugin.remote for plugin in self._plugins)
         promised = any(pod.metadata.uid in self._snap.nominations for pod in pods)
@@ -51,7 +51,7 @@ class WaysOut:
         before = preemption.Before(self._class.id)
         for number, pod in enumerate(pods):
             started = self._clock()
-            way = filter_pb2.WayOut()
+            way = filter_phase_pb2.WayOut()
             if number and index is not None:
                 way.slot = before.slots[-1]
                 way.status_index = index[way.slot] = self._status_of(way.slot, index, before)

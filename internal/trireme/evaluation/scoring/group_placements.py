@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from trireme.framework import status
 from trireme.plugin_api.placements import PlacementScorePlugin
 from trireme.snapshot import snapshot
-from trireme.v1 import score_pb2
+from trireme.v1 import score_phase_pb2
 
 
 def totals(
-    request: score_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot, plugins: Mapping[str, PlacementScorePlugin]
+    request: score_phase_pb2.ScorePlacementsRequest,
+    snap: snapshot.Snapshot,
+    plugins: Mapping[str, PlacementScorePlugin],
 ) -> list[int] | status.Status:
     """The weighted total of each placement, or what failed. `plugins` are those in this process, by name."""
     out = [0] * len(request.placements)

@@ -22,7 +22,7 @@ from grpc import aio
 from trireme.frontend.phase_clients import failure_log, replica_link
 from trireme.rpc import dialing, fencing
 from trireme.scheduling import ports
-from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class _BindLink:
     def __init__(self, address: str, dialer: dialing.Dialer) -> None:
         self.address = address
         self.line = dialer.line(address, replica_link.CHANNEL_OPTIONS)
-        self.stub = bind_pb2_grpc.BindServiceStub(self.line.channel)
+        self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.line.channel)
         self.fenced = False
         self.drain_seconds = 0.0
         self.in_flight = 0
@@ -89,7 +89,7 @@ class _BindLink:
     def renew(self) -> None:
         """Before it is asked again after a failure."""
         if self.line.renew():
-            self.stub = bind_pb2_grpc.BindServiceStub(self.line.channel)
+            self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.line.channel)
 
 
 class BindReplicas:
@@ -98,7 +98,7 @@ class BindReplicas:
     def __init__(
         self,
         fence: Callable[[], cycle_pb2.Fence],
-        fence_request: Callable[[], bind_pb2.FenceRequest],
+        fence_request: Callable[[], bind_phase_pb2.FenceRequest],
         dialer: dialing.Dialer,
         deadline_seconds: float,
         changed: Callable[[], None],
@@ -210,7 +210,7 @@ class BindReplicas:
             part = [actions[index] for index in indexes]
 
             def call(stub: Any, part: list[bind_pb2.Action] = part) -> Any:
-                request = bind_pb2.ApplyRequest(fence=self._fence(), actions=part)
+                request = bind_phase_pb2.ApplyRequest(fence=self._fence(), actions=part)
                 return stub.Apply(request, timeout=STREAM_SECONDS)
 
             async for result in self._stream(call, lambda: self._at(address)):
@@ -257,16 +257,16 @@ class BindReplicas:
 
             def call(stub: Any, indexes: list[int] = indexes) -> Any:
                 request = self._pre_bind_request([items[index] for index in indexes])
-                return stub.PreBindStream(request, timeout=STREAM_SECONDS)
+                return stub.PreBind(request, timeout=STREAM_SECONDS)
 
             async for answer in self._stream(call, choose):
                 if answer.index < len(indexes) and indexes[answer.index] in missing:
                     missing.discard(indexes[answer.index])
                     tell(indexes[answer.index], answer.result)
 
-    def _pre_bind_request(self, items: Sequence[ports.PreBindItem]) -> bind_pb2.PreBindStreamRequest:
+    def _pre_bind_request(self, items: Sequence[ports.PreBindItem]) -> bind_phase_pb2.BindPhasePreBindRequest:
         """The items in their order; neighbours of one cycle share it."""
-        request = bind_pb2.PreBindStreamRequest(timeout_ms=round(self._deadline * 1000))
+        request = bind_phase_pb2.BindPhasePreBindRequest(timeout_ms=round(self._deadline * 1000))
         for (_, preflight), group in itertools.groupby(items, key=lambda item: (id(item.cycle), item.preflight)):
             same = list(group)
             part = request.requests.add(items=[item.item for item in same], preflight=preflight)

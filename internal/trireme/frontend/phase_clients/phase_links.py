@@ -6,7 +6,7 @@ from typing import NamedTuple
 from trireme.config import commandline
 from trireme.frontend.phase_clients import bind_replicas, replica_link, replicas
 from trireme.rpc import dialing
-from trireme.v1 import bind_pb2, cycle_pb2
+from trireme.v1 import bind_phase_pb2, cycle_pb2
 from trireme_kube.componentbase import supervision
 
 
@@ -47,7 +47,7 @@ def connect(
     completed: commandline.CompletedConfig,
     source: replica_link.Source,
     fence: Callable[[], cycle_pb2.Fence],
-    fence_request: Callable[[], bind_pb2.FenceRequest],
+    fence_request: Callable[[], bind_phase_pb2.FenceRequest],
     config_hash: Callable[[], int],
     clock: Callable[[], float],
     wake: Callable[[], None],

@@ -14,7 +14,15 @@ from trireme.frontend.phase_clients import class_answers, replica_link, replicas
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
+from trireme.v1 import (
+    core_pb2,
+    cycle_pb2,
+    filter_pb2,
+    filter_phase_pb2,
+    filter_phase_pb2_grpc,
+    score_phase_pb2,
+    score_phase_pb2_grpc,
+)
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -73,7 +81,9 @@ class RemoteEvaluators:
     ) -> FilterResult:
         """As the port says; where filter knows the class already, it answers only what changed."""
         answer = self._answers.of((profile, class_id)) if nominee is None else class_answer.ClassAnswer()
-        request = filter_pb2.FilterRequest(cycle=self.cycle(profile, class_id, generation), count=count)
+        request = filter_phase_pb2.FilterPhaseFilterRequest(
+            cycle=self.cycle(profile, class_id, generation), count=count
+        )
         request.nominated_first = nominated != placed_pod.NO_SLOT
         if nominee is not None:
             request.cycle.pod.CopyFrom(nominee)
@@ -105,7 +115,7 @@ class RemoteEvaluators:
         first, *others = nominees
         cycle = self.cycle(profile, class_id, generation)
         cycle.pod.CopyFrom(first)
-        request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True)
+        request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, nominated_first=True)
         for pod in others:
             request.nominated.add(namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid)
         response, _ = await self._filter(request, answer)
@@ -115,15 +125,15 @@ class RemoteEvaluators:
         return _filtered(answer, response, None, of_one=True, admitted=len(list(same)))
 
     async def _filter(
-        self, request: filter_pb2.FilterRequest, answer: class_answer.ClassAnswer
-    ) -> tuple[filter_pb2.FilterResponse, tuple[str, int]]:
+        self, request: filter_phase_pb2.FilterPhaseFilterRequest, answer: class_answer.ClassAnswer
+    ) -> tuple[filter_phase_pb2.FilterPhaseFilterResponse, tuple[str, int]]:
         """Asks; `answer` is what is known already. Also answers who answered, and on which of its streams."""
         answered_by: list[tuple[str, int]] = []
 
-        async def call(link: replica_link.ReplicaLink) -> filter_pb2.FilterResponse:
+        async def call(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
             # Statuses are numbered by each replica for itself: only who gave the whole answer can patch it.
             request.known_generation = answer.generation if answer.source == link.identity else 0
-            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
+            stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             said = await stub.Filter(request, timeout=self._filters.deadline_seconds)
             answered_by.append(link.identity)
             return said
@@ -152,7 +162,7 @@ class RemoteEvaluators:
             request.columns.CopyFrom(filtered.answer.message())
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.PostFilterResponse:
-            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
+            stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             return await stub.PostFilter(request, timeout=self._filters.deadline_seconds)
 
         response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
@@ -163,23 +173,25 @@ class RemoteEvaluators:
         return PostFilterResult.from_message(response)
 
     async def pod_group_post_filter(
-        self, request: filter_pb2.PodGroupPostFilterRequest
-    ) -> filter_pb2.PodGroupPostFilterResponse:
+        self, request: filter_phase_pb2.PodGroupPostFilterRequest
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """As the port says."""
 
-        async def call(link: replica_link.ReplicaLink) -> filter_pb2.PodGroupPostFilterResponse:
-            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
+        async def call(link: replica_link.ReplicaLink) -> filter_phase_pb2.PodGroupPostFilterResponse:
+            stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             return await stub.PodGroupPostFilter(request, timeout=self._filters.deadline_seconds)
 
         cycle = request.cycle
         asking = self._filters.ask(cycle.profile, cycle.pod_class, call)
         return await self._asked("filter", "PodGroupPostFilter", asking)
 
-    async def score_placements(self, request: score_pb2.ScorePlacementsRequest) -> score_pb2.ScorePlacementsResponse:
+    async def score_placements(
+        self, request: score_phase_pb2.ScorePlacementsRequest
+    ) -> score_phase_pb2.ScorePlacementsResponse:
         """As the port says."""
 
-        async def call(link: replica_link.ReplicaLink) -> score_pb2.ScorePlacementsResponse:
-            stub = score_pb2_grpc.ScoreServiceStub(link.channel)
+        async def call(link: replica_link.ReplicaLink) -> score_phase_pb2.ScorePlacementsResponse:
+            stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
             return await stub.ScorePlacements(request, timeout=self._scores.deadline_seconds)
 
         cycle = request.cycle
@@ -199,17 +211,17 @@ class RemoteEvaluators:
         key = (profile, class_id)
         generation = filtered.answer.generation
 
-        async def call(link: replica_link.ReplicaLink) -> score_pb2.PlaceResponse:
+        async def call(link: replica_link.ReplicaLink) -> score_phase_pb2.PlaceResponse:
             patch = filtered.columns.base_generation
             known = bool(patch) and link.capacities.get(key) == patch
-            request = score_pb2.PlaceRequest(
+            request = score_phase_pb2.PlaceRequest(
                 cycle=self.cycle(profile, class_id, generation),
                 count=count,
                 capacities=filtered.columns if known or not patch else filtered.answer.message(),
                 constraints=filtered.constraints,
                 extra_scores=extra_scores,
             )
-            stub = score_pb2_grpc.ScoreServiceStub(link.channel)
+            stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
             link.capacities.pop(key, None)
             try:
                 response = await stub.Place(request, timeout=self._scores.deadline_seconds)
@@ -236,7 +248,7 @@ class RemoteEvaluators:
         request = filter_pb2.ReserveRequest(cycle=cycle, placements=placements)
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.ReserveResponse:
-            return await filter_pb2_grpc.FilterServiceStub(link.channel).Reserve(
+            return await filter_phase_pb2_grpc.FilterPhaseStub(link.channel).Reserve(
                 request, timeout=self._filters.deadline_seconds
             )
 
@@ -250,7 +262,7 @@ class RemoteEvaluators:
         request = filter_pb2.UnreserveRequest(cycle=cycle, placements=placements)
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.UnreserveResponse:
-            return await filter_pb2_grpc.FilterServiceStub(link.channel).Unreserve(
+            return await filter_phase_pb2_grpc.FilterPhaseStub(link.channel).Unreserve(
                 request, timeout=self._filters.deadline_seconds
             )
 
@@ -261,12 +273,14 @@ class RemoteEvaluators:
         cycle = self.cycle(profile, class_id, generation)
         try:
             for link in self._filters.preferred(profile, class_id)[:1]:
-                await filter_pb2_grpc.FilterServiceStub(link.channel).Filter(
-                    filter_pb2.FilterRequest(cycle=cycle, count=1, prepare=True), timeout=self._filters.deadline_seconds
+                await filter_phase_pb2_grpc.FilterPhaseStub(link.channel).Filter(
+                    filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, prepare=True),
+                    timeout=self._filters.deadline_seconds,
                 )
             for link in self._scores.preferred(profile, class_id)[:1]:
-                await score_pb2_grpc.ScoreServiceStub(link.channel).Place(
-                    score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=self._scores.deadline_seconds
+                await score_phase_pb2_grpc.ScorePhaseStub(link.channel).Place(
+                    score_phase_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True),
+                    timeout=self._scores.deadline_seconds,
                 )
         except aio.AioRpcError as error:
             raise ports.PhaseFault(error.details()) from error
@@ -288,7 +302,7 @@ class RemoteEvaluators:
 
 def _filtered(
     answer: class_answer.ClassAnswer,
-    response: filter_pb2.FilterResponse,
+    response: filter_phase_pb2.FilterPhaseFilterResponse,
     refusal: status.Status | None,
     *,
     of_one: bool,

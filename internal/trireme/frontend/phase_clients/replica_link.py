@@ -46,7 +46,7 @@ CHANNEL_OPTIONS = [
 
 _stream_numbers = itertools.count(1)
 
-_SYNC = "/trireme.v1.SnapshotService/Sync"
+_SYNC = "/trireme.v1.SnapshotFollower/Sync"
 
 
 class Source(Protocol):

@@ -31,7 +31,7 @@ from trireme.plugins.dynamic_resources import (
     readiness,
     reserve_state,
 )
-from trireme.v1 import bind_pb2, resource_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, resource_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery import api_writes, decode, durations, timestamps
 
@@ -76,7 +76,7 @@ class _PodClaims:
     async def pre_bind(self, preflight: bool) -> bind_pb2.PreBindResult:
         """One call."""
         try:
-            state = bind_pb2.HostState.FromString(self._item.state).plugin_states.get(NAME, b"")
+            state = bind_phase_pb2.HostState.FromString(self._item.state).plugin_states.get(NAME, b"")
             if not state:
                 return _result(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)

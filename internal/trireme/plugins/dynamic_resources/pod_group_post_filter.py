@@ -18,7 +18,7 @@ from trireme.plugins.dynamic_resources import plugin as dynamic_resources
 from trireme.plugins.dynamic_resources import pod_claims, reserve_state
 from trireme.plugins.dynamic_resources import post_filter as deallocation
 from trireme.snapshot import snapshot
-from trireme.v1 import bind_pb2, filter_pb2, resource_pb2, scheduling_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, filter_phase_pb2, resource_pb2, scheduling_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 from trireme_kube.apimachinery import decode
@@ -44,18 +44,18 @@ class ClaimRelease:
         self._plugin = plugin
 
     def post_filter(
-        self, request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
-    ) -> filter_pb2.PodGroupPostFilterResponse:
+        self, request: filter_phase_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
+    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
         """What may be given up. Raises: ValueError, DecodeError where a state is none that Reserve gave."""
         return _post_filter(self._plugin, request, snap)
 
 
 def _post_filter(
     plugin: dynamic_resources.DynamicResources | None,
-    request: filter_pb2.PodGroupPostFilterRequest,
+    request: filter_phase_pb2.PodGroupPostFilterRequest,
     snap: snapshot.Snapshot,
-) -> filter_pb2.PodGroupPostFilterResponse:
-    out = filter_pb2.PodGroupPostFilterResponse()
+) -> filter_phase_pb2.PodGroupPostFilterResponse:
+    out = filter_phase_pb2.PodGroupPostFilterResponse()
     if plugin is None:
         # It does not filter, and so keeps nothing of the pods.
         out.status.CopyFrom(wire_status.to_message(status.error(dynamic_resources.NAME, "not found")))
@@ -84,7 +84,9 @@ def _post_filter(
 
 
 def _unavailable(
-    plugin: dynamic_resources.DynamicResources, request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
+    plugin: dynamic_resources.DynamicResources,
+    request: filter_phase_pb2.PodGroupPostFilterRequest,
+    snap: snapshot.Snapshot,
 ) -> Iterator[_Unavailable]:
     """For each member the claims that it could not use on some node."""
     promised: dict[str, resource_pb2.AllocationResult] = {}
@@ -100,14 +102,14 @@ def _unavailable(
 
 def _promised(state: bytes) -> Iterator[tuple[str, resource_pb2.AllocationResult]]:
     """What a member was to get, by the claim's UID."""
-    kept = bind_pb2.HostState.FromString(state).plugin_states.get(dynamic_resources.NAME, b"")
+    kept = bind_phase_pb2.HostState.FromString(state).plugin_states.get(dynamic_resources.NAME, b"")
     for claim in reserve_state.DeviceClaims.from_bytes(kept).claims if kept else ():
         if claim.allocation is not None:
             yield claim.uid, decode.decode(claim.allocation, resource_pb2.AllocationResult)
 
 
 def _of_group(
-    request: filter_pb2.PodGroupPostFilterRequest,
+    request: filter_phase_pb2.PodGroupPostFilterRequest,
     unavailable: Sequence[_Unavailable],
     snap: snapshot.Snapshot,
     actions: MutableSequence[bind_pb2.Action],

@@ -12,7 +12,7 @@ from trireme.framework import amounts, status
 from trireme.plugin_api.placements import MAX_SCORE
 from trireme.plugin_kit import plugin_context
 from trireme.snapshot import resources, snapshot
-from trireme.v1 import score_pb2
+from trireme.v1 import score_phase_pb2
 
 _DEFAULT_RESOURCES = (("cpu", 1), ("memory", 1))
 
@@ -25,12 +25,12 @@ class NodeResourcesFitPlacementScore:
         self._weights = weights
 
     def score_placements(
-        self, request: score_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot
+        self, request: score_phase_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot
     ) -> Sequence[int] | status.Status:
         """What is in use of each placement's nodes once the pods are there, in percent."""
         return [self._most_allocated(candidate, snap) for candidate in request.placements]
 
-    def _most_allocated(self, candidate: score_pb2.CandidatePlacement, snap: snapshot.Snapshot) -> int:
+    def _most_allocated(self, candidate: score_phase_pb2.CandidatePlacement, snap: snapshot.Snapshot) -> int:
         """What is in use of the placement's nodes once the pods are there, in percent; 0 where they have nothing."""
         table = snap.nodes
         slots = np.array(candidate.slots, dtype=np.intp)

@@ -9,7 +9,7 @@ from trireme.framework import status
 from trireme.plugin_api.placements import MAX_SCORE
 from trireme.plugin_kit import plugin_context
 from trireme.snapshot import snapshot
-from trireme.v1 import score_pb2
+from trireme.v1 import score_phase_pb2
 
 NAME = "PodGroupPodsCount"
 
@@ -18,7 +18,7 @@ class PodGroupPodsCount:
     """The plugin at PlacementScore."""
 
     def score_placements(
-        self, request: score_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot
+        self, request: score_phase_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot
     ) -> Sequence[int] | status.Status:
         """The pods of each placement, and those that have a node already, relative to the best."""
         counts = [request.scheduled + len(candidate.pod_classes) for candidate in request.placements]

@@ -21,7 +21,7 @@ from trireme.framework import selectors, status
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugin_kit import binding_cycle, volumes_objects, volumes_translation
 from trireme.plugins.volume_binding import volume_bindings
-from trireme.v1 import bind_pb2, core_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery import api_writes, decode
 from trireme_kube.componentbase import klog
@@ -86,7 +86,7 @@ class _PodVolumes:
 
     async def pre_bind(self, preflight: bool) -> bind_pb2.PreBindResult:
         """One call."""
-        state = bind_pb2.HostState.FromString(self._item.state).plugin_states.get(NAME, b"")
+        state = bind_phase_pb2.HostState.FromString(self._item.state).plugin_states.get(NAME, b"")
         if not state:
             return _result(status_pb2.CODE_SKIP)
         try:

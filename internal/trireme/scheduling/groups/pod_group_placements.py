@@ -31,7 +31,7 @@ from trireme.scheduling.groups.pod_group_results import (
     settled,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
-from trireme.v1 import score_pb2
+from trireme.v1 import score_phase_pb2
 from trireme.wire import status as wire_status
 
 
@@ -187,7 +187,7 @@ class PodGroupPlacements:
     ) -> Result | GroupStatus:
         """Nothing of any of them is assumed."""
         record = request.everybody()[0].record
-        message = score_pb2.ScorePlacementsRequest(
+        message = score_phase_pb2.ScorePlacementsRequest(
             cycle=self._evaluators.cycle(record.profile, record.class_id, self._publish()),
             scheduled=sum(request.scheduled.get(leaf.name, 0) for leaf in node.leaves()),
         )

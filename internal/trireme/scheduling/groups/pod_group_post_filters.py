@@ -18,7 +18,7 @@ from trireme.registry import group_sides
 from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import MemberAttempt, PodGroupRequest, Result, TryGroup, Verdict
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, scheduling_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2
 from trireme.wire import status as wire_status
 
 _LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
@@ -131,7 +131,7 @@ class PodGroupPostFilters:
             return PodGroupPostFilterResult(status.Code.ERROR, f"pod group preemption: {error}")
 
     async def _evaluate(
-        self, request: PodGroupRequest, potential: Sequence[filter_pb2.Victim]
+        self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
     ) -> PodGroupPostFilterResult:
         hidden = [pod.pod.uid for victim in potential for pod in victim.pods]
         self._cache.hide(hidden)
@@ -141,7 +141,7 @@ class PodGroupPostFilters:
             self._cache.show(hidden)
 
     async def _make_room(
-        self, request: PodGroupRequest, potential: Sequence[filter_pb2.Victim]
+        self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
     ) -> PodGroupPostFilterResult:
         """Place the members while all who may go are hidden; who has to go then."""
         result = await self._try(request)
@@ -165,9 +165,9 @@ class PodGroupPostFilters:
 
     def _question(
         self, request: PodGroupRequest, members: Sequence[queued_pod.QueuedPodInfo]
-    ) -> filter_pb2.PodGroupPostFilterRequest:
+    ) -> filter_phase_pb2.PodGroupPostFilterRequest:
         first, metadata = members[0].record, request.tree.message.metadata
-        message = filter_pb2.PodGroupPostFilterRequest(
+        message = filter_phase_pb2.PodGroupPostFilterRequest(
             cycle=self._evaluators.cycle(first.profile, first.class_id, self._publish()),
             pod_group=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
             composite=request.tree.composite,
@@ -194,7 +194,7 @@ def _error(plugin: str, message: str) -> str:
 
 
 def _from_message(
-    response: filter_pb2.PodGroupPostFilterResponse, nominated: Mapping[str, str]
+    response: filter_phase_pb2.PodGroupPostFilterResponse, nominated: Mapping[str, str]
 ) -> PodGroupPostFilterResult:
     code = wire_status.from_message(response.status).code
     text = ", ".join(response.status.messages)

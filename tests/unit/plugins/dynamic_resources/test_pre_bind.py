@@ -10,7 +10,7 @@ import pytest
 from trireme.plugin_kit import binding_cycle
 from trireme.plugins.dynamic_resources import bind as binding
 from trireme.plugins.dynamic_resources import extended_claims, reserve_state, unreserve
-from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import writes
 
@@ -160,7 +160,7 @@ async def _pre_bind(
     node_allocatable: tuple[Json, ...] = (),
     binding_conditions: bool = True,
 ) -> bind_pb2.PreBindResult:
-    state = bind_pb2.HostState(plugin_states={binding.NAME: _state(*claims, node_allocatable=node_allocatable)})
+    state = bind_phase_pb2.HostState(plugin_states={binding.NAME: _state(*claims, node_allocatable=node_allocatable)})
     item = bind_pb2.BindItem(pod=POD, node_name="node", state=state.SerializeToString())
     gates = {"DRADeviceBindingConditions": binding_conditions}
     args = {"default-scheduler": {"bindingTimeout": "60s"}}
