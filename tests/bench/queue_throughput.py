@@ -11,8 +11,9 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 
+from trireme.cache import pod_projection
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.queueing import pod_info, pre_enqueue, queue_hints, queued_pod, scheduling_queue
+from trireme.queueing import assembly, pending_pod, pod_info, pre_enqueue, queue_hints, queued_pod, scheduling_queue
 
 CLASSES = 100
 PRIORITIES = 5
@@ -25,14 +26,20 @@ FIT = frozenset({"NodeResourcesFit"})
 def make_queue() -> scheduling_queue.SchedulingQueue:
     """A queue of one profile whose only plugin wants to hear of new nodes."""
     hints = queue_hints.HintTable({"default-scheduler": [queue_hints.Registration("NodeResourcesFit", NODE_ADD)]})
-    return scheduling_queue.SchedulingQueue(hints, lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED)
+    return assembly.build_queue(hints, lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED)
 
 
 def records(count: int) -> list[pod_info.PodInfo]:
-    """Pods of all classes, mixed."""
+    """Pods of all classes, mixed. The queue does not look at their objects."""
+    pod = pending_pod.PendingPod(pod_projection.parse({"metadata": {"namespace": "ns", "name": "pod"}}), 0, 0)
     return [
         pod_info.by_priority(
-            f"ns/pod-{number}", f"uid-{number}", number % CLASSES, "default-scheduler", number % CLASSES % PRIORITIES
+            f"ns/pod-{number}",
+            f"uid-{number}",
+            number % CLASSES,
+            "default-scheduler",
+            number % CLASSES % PRIORITIES,
+            pod=pod,
         )
         for number in range(count)
     ]

@@ -16,7 +16,7 @@ from golden_rows import Row
 from trireme.cache import object_kinds, pod_projection
 from trireme.config import gates, model
 from trireme.framework import cluster_event
-from trireme.queueing import hints, pod_info, queue_hints, queued_pod
+from trireme.queueing import hints, pending_pod, pod_info, queue_hints, queued_pod
 from trireme.scheduling import event_handlers
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
@@ -86,7 +86,9 @@ def _happened(case: Json, registered: cluster_event.ClusterEvent) -> cluster_eve
 
 def _waiting(case: Json, cluster: DecisionCluster) -> queued_pod.QueuedPodInfo:
     parsed = pod_projection.parse(case["pod"])
-    record = pod_info.by_priority(parsed.key, parsed.uid, cluster.class_of(case["pod"]), "", parsed.priority)
+    class_id = cluster.class_of(case["pod"])
+    pending = pending_pod.PendingPod(parsed, class_id, class_id)
+    record = pod_info.by_priority(parsed.key, parsed.uid, class_id, "", parsed.priority, pod=pending)
     pod = queued_pod.QueuedPodInfo(record, 0.0)
     pod.rejectors = frozenset({case["plugin"]})
     return pod

@@ -20,7 +20,7 @@ from trireme.frontend import app, scheduler_metrics
 from trireme.frontend.phase_clients import class_answers
 from trireme.frontend.serving import frontend_state, serving, serving_site, serving_trust
 from trireme.frontend.term import Term
-from trireme.queueing import pod_info, pre_enqueue, queue_hints, queued_pod, scheduling_queue
+from trireme.queueing import assembly, pending_pod, pod_info, pre_enqueue, queue_hints, queued_pod
 from trireme.scheduling import event_handlers, preemption_retries, scheduler, waiting_pods
 from trireme_kube.componentbase import clocks, klog, supervision
 
@@ -95,7 +95,7 @@ class FakeFrontend:
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.answers = class_answers.ClassAnswers()
         self.waiting = waiting_pods.WaitingPods()
-        self.queue = scheduling_queue.SchedulingQueue(
+        self.queue = assembly.build_queue(
             queue_hints.HintTable({"default-scheduler": ()}), lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED
         )
         self.filters, self.scores, self.binders = Replicas(), Replicas(), Replicas()
@@ -126,7 +126,7 @@ class FakeFrontend:
         """A pod that waits for a node."""
         parsed = pod_projection.parse(pod)
         base = self.registry.base_of(parsed.base)
-        pending = event_handlers.PendingPod(parsed, base, self.registry.intern(base, parsed.labels))
+        pending = pending_pod.PendingPod(parsed, base, self.registry.intern(base, parsed.labels))
         record = pod_info.by_priority(
             parsed.key, parsed.uid, pending.class_id, parsed.scheduler_name, parsed.priority, pod=pending
         )

@@ -86,10 +86,10 @@ class GroupMachine(FrontendMachine):
         assert pending == {uid for uid, raw in self.world.seen.items() if not raw["spec"].get("nodeName")}
         queue: Any = self.frontend.scheduling.queue
         assert Counter(pod.uid for pod in queue.pods() if pod.in_attempt or not pod.popped) == Counter(pending)
-        for group in queue.groups:
+        for group in queue.groups.registry:
             if group.attempt is None:
                 queued = bool(group.waiting) and group.tree is not None
-                assert (group.entity is not None) == queued, f"{group.key} is forgotten, or nobody is in it"
+                assert group.queued == queued, f"{group.key} is forgotten, or nobody is in it"
                 assert not group.pending
             for uid, pod in group.members.items():
                 held = (uid in group.waiting) + (uid in group.pending) + (pod.popped)
@@ -101,7 +101,7 @@ class GroupMachine(FrontendMachine):
     def _rest(self) -> None:
         super()._rest()
         queue: Any = self.frontend.scheduling.queue
-        for group in queue.groups:
+        for group in queue.groups.registry:
             if group.waiting:
                 assert not self._could_go(group), f"{group.key} waits, and fits"
 

@@ -11,7 +11,7 @@ from typing import Any
 from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.config import gates, loading, model, profiles
 from trireme.framework import amounts, cluster_event, resizes
-from trireme.queueing import hints, pod_info, queue_hints, queued_pod
+from trireme.queueing import hints, pending_pod, pod_info, queue_hints, queued_pod
 from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import event_handlers
 from trireme.v1 import core_pb2, snapshot_pb2
@@ -129,7 +129,14 @@ class Hints:
         resized = self._registry.keep_deferred and parsed.deferred
         base = pod_projection.base_of_resize(parsed) if resized else parsed.base
         class_id = self._registry.intern(self._registry.base_of(base), parsed.labels)
-        record = pod_info.by_priority(parsed.key, parsed.uid, class_id, "", parsed.priority)
+        record = pod_info.by_priority(
+            parsed.key,
+            parsed.uid,
+            class_id,
+            "",
+            parsed.priority,
+            pod=pending_pod.PendingPod(parsed, class_id, class_id),
+        )
         queued = queued_pod.QueuedPodInfo(record, 0.0)
         queued.rejectors = frozenset({self._plugin})
         return queued

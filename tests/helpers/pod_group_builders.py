@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from trireme.cache import pod_projection
-from trireme.queueing.groups.group_queue import PodGroupQueue
+from trireme.queueing.assembly import build_queue
+from trireme.queueing.groups.queue_groups import GroupSettings
 from trireme.queueing.nominator import Nominator
+from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import PodInfo, by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import HintTable, Registration
 from trireme.queueing.queued_pod import QueuedPodInfo
-from trireme.scheduling import event_handlers
+from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.v1 import scheduling_pb2
 
 T0 = 1_000_000.0
@@ -59,9 +61,7 @@ def parsed(name: str, group: str, **more: Any) -> pod_projection.ParsedPod:
 def member(name: str, group: str, class_id: int = 1, priority: int = 0, **more: Any) -> PodInfo:
     """The record of a member."""
     pod = parsed(name, group, priority=priority, **more)
-    return by_priority(
-        f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=event_handlers.PendingPod(pod, class_id, class_id)
-    )
+    return by_priority(f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=PendingPod(pod, class_id, class_id))
 
 
 class Told:
@@ -79,16 +79,14 @@ def grouping_queue(
     preempting: Callable[[str], bool] = lambda key: False,
     composite: bool = False,
     nominator: Nominator | None = None,
-) -> PodGroupQueue:
+) -> SchedulingQueue:
     """A queue of one profile with GangScheduling."""
     told = told or Told()
-    return PodGroupQueue(
-        HintTable({PROFILE: registrations}),
-        pre_enqueue,
+    groups = GroupSettings(
         gang_profiles=frozenset({PROFILE}),
         preempting=preempting,
-        notify=lambda group, missing: told.lacking.append(group.key),
+        notify=lambda group, missing: told.lacking.append(group.full_name),
         gone=told.gone.append,
         composite=composite,
-        nominator=nominator,
     )
+    return build_queue(HintTable({PROFILE: registrations}), pre_enqueue, nominator=nominator, groups=groups)

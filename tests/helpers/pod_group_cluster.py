@@ -16,12 +16,12 @@ from trireme.config import model
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.plugins.topology_placement_generator import placement_generate
-from trireme.queueing.groups import group_queue
 from trireme.queueing.nominator import Nominated, Nominator
+from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import by_priority
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult
-from trireme.scheduling import attempt, batch_limit, event_handlers, reservations
+from trireme.scheduling import attempt, batch_limit, reservations
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import (
     pod_group_conditions,
@@ -144,6 +144,7 @@ class Cluster:
         self.cycle_of_groups = pod_group_cycle.PodGroupCycle(
             cache=self.cache,
             queue=self.queue,
+            groups=self.queue.groups,
             reporter=reporter,
             observer=self.metrics,
             execute=lambda instructions: None,
@@ -175,14 +176,14 @@ class Cluster:
     # What a test does
 
     def group(self, group: scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup) -> None:
-        self.queue.set_group(group, T0)
+        self.queue.groups.set_group(group, T0)
 
     def add(self, name: str, group: str, kind: str = "", priority: int = 0, now: float = T0, **spec: Any) -> None:
         """A member; those of one kind are of one class."""
         pod = parsed(name, group, priority=priority, nodeSelector={"kind": kind}, **spec)
         base = self.registry.base_of(pod.base)
         class_id = self.registry.intern(base, pod.labels)
-        pending = event_handlers.PendingPod(pod, base, class_id)
+        pending = PendingPod(pod, base, class_id)
         record = by_priority(f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=pending)
         self.queue.add(record, now)
 
@@ -194,7 +195,7 @@ class Cluster:
         base = self.registry.base_of(pod.SerializeToString())
         self.cache.assume(f"ns/{name}", f"uid-{name}", node, base, (), self.registry.intern(base, ()))
         if group:
-            self.queue.member_placed(f"ns/{group}", f"uid-{name}", T0)
+            self.queue.groups.member_placed(f"ns/{group}", f"uid-{name}", T0)
 
     async def run(self, now: float = T0) -> None:
         """Pop a batch, which must be a group, and run its cycle."""
@@ -293,8 +294,7 @@ class _Reporter:
 
     def failed(self, pod: Any, failure: Failure) -> None:
         self._cluster.failures[pod.key.removeprefix("ns/")] = failure
-        queue: group_queue.PodGroupQueue = self._cluster.queue
-        queue.requeue(pod, T0, rejectors=failure.rejectors, nominated_node=failure.nominated_node)
+        self._cluster.queue.requeue(pod, T0, rejectors=failure.rejectors, nominated_node=failure.nominated_node)
 
     def skipped(self, pod: Any) -> None:
         self._cluster.queue.done(pod.uid, T0)

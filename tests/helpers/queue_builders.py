@@ -1,10 +1,14 @@
 """What the tests of the scheduling queue build it from: records of pods, and a queue with a few plugins."""
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from trireme.cache import pod_projection
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
+from trireme.queueing.assembly import build_queue
 from trireme.queueing.backoff import BackoffPolicy
+from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import PodInfo, by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Hint, HintTable, Registration, one_by_one
@@ -20,9 +24,16 @@ GATES_GONE = ClusterEvent(Resource.TARGET_POD, ActionType.UPDATE_POD_SCHEDULING_
 T0 = 1_000_000.0
 
 
+@functools.cache
+def pending(name: str = "p", uid: str = "u") -> PendingPod:
+    """A pod in namespace ns of which only the name matters."""
+    return PendingPod(pod_projection.parse({"metadata": {"namespace": "ns", "name": name, "uid": uid}}), 1, 1)
+
+
 def record(name: str, class_id: int = 1, priority: int = 0, uid: str = "", **more: Any) -> PodInfo:
     """The record of a pod in namespace ns."""
-    return by_priority(f"ns/{name}", uid or f"uid-{name}", class_id, "default-scheduler", priority, **more)
+    uid = uid or f"uid-{name}"
+    return by_priority(f"ns/{name}", uid, class_id, "default-scheduler", priority, pod=pending(name, uid), **more)
 
 
 def helps(answer: bool, asked: list[tuple[str, Any]] | None = None) -> Any:
@@ -55,7 +66,7 @@ def queue(
     **more: Any,
 ) -> SchedulingQueue:
     """A queue of one profile."""
-    return SchedulingQueue(HintTable({"default-scheduler": registrations}), pre_enqueue, **more)
+    return build_queue(HintTable({"default-scheduler": registrations}), pre_enqueue, **more)
 
 
 def exact(**more: Any) -> BackoffPolicy:

@@ -12,6 +12,7 @@ from trireme.frontend import plugin_membership, remote_plugins, scheduler_metric
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.queueing import (
+    assembly,
     backoff,
     hints,
     nominator,
@@ -19,13 +20,10 @@ from trireme.queueing import (
     queue_hints,
     queued_pod,
     remote_calls,
-    scheduling_queue,
-    states,
 )
-from trireme.scheduling import event_handlers, ports
+from trireme.queueing.groups import queue_groups
+from trireme.scheduling import ports
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
-
-MakeQueue = Callable[..., scheduling_queue.SchedulingQueue]
 
 
 class QueueShell:
@@ -42,7 +40,7 @@ class QueueShell:
         wake: Callable[[], None],
         still_pending: Callable[[str], bool],
         preempting_for: Callable[[str], bool],
-        make_queue: MakeQueue,
+        groups: queue_groups.GroupSettings | None,
     ) -> None:
         """`wake` has the scheduler check again whether a batch is possible. `still_pending` returns whether a pod (UID)
         is known and has no node, `preempting_for` whether victims of it are still to be deleted.
@@ -78,12 +76,13 @@ class QueueShell:
             self.remote.gated,
             membership.missing_plugin,
         )
-        self.queue = make_queue(
+        self.queue = assembly.build_queue(
             self._hints,
             metrics.timed_gate(self.pre_enqueue.pre_enqueue),
             policy=self.backoff,
             max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
             nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._nominated),
+            groups=groups,
         )
 
     def execute(self, instructions: remote_calls.Instructions) -> None:
@@ -95,12 +94,7 @@ class QueueShell:
     def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Move these pods (key, UID) to the active queue; returns those that are in it now."""
         self.execute(self.queue.activate(pods, self._now()))
-        places = {pod: self.queue.get(pod[0]) for pod in pods}
-        return [
-            pod
-            for pod, queued in places.items()
-            if queued is not None and queued.uid == pod[1] and isinstance(queued.state, states.Active)
-        ]
+        return [pod for pod in dict.fromkeys(pods) if self.queue.is_active(*pod)]
 
     def plugins_changed(self) -> None:
         """The set of remote plugins that take part has changed: schedule pods that waited for one, and hold back those
@@ -133,7 +127,7 @@ class QueueShell:
     def _pod_of(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
         """The pod as plugins see it: its class's fields, and its own name."""
         out = core_pb2.Pod()
-        pending: event_handlers.PendingPod = pod.record.pod
+        pending = pod.record.pod
         if pending.class_id:
             out.CopyFrom(self._cache.registry[pending.class_id].pod)
         out.metadata.namespace, out.metadata.name = pending.parsed.namespace, pending.parsed.name

@@ -8,7 +8,6 @@ from trireme.config import commandline
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import inbox, phase_configuration, queue_shell
 from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
-from trireme.queueing import scheduling_queue
 from trireme.scheduling import (
     attempt,
     attempt_reporter,
@@ -56,7 +55,7 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
         site.wakeup.set,
         lambda uid: handlers.pending(uid) is not None and cache.pod(uid) is None,
         preempting_for,
-        scheduling_queue.SchedulingQueue if groups is None else groups.make_queue,
+        None if groups is None else groups.queue_settings(),
     )
     handlers = event_handlers.EventHandlers(
         cache,
@@ -66,7 +65,7 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
         shell.execute,
         pod_deleted,
         site.metrics,
-        None if groups is None else groups.queue,
+        shell.queue.groups,
         cluster.node_json.take,
     )
     reporter = attempt_reporter.AttemptReporter(
@@ -212,9 +211,11 @@ def _scheduler(
         binding=binding,
     )
     run_group = None
-    if groups is not None:
+    if groups is not None and shell.queue.groups is not None:
         run_group = groups.make_cycle(
             cache=cluster.cache,
+            queue=shell.queue,
+            groups=shell.queue.groups,
             evaluators=phases.evaluators,
             attempts=attempts,
             reporter=reporter,

@@ -17,8 +17,9 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from trireme.queueing.batch_key import BatchKey
 from trireme.queueing.pod_info import Level
-from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.queued_entity import QueuedEntity
 
 Turn = tuple[float, int]
 _NEVER: Turn = (float("-inf"), 0)
@@ -30,20 +31,20 @@ _SERVED_SLACK = 256
 class ClassAhead(NamedTuple):
     """A class that comes next: its oldest pod, and how many wait at that level."""
 
-    class_id: int
-    head: QueuedPodInfo
+    key: BatchKey
+    head: QueuedEntity
     waiting: int
 
 
 class ClassPods:
     """The pods of one class at one level."""
 
-    __slots__ = ("alive", "band", "class_id", "heap", "served", "turn")
+    __slots__ = ("alive", "band", "heap", "key", "served", "turn")
 
-    def __init__(self, band: "PriorityBand", class_id: int, served: Turn) -> None:
+    def __init__(self, band: "PriorityBand", key: BatchKey, served: Turn) -> None:
         self.band = band
-        self.class_id = class_id
-        self.heap: list[tuple[bytes, float, int, QueuedPodInfo]] = []
+        self.key = key
+        self.heap: list[tuple[bytes, float, int, QueuedEntity]] = []
         self.alive = 0
         self.served = served
         self.turn: Turn = _NEVER
@@ -52,7 +53,7 @@ class ClassPods:
         """Heaps compare them at equal turns: the pods that a class had and those that it has now, in either order."""
         return False
 
-    def head(self) -> QueuedPodInfo:
+    def head(self) -> QueuedEntity:
         """The first pod; there must be one."""
         heap = self.heap
         while True:
@@ -67,7 +68,7 @@ class ClassPods:
         head = self.head()
         return max((head.timestamp, head.stamp), self.served)
 
-    def discard(self, pod: QueuedPodInfo) -> None:
+    def discard(self, pod: QueuedEntity) -> None:
         """Takes the pod out."""
         pod.container = None
         self.alive -= 1
@@ -76,7 +77,7 @@ class ClassPods:
             self.heap = [entry for entry in self.heap if entry[3].container is self and entry[3].stamp == entry[2]]
             heapq.heapify(self.heap)
 
-    def take(self, limit: int) -> list[QueuedPodInfo]:
+    def take(self, limit: int) -> list[QueuedEntity]:
         """Takes out the first pod, and those after it up to `limit`, none that is exclusive among them, and not
         nominated ones together with others.
         """
@@ -101,7 +102,7 @@ class ClassPods:
         self.alive -= len(batch)
         return batch
 
-    def __iter__(self) -> Iterator[QueuedPodInfo]:
+    def __iter__(self) -> Iterator[QueuedEntity]:
         return (pod for _, _, stamp, pod in self.heap if pod.container is self and pod.stamp == stamp)
 
 
@@ -113,22 +114,21 @@ class PriorityBand:
     def __init__(self, owner: "ActiveQueue", level: Level) -> None:
         self.owner = owner
         self.level = level
-        self.classes: dict[int, ClassPods] = {}
+        self.classes: dict[BatchKey, ClassPods] = {}
         self.turns: list[tuple[float, int, ClassPods]] = []
         # When classes without a pod here had their last batch. Forgotten once no pod waits that came before.
-        self.served: dict[int, Turn] = {}
+        self.served: dict[BatchKey, Turn] = {}
         self.served_limit = _SERVED_SLACK
         self.size = 0
 
-    def add(self, pod: QueuedPodInfo) -> None:
+    def add(self, pod: QueuedEntity, key: BatchKey) -> None:
         """Takes the pod in, among those of its class."""
-        record = pod.record
-        class_pods = self.classes.get(record.class_id)
+        class_pods = self.classes.get(key)
         if class_pods is None:
-            served = self.served.pop(record.class_id, _NEVER)
-            class_pods = self.classes[record.class_id] = ClassPods(self, record.class_id, served)
+            served = self.served.pop(key, _NEVER)
+            class_pods = self.classes[key] = ClassPods(self, key, served)
         heap = class_pods.heap
-        heapq.heappush(heap, (record.rest, pod.timestamp, pod.stamp, pod))
+        heapq.heappush(heap, (pod.record.rest, pod.timestamp, pod.stamp, pod))
         class_pods.alive += 1
         pod.container = class_pods
         self.size += 1
@@ -160,7 +160,7 @@ class PriorityBand:
             class_pods.turn = due
             heapq.heapreplace(turns, (*due, class_pods))
 
-    def take(self, limit: int, served: Turn) -> list[QueuedPodInfo]:
+    def take(self, limit: int, served: Turn) -> list[QueuedEntity]:
         """Takes out the next batch; `served` is the turn that its class has then."""
         class_pods = self.next_class()
         batch = class_pods.take(limit)
@@ -178,13 +178,13 @@ class PriorityBand:
         """The classes of the next batches, in order. Cost: O(count log count), not the number of classes."""
         turns = self.turns
         front = [(*turns[0][:2], 0)] if turns else []
-        seen: set[int] = set()
+        seen: set[BatchKey] = set()
         while front and len(seen) < count:
             time, stamp, index = heapq.heappop(front)
             class_pods = turns[index][2]
-            if class_pods.alive and class_pods.turn == (time, stamp) and class_pods.class_id not in seen:
-                seen.add(class_pods.class_id)
-                yield ClassAhead(class_pods.class_id, class_pods.head(), class_pods.alive)
+            if class_pods.alive and class_pods.turn == (time, stamp) and class_pods.key not in seen:
+                seen.add(class_pods.key)
+                yield ClassAhead(class_pods.key, class_pods.head(), class_pods.alive)
             for child in (2 * index + 1, 2 * index + 2):
                 if child < len(turns):
                     heapq.heappush(front, (*turns[child][:2], child))
@@ -197,12 +197,12 @@ class PriorityBand:
             heapq.heapify(self.turns)
 
     def _retire(self, class_pods: ClassPods) -> None:
-        del self.classes[class_pods.class_id]
+        del self.classes[class_pods.key]
         if class_pods.served is not _NEVER:
-            self.served[class_pods.class_id] = class_pods.served
+            self.served[class_pods.key] = class_pods.served
             if len(self.served) > self.served_limit and self.classes:
                 oldest = self.next_class().turn
-                self.served = {class_id: turn for class_id, turn in self.served.items() if turn > oldest}
+                self.served = {key: turn for key, turn in self.served.items() if turn > oldest}
                 self.served_limit = 2 * len(self.served) + _SERVED_SLACK
 
 
@@ -221,11 +221,11 @@ class ActiveQueue:
     def __len__(self) -> int:
         return self.size
 
-    def __iter__(self) -> Iterator[QueuedPodInfo]:
+    def __iter__(self) -> Iterator[QueuedEntity]:
         return (pod for band in self._bands.values() for class_pods in band.classes.values() for pod in class_pods)
 
-    def add(self, pod: QueuedPodInfo) -> None:
-        """Takes the pod in, at the place that its record, timestamp and stamp give it."""
+    def add(self, pod: QueuedEntity, key: BatchKey) -> None:
+        """Takes the pod in, at the place that its record, timestamp and stamp give it, among those of this key."""
         level = pod.record.level
         band = self._bands.get(level)
         if band is None:
@@ -234,10 +234,10 @@ class ActiveQueue:
                 self._stale.remove(level)
             else:
                 heapq.heappush(self._levels, level)
-        band.add(pod)
+        band.add(pod, key)
         self.size += 1
 
-    def take(self, limit: int, now: float, stamp: int) -> list[QueuedPodInfo]:
+    def take(self, limit: int, now: float, stamp: int) -> list[QueuedEntity]:
         """Takes out the next batch; there must be a pod. `stamp` is that of this pop."""
         band = self._first_band()
         batch = band.take(limit, (now, stamp))

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trireme.queueing.active import ActiveQueue, ClassAhead
-from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.batch_key import BatchKey
+from trireme.queueing.queued_entity import QueuedEntity
 
 _SLACK = 64
 # 2^60 times anything is beyond any maximum; more only makes big integers.
@@ -37,7 +38,7 @@ class BackoffPolicy:
         maximum = self.maximum * math.sqrt(size) if size > 1 else self.maximum
         return min(maximum, self.initial * 2 ** min(failures - 1, _MAX_DOUBLINGS))
 
-    def expiry(self, pod: QueuedPodInfo, size: int = 1) -> float:
+    def expiry(self, pod: QueuedEntity, size: int = 1) -> float:
         """When the pod's back-off ends; 0: it has none. Computed once for each time that it was requeued. `size`: how
         many pods it stands for.
         """
@@ -47,7 +48,7 @@ class BackoffPolicy:
                 pod.backoff_expiration = self._aligned(pod.timestamp + self.duration(failures, size))
         return pod.backoff_expiration
 
-    def backing_off(self, pod: QueuedPodInfo, now: float) -> bool:
+    def backing_off(self, pod: QueuedEntity, now: float) -> bool:
         """The pod still has to wait."""
         expiry = self.expiry(pod)
         return expiry > 0 and not self.over(expiry, now)
@@ -66,18 +67,18 @@ class _TimeHeap:
     __slots__ = ("_heap", "size")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, QueuedPodInfo]] = []
+        self._heap: list[tuple[float, int, QueuedEntity]] = []
         self.size = 0
 
-    def __iter__(self) -> Iterator[QueuedPodInfo]:
+    def __iter__(self) -> Iterator[QueuedEntity]:
         return (pod for _, stamp, pod in self._heap if pod.container is self and pod.stamp == stamp)
 
-    def add(self, pod: QueuedPodInfo, expiry: float) -> None:
+    def add(self, pod: QueuedEntity, expiry: float) -> None:
         heapq.heappush(self._heap, (expiry, pod.stamp, pod))
         pod.container = self
         self.size += 1
 
-    def discard(self, pod: QueuedPodInfo) -> None:
+    def discard(self, pod: QueuedEntity) -> None:
         pod.container = None
         self.size -= 1
         if len(self._heap) > 2 * self.size + _SLACK:
@@ -92,7 +93,7 @@ class _TimeHeap:
             heapq.heappop(self._heap)
         return None
 
-    def pop(self) -> QueuedPodInfo:
+    def pop(self) -> QueuedEntity:
         pod = heapq.heappop(self._heap)[2]
         pod.container = None
         self.size -= 1
@@ -111,7 +112,7 @@ class BackoffQueue:
         self._windows: dict[float, ActiveQueue] = {}
         self._due: list[float] = []
 
-    def __iter__(self) -> Iterator[QueuedPodInfo]:
+    def __iter__(self) -> Iterator[QueuedEntity]:
         for window in self._windows.values():
             yield from window
         yield from self._errors
@@ -126,8 +127,8 @@ class BackoffQueue:
         """How many cannot be taken early."""
         return self._errors.size
 
-    def add(self, pod: QueuedPodInfo) -> None:
-        """Takes in a pod that backs off."""
+    def add(self, pod: QueuedEntity, key: BatchKey) -> None:
+        """Takes in a pod that backs off; `key`: of the batches that it may go in."""
         expiry = self._policy.expiry(pod)
         if not pod.rejectors or not self._policy.pop_early:
             self._errors.add(pod, expiry)
@@ -136,16 +137,16 @@ class BackoffQueue:
         if window is None:
             window = self._windows[expiry] = ActiveQueue()
             heapq.heappush(self._due, expiry)
-        window.add(pod)
+        window.add(pod, key)
 
-    def take_early(self, limit: int, now: float, stamp: int) -> list[QueuedPodInfo]:
+    def take_early(self, limit: int, now: float, stamp: int) -> list[QueuedEntity]:
         """Takes out a batch of those that are due next, before their time; empty if there is none."""
         window = self._first_window()
         return window.take(limit, now, stamp) if window else []
 
-    def completed(self, now: float) -> list[QueuedPodInfo]:
+    def completed(self, now: float) -> list[QueuedEntity]:
         """Takes out all whose back-off is over."""
-        pods: list[QueuedPodInfo] = []
+        pods: list[QueuedEntity] = []
         while (window := self._first_window()) is not None and self._policy.over(self._due[0], now):
             pods += window
             del self._windows[heapq.heappop(self._due)]

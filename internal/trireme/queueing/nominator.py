@@ -110,6 +110,11 @@ class Nominator:
             node = self._node_of[uid]
             self._notify(self._by_node[node][uid], "", node)
 
+    def with_nomination(self, record: PodInfo) -> PodInfo:
+        """The record, marked as nominated if the pod is, even if its object does not show the nomination yet."""
+        known = record.nominated or record.uid not in self._node_of
+        return record if known else record._replace(nominated=True)
+
     def node_of(self, uid: str) -> str:
         """The node that the pod is nominated to; empty: none."""
         return self._node_of.get(uid, "")

@@ -1,6 +1,8 @@
 """What the scheduling queue knows of a pod from its API object: immutable, replaced as a whole by each update."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from trireme.queueing.pending_pod import PendingPod
 
 # What QueueSort's keys are compared by first: pods whose level is equal may go in one batch.
 Level = int | bytes
@@ -22,15 +24,14 @@ class PodInfo(NamedTuple):
     #: QueueSort's key, first part. PrioritySort: the negated priority.
     level: Level
     #: QueueSort's key, the rest: order within a class of one level, before age.
-    rest: bytes = b""
+    rest: bytes
+    pod: PendingPod
     resource_version: str = ""
     nominated_node: str = ""
     #: Must be tried alone: there is something that its class does not say.
     exclusive: bool = False
     #: It is nominated to a node, so it is not tried together with pods that are not.
     nominated: bool = False
-    #: What the caller wants back; the queue never looks at it.
-    pod: Any = None
 
     @property
     def sort_identity(self) -> tuple[object, ...]:
@@ -48,7 +49,7 @@ def by_priority(
     resource_version: str = "",
     nominated_node: str = "",
     exclusive: bool = False,
-    pod: Any = None,
+    pod: PendingPod,
 ) -> PodInfo:
     """The record of a pod that PrioritySort orders: priority first, then age."""
     nominated = bool(nominated_node)
@@ -60,9 +61,9 @@ def by_priority(
         priority,
         -priority,
         b"",
+        pod,
         resource_version,
         nominated_node,
         exclusive,
         nominated,
-        pod,
     )

@@ -2,24 +2,16 @@
 
 What it knows of the API object is a `PodInfo`; the rest is the queue's own: counters, times, rejectors and its state.
 
-The structures of the queue only look at `class_id`, `level`, `rest`, `exclusive`, `nominated`, `timestamp` and
-`stamp`. So an entity of another kind (a group of pods that is scheduled as one) joins by giving itself a class of its
-own and `exclusive`.
+The structures of the queue look only at what `QueuedEntity` names.
 """
 
-from typing import Protocol
+from typing import TypeGuard
 
 from trireme.queueing.pod_info import PodInfo
+from trireme.queueing.queued_entity import Container, QueuedEntity
 from trireme.queueing.states import GONE, Done, Gated, InFlight, QueueState
 
 NO_PLUGINS: frozenset[str] = frozenset()
-
-
-class Container(Protocol):
-    """The structure that a queued pod is in."""
-
-    def discard(self, pod: "QueuedPodInfo") -> None:
-        """Takes the pod out, which must be in it."""
 
 
 class QueuedPodInfo:
@@ -107,3 +99,8 @@ class QueuedPodInfo:
 
     def __repr__(self) -> str:
         return f"QueuedPodInfo({self.record.key}, {self.state.label})"
+
+
+def are_pods(entities: list[QueuedEntity]) -> TypeGuard[list[QueuedPodInfo]]:
+    """Whether entries that were taken out of the queue together are pods; otherwise it is one group."""
+    return isinstance(entities[0], QueuedPodInfo)

@@ -12,24 +12,30 @@ A stimulus that cannot be, such as requeueing a pod that waits, raises `Impossib
 transitions. What informers are known to do (report twice, late, or a pod that was deleted and made again) is not
 impossible.
 
+Where there are pod groups, `groups` is the part that knows them: what concerns a member is handled there.
+
 Times are Unix seconds of the steady clock (`framework.clocks`). Not safe for use from several threads.
 """
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.queueing.active import ClassAhead
-from trireme.queueing.backoff import BackoffPolicy
-from trireme.queueing.in_flight_events import DEFAULT_LIMIT, InFlightEvent, InFlightEvents
+from trireme.queueing.active import ActiveQueue, ClassAhead
+from trireme.queueing.backoff import BackoffQueue
+from trireme.queueing.batch_key import ClassKey
+from trireme.queueing.groups import group_statistics
+from trireme.queueing.groups.queue_groups import QueueGroups
+from trireme.queueing.groups.queued_group import PodGroupBatch, group_of
+from trireme.queueing.in_flight_events import InFlightEvent, InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pod_info import PodInfo
-from trireme.queueing.pre_enqueue import PreEnqueue
 from trireme.queueing.queue_hints import Decision, Hint, HintTable
 from trireme.queueing.queue_status import QueueStatistics, QueueStatus
-from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo
+from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo, are_pods
 from trireme.queueing.remote_calls import Instructions, PodTarget, RefusalGroupTarget, RemoteCalls, Target
 from trireme.queueing.requeue_evaluator import RequeueEvaluator
 from trireme.queueing.states import (
@@ -46,7 +52,7 @@ from trireme.queueing.states import (
 )
 from trireme.queueing.transition_log import DELETED, ImpossibleTransition, Transition
 from trireme.queueing.transitions import Transitions
-from trireme.queueing.unschedulable import RefusalGroup
+from trireme.queueing.unschedulable import RefusalGroup, UnschedulablePods
 
 DEFAULT_MAX_IN_UNSCHEDULABLE: Final = 300.0
 # How often the shell calls `flush_unschedulable`.
@@ -59,15 +65,17 @@ _ACTIVATED = cluster_event.FORCE_ACTIVATE.label
 _FAILED = cluster_event.SCHEDULE_ATTEMPT_FAILURE
 _BACKED_OFF = cluster_event.BACKOFF_COMPLETE
 _POPPED_EARLY = cluster_event.POP_FROM_BACKOFF_Q
-_DEFAULT_POLICY = BackoffPolicy()
 
 
-class Batch(NamedTuple):
+class PodBatch(NamedTuple):
     """What `pop` hands out: pods of one class, in order."""
 
-    class_id: int
+    class_id: ClassKey
     profile: str
     pods: list[QueuedPodInfo]
+
+
+Batch = PodBatch | PodGroupBatch
 
 
 class SchedulingQueue:
@@ -75,31 +83,48 @@ class SchedulingQueue:
 
     def __init__(
         self,
+        transitions: Transitions,
+        active: ActiveQueue,
+        backoff: BackoffQueue,
+        unschedulable: UnschedulablePods,
+        in_flight_events: InFlightEvents,
         hints: HintTable,
-        pre_enqueue: PreEnqueue,
+        nominator: Nominator,
+        calls: RemoteCalls,
         *,
-        policy: BackoffPolicy = _DEFAULT_POLICY,
         max_in_unschedulable: float = DEFAULT_MAX_IN_UNSCHEDULABLE,
-        nominator: Nominator | None = None,
-        event_limit: int = DEFAULT_LIMIT,
+        groups: QueueGroups | None = None,
     ) -> None:
-        # One without nominations is as good as any, though its length is 0.
-        self.nominator = Nominator() if nominator is None else nominator
+        """`assembly.build_queue` makes the parts. Without `groups` each pod is scheduled by itself."""
+        self.nominator = nominator
+        self._transitions = transitions
+        self._active = active
+        self._backoff = backoff
+        self._unschedulable = unschedulable
+        self._in_flight_events = in_flight_events
         self._hints = hints
-        self._policy = policy
+        self._calls = calls
+        self._groups = groups
         self._max_in_unschedulable = max_in_unschedulable
-        self._in_flight_events = InFlightEvents(event_limit)
-        self._calls = RemoteCalls()
-        self._evaluator = RequeueEvaluator(hints, self._in_flight_events, self._calls)
-        self._transitions = Transitions(policy, pre_enqueue, self._in_flight_events, self._calls)
+        self._evaluator = RequeueEvaluator(hints, in_flight_events, calls)
         self._cycle = 0
         self._batches = 0
+
+    @property
+    def groups(self) -> QueueGroups | None:
+        """The pod groups, where there may be any."""
+        return self._groups
 
     # --- pods come, change and go ------------------------------------------------------------------------------------
 
     def add(self, record: PodInfo, now: float) -> Instructions:
         """A pod without a node appeared. One that is known already is updated."""
-        transitions = self._transitions
+        groups, transitions = self._groups, self._transitions
+        if groups is not None and record.pod.parsed.group:
+            if groups.of_member(record.uid) is not None:
+                return self.update(record, (), None, None, now)
+            groups.add(record, now)
+            return self._calls.take_instructions()
         if self._popped(record.uid) is not None:
             return self.update(record, (), None, None, now)
         known = transitions.queued.get(record.key)
@@ -119,6 +144,10 @@ class SchedulingQueue:
 
         Of a pod that is in flight or done the change is only recorded. An unknown pod is added.
         """
+        groups = self._groups
+        if groups is not None and (group := groups.of_member(record.uid)) is not None:
+            groups.update(group, record, now)
+            return self._calls.take_instructions()
         popped = self._popped(record.uid)
         if popped is not None:
             self._update_popped(popped, record, events, old, new)
@@ -130,7 +159,7 @@ class SchedulingQueue:
         if record.resource_version and record.resource_version == before.resource_version:
             return ()
         self.nominator.update(before, record)
-        self._transitions.replace_record(pod, self._with_nomination(record))
+        self._transitions.replace_record(pod, self.nominator.with_nomination(record))
         match pod.state:
             case PreEnqueuePending(PreEnqueueCall() as call):
                 # The answer under way is about the old object.
@@ -142,10 +171,14 @@ class SchedulingQueue:
 
     def reclassify(self, key: str, uid: str, class_id: int) -> None:
         """The pod belongs to another class now, though its object is the same: plugins distinguish more than before."""
+        groups = self._groups
+        if groups is not None and (group := groups.of_member(uid)) is not None:
+            groups.reclassify(group, uid, class_id)
+            return
         popped = self._popped(uid)
         pod = self._transitions.queued.get(key)
         if popped is not None:
-            self._transitions.update_attempt(popped, popped.latest._replace(class_id=class_id))
+            self._update_latest(popped, popped.latest._replace(class_id=class_id))
         elif pod is not None and pod.record.uid == uid:
             self._transitions.replace_record(pod, pod.record._replace(class_id=class_id))
             nominated_node = self.nominator.node_of(uid)
@@ -157,26 +190,36 @@ class SchedulingQueue:
 
         `cause` is shown in the pod's history: DELETED or BOUND.
         """
+        groups = self._groups
+        if groups is not None and (group := groups.of_member(uid)) is not None:
+            groups.delete(group, uid, now, cause)
+            return self._calls.take_instructions()
         self.nominator.delete(uid)
         popped = self._popped(uid)
         if popped is not None:
-            if isinstance(popped.state, Done):
-                self._transitions.drop(popped, popped.state, now, cause)
-            else:
-                self._transitions.change_attempt(popped, deleted=True)
+            match popped.state:
+                case Done() as state:
+                    self._transitions.drop(popped, state, now, cause)
+                case InFlight() as state:
+                    self._transitions.update_attempt(popped, replace(state, deleted=True))
         pod = self._transitions.queued.get(key)
         if pod is not None and pod.record.uid == uid:
             self._transitions.remove(pod, now, cause)
         return ()
 
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
-        """Plugins want these pods (key, uid) tried at once, back-off or not. Unknown ones are passed over."""
-        transitions = self._transitions
+        """Plugins want these pods (key, uid) tried at once, back-off or not. Unknown ones are passed over.
+
+        Of a member the whole group is activated, unless it is being tried. The key may be that of a group.
+        """
+        groups, transitions = self._groups, self._transitions
         for key, uid in pods:
+            if groups is not None and groups.activate(key, uid, now):
+                continue
             popped = self._popped(uid)
             if popped is not None:
                 if isinstance(popped.state, InFlight):
-                    transitions.change_attempt(popped, activated=True)
+                    transitions.update_attempt(popped, replace(popped.state, activated=True))
                 continue
             pod = transitions.queued.get(key)
             if pod is None or pod.record.uid != uid:
@@ -189,34 +232,43 @@ class SchedulingQueue:
                     transitions.enter(pod, Destination.ACTIVE, _ACTIVATED, now, counted=False)
                 case BackOff():
                     transitions.detach(pod)
-                    passed = self._policy.pop_early
+                    passed = transitions.policy.pop_early
                     transitions.enter(pod, Destination.ACTIVE, _ACTIVATED, now, pre_enqueue=not passed)
         return self._calls.take_instructions()
 
     # --- attempts ----------------------------------------------------------------------------------------------------
 
     def pop(self, now: float, max_batch: int) -> Batch | None:
-        """The next batch: pods of one class, at most `max_batch`. None: there is nothing to do now.
+        """The next batch: pods of one class, at most `max_batch`, or one group. None: there is nothing to do now.
 
         When nothing is active, pods that back off after a refusal are taken early.
         """
         transitions = self._transitions
         transitions.stamp += 1
-        if transitions.active.size:
-            pods = transitions.active.take(max_batch, now, transitions.stamp)
+        if self._active.size:
+            entities = self._active.take(max_batch, now, transitions.stamp)
         else:
-            pods = transitions.backoff.take_early(max_batch, now, transitions.stamp)
-            if not pods:
+            entities = self._backoff.take_early(max_batch, now, transitions.stamp)
+            if not entities:
                 return None
-            transitions.incoming["active", _POPPED_EARLY] += len(pods)
-        transitions.start_attempts(pods, now)
-        self._cycle += len(pods)
+            transitions.incoming["active", _POPPED_EARLY] += len(entities)
         self._batches += 1
-        record = pods[0].record
-        return Batch(record.class_id, record.profile, pods)
+        if are_pods(entities):
+            transitions.start_attempts(entities, now)
+            self._cycle += len(entities)
+            record = entities[0].record
+            return PodBatch(record.class_id, record.profile, entities)
+        assert self._groups is not None  # only they queue what is no pod
+        batch = self._groups.start_attempt(entities[0], now)
+        self._cycle += batch.size
+        return batch
 
     def done(self, uid: str, now: float) -> None:
         """The attempt needs no more events: the pod is being bound, or left to be deleted. Idempotent."""
+        groups = self._groups
+        if groups is not None and (group := groups.of_member(uid)) is not None:
+            groups.done(group, uid, now)
+            return
         pod = self._transitions.in_flight.get(uid)
         if pod is not None and isinstance(pod.state, InFlight):
             self._transitions.complete(pod, pod.state, now)
@@ -247,11 +299,14 @@ class SchedulingQueue:
             return ()
         if not isinstance(state, (InFlight, Done)):
             raise ImpossibleTransition(pod, "be requeued", transitions.log)
-        latest = record or pod.latest
+        latest, groups = record or pod.latest, self._groups
+        if groups is not None and pod.record.pod.parsed.group:
+            groups.requeue(pod, latest, now, rejectors, pending_plugins, nominated_node)
+            return self._calls.take_instructions()
         if not pod.in_attempt or latest.uid != pod.record.uid or latest.key in transitions.queued:
             transitions.drop(pod, state, now, "gone when requeued")
             return ()
-        self._record_failure(pod, latest, now, rejectors, pending_plugins, nominated_node)
+        transitions.record_failure(pod, latest, now, rejectors, pending_plugins, nominated_node)
         decision, calls = self._evaluator.evaluate(pod, state)
         transitions.return_to_queue(pod, state)
         transitions.requeue(pod, decision, _FAILED, now)
@@ -264,7 +319,9 @@ class SchedulingQueue:
 
     def listens(self) -> bool:
         """Whether any pod waits for an event, or is tried and may wait then. If not, `on_event` need not be called."""
-        return self._in_flight_events.wanted or bool(self._transitions.unschedulable.group_count)
+        if self._in_flight_events.wanted or self._unschedulable.group_count:
+            return True
+        return self._groups is not None and self._groups.listens()
 
     def on_event(
         self,
@@ -276,7 +333,7 @@ class SchedulingQueue:
         max_priority: int | None = None,
         exclude_uid: str = "",
     ) -> Instructions:
-        """Something changed: wakes the pods that it may help, and keeps it for those in flight.
+        """Something changed: wakes the pods that it may help, and records it for those in flight.
 
         `max_priority`: it can only help pods of at most this priority. `exclude_uid`: nor this waiting pod.
         """
@@ -284,28 +341,38 @@ class SchedulingQueue:
         if not matching:
             return ()
         self._in_flight_events.append(InFlightEvent(event, old, new, max_priority))
-        if not self._transitions.unschedulable.group_count:
-            return self._calls.take_instructions()
-        for profile, registrations in matching.items():
+        for profile, registrations in matching.items() if self._unschedulable.group_count else ():
             groups = [
                 group
-                for group in self._transitions.unschedulable.refused_by(profile, (r.plugin for r in registrations))
+                for group in self._unschedulable.refused_by(profile, (r.plugin for r in registrations))
                 if (max_priority is None or group.priority <= max_priority)
                 and (not group.key.gated_by or self._hints.interests(group.key.gated_by, event))
             ]
             if groups:
                 self._evaluate_groups(profile, groups, (event, old, new), now, exclude_uid)
+        if self._groups is not None:
+            self._groups.on_event(event, now)
         return self._calls.take_instructions()
 
     def flush_backoff(self, now: float) -> Instructions:
         """Moves the pods whose back-off is over. To be called when `next_backoff` comes: on whole seconds."""
-        for pod in self._transitions.backoff.completed(now):
-            self._transitions.enter(pod, Destination.ACTIVE, _BACKED_OFF, now, pre_enqueue=not self._policy.pop_early)
+        transitions, groups = self._transitions, self._groups
+        for entity in self._backoff.completed(now):
+            if isinstance(entity, QueuedPodInfo):
+                passed = transitions.policy.pop_early
+                transitions.enter(entity, Destination.ACTIVE, _BACKED_OFF, now, pre_enqueue=not passed)
+            elif groups is not None:
+                groups.backoff_completed(entity, now)
         return self._calls.take_instructions()
 
     def flush_unschedulable(self, now: float) -> Instructions:
-        """Gives another try to the pods that no event woke for five minutes, gated ones too; every `FLUSH_PERIOD`."""
-        for pod in self._transitions.unschedulable.parked_before(now - self._max_in_unschedulable):
+        """Gives another try to the pods that no event woke for five minutes, gated ones too; every `FLUSH_PERIOD`.
+
+        Groups of which something is missing for long are reported, once.
+        """
+        if self._groups is not None:
+            self._groups.flush_unschedulable(now)
+        for pod in self._unschedulable.parked_before(now - self._max_in_unschedulable):
             pod.flushed = True
             pod.flushed_at = now
             self._wake(pod, Decision.AFTER_BACKOFF, cluster_event.UNSCHEDULABLE_TIMEOUT, now)
@@ -314,9 +381,7 @@ class SchedulingQueue:
     def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
         """PreEnqueue may refuse now pods of the profile that it allowed, or for which it is called."""
         transitions = self._transitions
-        for pod in [
-            pod for pod in transitions.queued.values() if pod.record.profile == profile and self._by_itself(pod)
-        ]:
+        for pod in [pod for pod in transitions.queued.values() if pod.record.profile == profile]:
             match pod.state:
                 case Active():
                     destination = Destination.ACTIVE
@@ -328,6 +393,8 @@ class SchedulingQueue:
                     continue
             transitions.detach(pod)
             transitions.enter(pod, destination, event.label, now, counted=False)
+        if self._groups is not None:
+            self._groups.recheck_pre_enqueue(profile, event, now)
         return self._calls.take_instructions()
 
     # --- answers of remote plugins -----------------------------------------------------------------------------------
@@ -335,9 +402,11 @@ class SchedulingQueue:
     def repeat_pre_enqueue(self, call_id: int) -> bool:
         """The call failed and is made again now: its answer will know of all that has happened before.
 
-        False: the answer is not wanted any more.
+        False: the answer is not used any more.
         """
-        pod = self._calls.pre_enqueue_pod(call_id)
+        pod, groups = self._calls.pre_enqueue_pod(call_id), self._groups
+        if pod is not None and groups is not None and (group := groups.of_member(pod.uid)) is not None:
+            return groups.repeat_pre_enqueue(group, pod.uid)
         if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:
             return False
         self._in_flight_events.close(pod.state.call.cursor)
@@ -346,13 +415,17 @@ class SchedulingQueue:
 
     def pre_enqueue_answered(self, call_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
         """Remote plugins let the pod in (empty), or this one refused it, for this reason. Old answers are void."""
-        pod = self._calls.close_pre_enqueue(call_id)
+        pod, groups = self._calls.pre_enqueue_pod(call_id), self._groups
+        if pod is not None and groups is not None and (group := groups.of_member(pod.uid)) is not None:
+            groups.pre_enqueue_answered(group, pod, gated_by, now, reason)
+            return self._calls.take_instructions()
+        self._calls.close_pre_enqueue(call_id)
         if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:
             return ()
         call, transitions = pod.state.call, self._transitions
         if not gated_by:
             transitions.end_call(call)
-            transitions.admit(pod, call.destination, call.label, now)
+            transitions.admit(pod, pod.record.class_id, call.destination, call.label, now)
             return ()
         transitions.add_rejector(pod, gated_by)
         call_again = self._evaluator.helped(pod, gated_by, call.cursor)
@@ -380,17 +453,17 @@ class SchedulingQueue:
 
     def ready(self) -> bool:
         """`pop` would hand something out."""
-        return self._transitions.active.size > 0 or self._transitions.backoff.refused > 0
+        return self._active.size > 0 or self._backoff.refused > 0
 
     def peek_next_classes(self, count: int) -> list[ClassAhead]:
         """The classes that come next, in order, at most `count`, so that their columns can be prepared.
 
         After the active ones, those that back off until the earliest second: what is taken early when nothing is left.
         """
-        ahead = self._transitions.active.ahead(count)
+        ahead = self._active.ahead(count)
         if len(ahead) < count:
-            active = {each.class_id for each in ahead}
-            ahead += [each for each in self._transitions.backoff.ahead(count) if each.class_id not in active]
+            active = {each.key for each in ahead}
+            ahead += [each for each in self._backoff.ahead(count) if each.key not in active]
         return ahead[:count]
 
     @property
@@ -400,25 +473,41 @@ class SchedulingQueue:
 
     def next_backoff(self) -> float | None:
         """When `flush_backoff` has something to do; None: not before a pod fails."""
-        return self._transitions.backoff.next_expiry()
+        return self._backoff.next_expiry()
 
     def get(self, key: str) -> QueuedPodInfo | None:
         """The waiting pod of that name; one in flight or done only if none waits."""
         transitions = self._transitions
         pod = transitions.queued.get(key)
-        popped = itertools.chain(transitions.in_flight.values(), transitions.done.values())
-        return pod or next((pod for pod in popped if pod.record.key == key), None)
+        if pod is not None:
+            return pod
+        members = () if self._groups is None else self._groups.members()
+        others = itertools.chain(transitions.in_flight.values(), transitions.done.values(), members)
+        return next((pod for pod in others if pod.record.key == key), None)
+
+    def is_active(self, key: str, uid: str) -> bool:
+        """Whether the pod is in the active queue, or the group of that key."""
+        pod = self.get(key)
+        if pod is not None:
+            return pod.uid == uid and isinstance(pod.state, Active)
+        return self._groups is not None and self._groups.is_active(key)
 
     def status_of(self, pod: QueuedPodInfo) -> QueueStatus:
         """The pod's state and what it waits for."""
         match pod.state:
             case Gated(plugin):
                 events = self._hints.registered(pod.record.profile, (plugin,))
-            case Unschedulable(rejectors):
-                events = self._hints.registered(pod.record.profile, rejectors)
+            case Unschedulable(refused_by):
+                events = self._hints.registered(pod.record.profile, refused_by)
             case _:
                 events = []
-        return QueueStatus(pod.state, pod.timestamp, pod.attempts, tuple(sorted(pod.rejectors)), tuple(events))
+        rejectors, group = tuple(sorted(pod.rejectors)), None
+        if self._groups is not None:
+            group = self._groups.of_member(pod.record.uid)
+        if group is None:
+            return QueueStatus(pod.state, pod.timestamp, pod.attempts, rejectors, tuple(events))
+        name = f"{group.namespace}/{group_of(pod)}"
+        return QueueStatus(pod.state, pod.timestamp, pod.attempts, rejectors, tuple(events), name, group.key)
 
     def transitions_of(self, key: str) -> list[Transition]:
         """The pod's last transitions, as far as they are remembered."""
@@ -426,32 +515,36 @@ class SchedulingQueue:
 
     def waiting_pods(self) -> list[QueuedPodInfo]:
         """All pods that wait, in no particular order."""
-        return list(self._transitions.queued.values())
+        members = () if self._groups is None else self._groups.waiting_members()
+        return [*self._transitions.queued.values(), *members]
 
     def pods(self) -> list[QueuedPodInfo]:
         """All pods: those that wait, those in flight, and those that are done."""
         transitions = self._transitions
-        return [*transitions.queued.values(), *transitions.in_flight.values(), *transitions.done.values()]
+        members = () if self._groups is None else self._groups.members()
+        return [*transitions.queued.values(), *transitions.in_flight.values(), *transitions.done.values(), *members]
 
     def in_flight_pods(self) -> list[QueuedPodInfo]:
         """All pods that are being scheduled."""
-        return list(self._transitions.in_flight.values())
+        members = () if self._groups is None else self._groups.members()
+        flying = (pod for pod in members if isinstance(pod.state, InFlight))
+        return [*self._transitions.in_flight.values(), *flying]
 
     def statistics(self) -> QueueStatistics:
-        """The queue in numbers."""
+        """The queue in numbers, of pods."""
         transitions = self._transitions
-        return QueueStatistics(
-            active=transitions.active.size,
-            backoff=transitions.backoff.refused,
-            error_backoff=transitions.backoff.errors,
-            unschedulable=transitions.unschedulable.refused,
-            gated=transitions.unschedulable.gated,
+        whole = QueueStatistics(
+            active=self._active.size,
+            backoff=self._backoff.refused,
+            error_backoff=self._backoff.errors,
+            unschedulable=self._unschedulable.refused,
+            gated=self._unschedulable.gated,
             pre_enqueue_pending=self._calls.open_pre_enqueue,
             in_flight=len(transitions.in_flight),
             done=len(transitions.done),
             in_flight_events=self._in_flight_events.by_label(),
             dropped_events=self._in_flight_events.dropped,
-            refusal_groups=transitions.unschedulable.group_count,
+            refusal_groups=self._unschedulable.group_count,
             open_hint_calls=self._calls.open_hints,
             scheduling_cycle=self._cycle,
             batches=self._batches,
@@ -459,12 +552,9 @@ class SchedulingQueue:
             refused_by={key: count for key, count in transitions.refused_by.items() if count},
             hints=dict(self._hints.results),
         )
+        return whole if self._groups is None else group_statistics.with_groups(whole, self._groups.registry)
 
     # --- within ------------------------------------------------------------------------------------------------------
-
-    def _by_itself(self, pod: QueuedPodInfo) -> bool:
-        """It is a pod, and not queued for others."""
-        return True
 
     def _popped(self, uid: str) -> QueuedPodInfo | None:
         """The pod, if it is in flight or done."""
@@ -476,43 +566,20 @@ class SchedulingQueue:
         """The object of a pod that is in flight or done changed: it is there, whatever was heard of it before."""
         state = pod.state
         if not isinstance(state, InFlight):
-            self._transitions.update_attempt(pod, record)
+            self._update_latest(pod, record)
             return
         own_events, activated = state.own_events, state.activated
         if len(own_events) + len(events) > _MAX_OWN_EVENTS:
             own_events, activated = (), True
         own_events += tuple((event, old, new) for event in events)
-        self._transitions.change_attempt(pod, latest=record, deleted=False, own_events=own_events, activated=activated)
+        self._transitions.update_attempt(
+            pod, replace(state, latest=record, deleted=False, own_events=own_events, activated=activated)
+        )
 
-    def _record_failure(
-        self,
-        pod: QueuedPodInfo,
-        latest: PodInfo,
-        now: float,
-        rejectors: frozenset[str],
-        pending_plugins: frozenset[str],
-        nominated_node: str | None,
-    ) -> None:
-        if nominated_node is None and latest.nominated_node == pod.record.nominated_node:
-            # Its object may not show yet the nomination of an earlier attempt.
-            nominated_node = self.nominator.node_of(pod.uid)
-        pod.record = latest
-        self._transitions.set_rejectors(pod, rejectors, pending_plugins)
-        if pod.rejectors:
-            pod.unschedulable_count += 1
-            pod.consecutive_errors = 0
-        else:
-            pod.consecutive_errors += 1
-        pod.timestamp = now
-        pod.backoff_expiration = 0.0
-        pod.flushed = False
-        self.nominator.nominate(pod.record, nominated_node)
-        pod.record = self._with_nomination(pod.record)
-
-    def _with_nomination(self, record: PodInfo) -> PodInfo:
-        """The record of a pod that may be nominated to a node, though its object does not say so yet."""
-        known = record.nominated or not self.nominator.node_of(record.uid)
-        return record if known else record._replace(nominated=True)
+    def _update_latest(self, pod: QueuedPodInfo, record: PodInfo) -> None:
+        """What is known of the object of a pod that is in flight or done is this now."""
+        if isinstance(pod.state, (InFlight, Done)):
+            self._transitions.update_attempt(pod, replace(pod.state, latest=record))
 
     def _wake(
         self, pod: QueuedPodInfo, decision: Decision, event: ClusterEvent, now: float, *, counted: bool = True
@@ -569,5 +636,5 @@ class SchedulingQueue:
             pod = target.pod
             waits = isinstance(pod.state, (Unschedulable, Gated))
             return [pod] if waits and pod.stamp == target.stamp else []
-        group = self._transitions.unschedulable.get(target.group)
+        group = self._unschedulable.get(target.group)
         return [pod for pod in group.pods.values() if pod.stamp <= target.stamp] if group else []

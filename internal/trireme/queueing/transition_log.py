@@ -8,6 +8,7 @@ what one needs to know.
 from collections import deque
 from typing import Final, NamedTuple
 
+from trireme.queueing.queued_entity import QueuedEntity
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.states import QueueState
 
@@ -40,7 +41,7 @@ class TransitionLog:
     def __init__(self, length: int = DEFAULT_LENGTH) -> None:
         self._transitions: deque[tuple[float, str, str, type[QueueState], str]] = deque(maxlen=length)
 
-    def append(self, now: float, pod: QueuedPodInfo, cause: str) -> None:
+    def append(self, now: float, pod: QueuedEntity, cause: str) -> None:
         """Records how the pod came to be in the state that it is in now."""
         record = pod.record
         self._transitions.append((now, record.key, record.uid, type(pod.state), cause))

@@ -1,22 +1,23 @@
 """Transitions: the state of each entry of the queue, and every way from one state to another.
 
-Nothing else assigns `state`, so that what belongs to a transition (the structure that holds the entry, the stamp, the
-counters, the log, PreEnqueue on the way in) cannot be forgotten. *When* an entry moves is the business of
-`scheduling_queue` and of `groups`.
+Nothing else assigns `state` (`groups.group_transitions` does of groups and their members), so that what belongs to a
+transition (the structure that holds the entry, the stamp, the counters, the log, PreEnqueue on the way in) cannot be
+forgotten. *When* an entry moves is the business of `scheduling_queue`.
 """
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
 
 from trireme.framework import event_phrases
 from trireme.queueing.active import ActiveQueue
 from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
+from trireme.queueing.batch_key import BatchKey
 from trireme.queueing.in_flight_events import InFlightEvents
+from trireme.queueing.nominator import Nominator
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import DEFAULT_PREEMPTION, PreEnqueue, PreEnqueueResult
 from trireme.queueing.queue_hints import Decision
+from trireme.queueing.queued_entity import QueuedEntity
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import RemoteCalls
 from trireme.queueing.states import (
@@ -31,38 +32,47 @@ from trireme.queueing.states import (
     InFlight,
     PreEnqueueCall,
     PreEnqueuePending,
-    QueueState,
 )
 from trireme.queueing.transition_log import TransitionLog
 from trireme.queueing.unschedulable import RefusalGroup, UnschedulablePods
 
 
 class Transitions:
-    """The entries by state. Those that wait are known by key, those in flight or done by uid.
+    """The pods by state. Those that wait are known by key, those in flight or done by uid.
 
     A pod may be deleted and made again under its name while its old self is still in flight.
     """
 
     def __init__(
-        self, policy: BackoffPolicy, pre_enqueue: PreEnqueue, events: InFlightEvents, calls: RemoteCalls
+        self,
+        active: ActiveQueue,
+        backoff: BackoffQueue,
+        unschedulable: UnschedulablePods,
+        events: InFlightEvents,
+        pre_enqueue: PreEnqueue,
+        policy: BackoffPolicy,
+        nominator: Nominator,
+        calls: RemoteCalls,
     ) -> None:
         self.queued: dict[str, QueuedPodInfo] = {}
         self.in_flight: dict[str, QueuedPodInfo] = {}
         self.done: dict[str, QueuedPodInfo] = {}
-        self.active = ActiveQueue()
-        self.backoff = BackoffQueue(policy)
-        self.unschedulable = UnschedulablePods()
         self.log = TransitionLog()
         #: (queue, event label) -> pods that entered
         self.incoming: Counter[tuple[str, str]] = Counter()
         #: (profile, plugin) -> waiting pods that the plugin refused
         self.refused_by: Counter[tuple[str, str]] = Counter()
         self.policy = policy
+        self._active = active
+        self._backoff = backoff
+        self._unschedulable = unschedulable
         self._pre_enqueue = pre_enqueue
         self._events = events
+        self._nominator = nominator
         self._calls = calls
         self.stamp = 0
-        #: Key and UID of pods that DefaultPreemption holds back for sure: no event that it waits for lets them go.
+        #: Key and UID of pods that DefaultPreemption gates until their preemption ends: no event that it registers
+        #: changes that.
         self.held_preemptors: dict[str, str] = {}
         # One object for each set of plugins, however many pods they refused.
         self._plugin_sets: dict[frozenset[str], frozenset[str]] = {}
@@ -102,29 +112,32 @@ class Transitions:
             if result is not PreEnqueueResult.ALLOWED:
                 self.gate(pod, str(result), label, now, counted=counted)
                 return
-        self.admit(pod, destination, label, now)
+        self.admit(pod, pod.record.class_id, destination, label, now)
 
-    def admit(self, pod: QueuedPodInfo, destination: Destination, label: str, now: float) -> None:
-        """Puts an entry that passed PreEnqueue into the active or, while it backs off, the back-off queue."""
+    def admit(self, entity: QueuedEntity, key: BatchKey, destination: Destination, label: str, now: float) -> None:
+        """Puts an entry that passed PreEnqueue into the active or, while it backs off, the back-off queue.
+
+        `key`: of the batches that it may be popped in.
+        """
         self.stamp += 1
-        pod.stamp = self.stamp
+        entity.stamp = self.stamp
         state: Active | BackOff = ACTIVE
-        if destination is Destination.BACKOFF and self.policy.backing_off(pod, now):
-            state = pod.state = self._backoff_until(pod.backoff_expiration)
-            self.backoff.add(pod)
+        if destination is Destination.BACKOFF and self.policy.backing_off(entity, now):
+            state = entity.state = self._backoff_until(entity.backoff_expiration)
+            self._backoff.add(entity, key)
         else:
-            pod.state = ACTIVE
-            if not pod.initial_attempt_timestamp:
-                pod.initial_attempt_timestamp = now
-            self.active.add(pod)
+            entity.state = ACTIVE
+            if not entity.initial_attempt_timestamp:
+                entity.initial_attempt_timestamp = now
+            self._active.add(entity, key)
         self.incoming[state.label, label] += 1
-        self.log.append(now, pod, label)
+        self.log.append(now, entity, label)
 
     def make_unschedulable(self, pod: QueuedPodInfo, label: str, now: float) -> None:
         """Has the pod wait for an event that helps it."""
         self.stamp += 1
         pod.stamp = self.stamp
-        pod.state = self.unschedulable.add(pod)
+        pod.state = self._unschedulable.add(pod)
         self.incoming["unschedulable", label] += 1
         self.log.append(now, pod, label)
 
@@ -137,14 +150,14 @@ class Transitions:
         pod.stamp = self.stamp
         # The flush did not lead to an attempt; the next attempt does not count as its result.
         pod.flushed = False
-        state = self.unschedulable.add(pod, plugin)
+        state = self._unschedulable.add(pod, plugin)
         pod.state = Gated(plugin, reason) if reason else state
         if counted:
             self.incoming["unschedulable", label] += 1
         self.log.append(now, pod, event_phrases.gated(label, plugin, reason))
 
     def call_pre_enqueue(self, pod: QueuedPodInfo, destination: Destination, label: str, now: float) -> None:
-        """Has the remote PreEnqueue plugins called for the pod; events meanwhile are kept for it."""
+        """Has the remote PreEnqueue plugins called for the pod; the events meanwhile are recorded for it."""
         self.stamp += 1
         pod.stamp = self.stamp
         call = PreEnqueueCall(self._calls.call_pre_enqueue(pod), self._events.open(1), destination, label)
@@ -192,11 +205,11 @@ class Transitions:
         self.stamp += 1
         pod.stamp = self.stamp
         if type(pod.state) is Active:
-            self.active.add(pod)
+            self._active.add(pod, record.class_id)
         elif type(pod.state) is BackOff:
-            self.backoff.add(pod)
+            self._backoff.add(pod, record.class_id)
         else:
-            state = self.unschedulable.add(pod, pod.gated_by)
+            state = self._unschedulable.add(pod, pod.gated_by)
             if type(state) is not Gated:
                 pod.state = state
             if self._calls.open_hints and isinstance(container, RefusalGroup):
@@ -208,7 +221,7 @@ class Transitions:
         return bool(plugin) and self._pre_enqueue(pod) == plugin
 
     def movable(self, group: RefusalGroup) -> list[QueuedPodInfo]:
-        """The pods of the group, in their order, but for those that are held back for sure.
+        """The pods of the group, in their order, without the preemptors that are gated until their preemption ends.
 
         With many preemptors every deletion of a victim would otherwise evaluate each of them.
         """
@@ -219,7 +232,7 @@ class Transitions:
     # --- attempts ----------------------------------------------------------------------------------------------------
 
     def start_attempts(self, pods: list[QueuedPodInfo], now: float) -> None:
-        """Entries that were taken out of the active or back-off queue are in flight now."""
+        """Pods that were taken out of the active or back-off queue are in flight now."""
         state = InFlight(self._events.open(len(pods)))
         for pod in pods:
             record = pod.record
@@ -232,30 +245,13 @@ class Transitions:
                 self.count_rejectors(pod, -1)
             self.log.append(now, pod, "popped")
 
-    def start_member_attempts(self, members: Iterable[QueuedPodInfo], now: float) -> None:
-        """Members are in flight with their group, which is popped."""
-        state = InFlight(None)
-        for pod in members:
-            pod.state = state
-            pod.attempts += 1
-            pod.popped_at = now
-            self.count_rejectors(pod, -1)
-            self.log.append(now, pod, "popped")
-
-    def change_attempt(self, pod: QueuedPodInfo, **changes: object) -> None:
-        """Something else is known of a pod in flight."""
-        assert isinstance(pod.state, InFlight)
-        pod.state = replace(pod.state, **changes)  # type: ignore[arg-type]
-
-    def update_attempt(self, pod: QueuedPodInfo, latest: PodInfo) -> None:
-        """The object of a pod in flight, or done, is this by now."""
-        if isinstance(pod.state, InFlight):
-            pod.state = replace(pod.state, latest=latest)
-        elif isinstance(pod.state, Done):
-            pod.state = Done(latest)
+    def update_attempt(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:
+        """The pod is in flight or done, and stays so: `state` has what happened to its object since it was popped."""
+        assert type(pod.state) is type(state)
+        pod.state = state
 
     def complete(self, pod: QueuedPodInfo, state: InFlight, now: float) -> None:
-        """The pod's attempt needs no events any more. It is looked after elsewhere until it is back, or gone."""
+        """The pod's attempt needs no more events: it is being bound, or deleted, until `requeue` or `delete`."""
         self._leave_attempt(pod, state)
         if state.deleted:
             pod.state = GONE
@@ -264,20 +260,47 @@ class Transitions:
             self.done[pod.record.uid] = pod
         self.log.append(now, pod, "done")
 
-    def complete_member(self, pod: QueuedPodInfo, state: InFlight, now: float) -> None:
-        """As `complete`, of a member of a group."""
-        pod.state = DONE if state.latest is None else Done(state.latest)
-        self.log.append(now, pod, "done")
-
     def return_to_queue(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:
-        """The entry is waiting again, in a state that the caller chooses next."""
+        """The pod is waiting again, in a state that the caller chooses next."""
         self._leave_attempt(pod, state)
         self.queued[pod.record.key] = pod
 
     def drop(self, pod: QueuedPodInfo, state: InFlight | Done, now: float, cause: str) -> None:
-        """Forgets an entry that is in flight or done."""
+        """Forgets a pod that is in flight or done."""
         self._leave_attempt(pod, state)
-        self.forget(pod, now, cause)
+        pod.state = GONE
+        self.log.append(now, pod, cause)
+
+    def record_failure(
+        self,
+        pod: QueuedPodInfo,
+        latest: PodInfo,
+        now: float,
+        rejectors: frozenset[str],
+        pending_plugins: frozenset[str],
+        nominated_node: str | None,
+    ) -> None:
+        """Counts a failed attempt of a pod, and nominates it: see `SchedulingQueue.requeue`.
+
+        The pod is about to wait again, in a state that the caller chooses.
+        """
+        if nominated_node is None and latest.nominated_node == pod.record.nominated_node:
+            # Its object may not show yet the nomination of an earlier attempt.
+            nominated_node = self._nominator.node_of(pod.uid)
+        pod.record = latest
+        pod.rejectors = self._plugin_set(rejectors | pending_plugins if pending_plugins else rejectors)
+        pod.pending_plugins = self._plugin_set(pending_plugins)
+        self.count_rejectors(pod, 1)
+        if pod.rejectors:
+            pod.unschedulable_count += 1
+            pod.consecutive_errors = 0
+        else:
+            pod.consecutive_errors += 1
+        pod.timestamp = now
+        pod.backoff_expiration = 0.0
+        pod.flushed = False
+        self._nominator.nominate(pod.record, nominated_node)
+        pod.record = self._nominator.with_nomination(pod.record)
 
     def _leave_attempt(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:
         if isinstance(state, InFlight):
@@ -287,33 +310,7 @@ class Transitions:
         else:
             del self.done[pod.record.uid]
 
-    # --- members of groups, and groups that are in no structure ------------------------------------------------------
-
-    def move(self, pod: QueuedPodInfo, state: QueueState, label: str, now: float) -> None:
-        """A member, or a group that is in no structure, is in this state now. Told to the log if that is news."""
-        news = type(pod.state) is not type(state)
-        pod.state = state
-        if news:
-            if type(state) is Active and not pod.initial_attempt_timestamp:
-                pod.initial_attempt_timestamp = now
-            self.log.append(now, pod, label)
-
-    def set_group_state(self, entity: QueuedPodInfo, state: QueueState) -> None:
-        """A group that is in no structure is in this state now; the log has its members."""
-        entity.state = state
-
-    def forget(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
-        """An entry that is in no structure is gone."""
-        pod.state = GONE
-        self.log.append(now, pod, cause)
-
     # --- rejectors ---------------------------------------------------------------------------------------------------
-
-    def set_rejectors(self, pod: QueuedPodInfo, rejectors: frozenset[str], pending_plugins: frozenset[str]) -> None:
-        """Records who refused a pod that is about to wait again."""
-        pod.rejectors = self._plugin_set(rejectors | pending_plugins if pending_plugins else rejectors)
-        pod.pending_plugins = self._plugin_set(pending_plugins)
-        self.count_rejectors(pod, 1)
 
     def add_rejector(self, pod: QueuedPodInfo, plugin: str) -> None:
         """Records that a PreEnqueue plugin refused a waiting pod."""

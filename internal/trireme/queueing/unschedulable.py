@@ -9,6 +9,7 @@ number per group.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from trireme.queueing.queued_entity import QueuedEntity
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.states import Gated, Unschedulable
 
@@ -38,7 +39,7 @@ class RefusalGroup:
         #: No pod here was parked, or last flushed, before this moment.
         self.not_before = float("inf")
 
-    def discard(self, pod: QueuedPodInfo) -> None:
+    def discard(self, pod: QueuedEntity) -> None:
         """Takes the pod out."""
         del self.pods[pod.record.key]
         pod.container = None

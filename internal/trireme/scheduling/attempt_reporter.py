@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from trireme.cache import pod_projection
-from trireme.queueing import queued_pod, remote_calls, scheduling_queue
-from trireme.scheduling import event_handlers, fit_error, ports, status_outbox
+from trireme.queueing import pending_pod, queued_entity, queued_pod, remote_calls, scheduling_queue
+from trireme.scheduling import fit_error, ports, status_outbox
 from trireme.scheduling.failure import UNSCHEDULABLE, Failure
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
@@ -27,7 +27,7 @@ class AttemptReporter:
         self,
         queue: scheduling_queue.SchedulingQueue,
         events: ports.Events,
-        pending: Callable[[str], event_handlers.PendingPod | None],
+        pending: Callable[[str], pending_pod.PendingPod | None],
         execute: Callable[[remote_calls.Instructions], None],
         outbox: status_outbox.StatusOutbox,
         now: Callable[[], float],
@@ -87,7 +87,7 @@ class AttemptReporter:
 
     def preparing(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """The pod waits for its devices to be prepared for the node."""
-        pending: event_handlers.PendingPod = pod.record.pod
+        pending = pod.record.pod
         text = f"waiting for binding conditions for device on node {node_name}"
         regarding = _reference(pending.parsed)
         self._events.record(regarding, NORMAL, "BindingConditionsPending", "Scheduling", text, pod.record.profile)
@@ -124,7 +124,7 @@ class AttemptReporter:
                 feasibleNodes=feasible,
             )
         self.gone(pod.uid)
-        pending: event_handlers.PendingPod = pod.record.pod
+        pending = pod.record.pod
         self._events.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
 
     def gone(self, uid: str) -> None:
@@ -138,7 +138,7 @@ class AttemptReporter:
         self._events.record(victim, NORMAL, "Preempted", "Preempting", message, profile)
 
     def not_preempted(
-        self, pod: queued_pod.QueuedPodInfo, victim: ObjectReference, node_name: str, failure: str
+        self, pod: queued_entity.QueuedEntity, victim: ObjectReference, node_name: str, failure: str
     ) -> None:
         """The victim could not be deleted for the pod. A preemptor that is a group has no object here: the victim has
         the event then.
@@ -148,7 +148,7 @@ class AttemptReporter:
         text = f"cannot preempt pod {victim.namespace}/{victim.name} on node {node_name}: {failure}"
         self._events.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
 
-    def _set_condition(self, pending: event_handlers.PendingPod, failure: Failure) -> None:
+    def _set_condition(self, pending: pending_pod.PendingPod, failure: Failure) -> None:
         parsed = pending.parsed
         known = self._asked.get(parsed.uid)
         if known is None and parsed.condition and parsed.condition[0] == "False":

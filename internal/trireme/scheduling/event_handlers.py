@@ -7,7 +7,6 @@ object that is known as it was afterwards, is passed over.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from trireme.cache import (
@@ -22,6 +21,7 @@ from trireme.cache import (
 from trireme.cache.pod_projection import ParsedPod
 from trireme.framework import cluster_event
 from trireme.queueing import pod_info, remote_calls, scheduling_queue
+from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.transition_log import BOUND, DELETED
 from trireme.scheduling import ports
 from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2, snapshot_pb2
@@ -64,23 +64,6 @@ class GroupWatcher(Protocol):
 
     def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> remote_calls.Instructions:
         """The PodGroup or CompositePodGroup (namespace/name, UID) is gone."""
-
-
-@dataclass(slots=True)
-class PendingPod:
-    """A pod without a node, as its object says; or one that runs, whose resize is deferred until there is room for it.
-    Class 0: its fields cannot be read, and `invalid` says which.
-    """
-
-    parsed: ParsedPod
-    base: int
-    class_id: int
-    invalid: str = ""
-
-    @property
-    def resized(self) -> bool:
-        """It has a node already: room is made for it there, and it is not bound."""
-        return bool(self.parsed.node_name)
 
 
 class EventHandlers:

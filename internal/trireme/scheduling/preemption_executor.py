@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
-from trireme.queueing import nominator, queued_pod
+from trireme.queueing import nominator, queued_entity
 from trireme.scheduling import attempt_reporter, call_batches, pods_in_pre_bind, ports, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
@@ -147,7 +147,7 @@ class PreemptionExecutor:
         known = self._preemptions.get(uid)
         return known.victims if known is not None and not known.done else ()
 
-    def start(self, pod: queued_pod.QueuedPodInfo, node_name: str, victims: Sequence[bind_pb2.Action]) -> None:
+    def start(self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]) -> None:
         """Carry out these evictions for the pod, in a task of its own; from now on the pod is held back."""
         if not victims:
             return
@@ -167,7 +167,7 @@ class PreemptionExecutor:
         self.retries.begun(pod.uid)
         self.background.start(self._run(pod, node_name, victims, known))
 
-    async def finish(self, pod: queued_pod.QueuedPodInfo, node_name: str, victims: Sequence[bind_pb2.Action]) -> str:
+    async def finish(self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]) -> str:
         """Carry out these evictions for the pod, all at once, before anything else is scheduled; answers what failed,
         empty where nothing did. The pod is not held: it is not in the queue meanwhile.
         """
@@ -199,7 +199,7 @@ class PreemptionExecutor:
         await self.background.close()
         await self._batches.close()
 
-    def _begin(self, pod: queued_pod.QueuedPodInfo, victims: Sequence[bind_pb2.Action]) -> _Preemption:
+    def _begin(self, pod: queued_entity.QueuedEntity, victims: Sequence[bind_pb2.Action]) -> _Preemption:
         """From now on these victims are on their way out."""
         names = tuple(_name(victim) for victim in victims)
         uids = [victim.pod.uid for victim in victims]
@@ -228,7 +228,7 @@ class PreemptionExecutor:
         return staying
 
     async def _run(
-        self, pod: queued_pod.QueuedPodInfo, node_name: str, victims: Sequence[bind_pb2.Action], known: _Preemption
+        self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action], known: _Preemption
     ) -> None:
         failed, in_memory = True, False
         started = self._observer.clock()
@@ -266,7 +266,7 @@ class PreemptionExecutor:
             promised = [other for node in nodes for other in self._nominations.pods_for(node)]
             self._activate([(other.key, other.uid) for other in promised if other.uid not in self.retries])
 
-    def _last_turn(self, pod: queued_pod.QueuedPodInfo, known: _Preemption) -> None:
+    def _last_turn(self, pod: queued_entity.QueuedEntity, known: _Preemption) -> None:
         """All others have been deleted: from now on the last victim says whether the pod is held."""
         if not known.last_turn:
             known.last_turn = True
@@ -276,12 +276,12 @@ class PreemptionExecutor:
             elif self._preemptions.get(pod.uid) is known:
                 self._drop_hold(pod.key, pod.uid)
 
-    def _going(self, pod: queued_pod.QueuedPodInfo, known: _Preemption) -> None:
+    def _going(self, pod: queued_entity.QueuedEntity, known: _Preemption) -> None:
         """The last victim goes. Of a preemption that is over nobody wants to know."""
         if self._preemptions.get(pod.uid) is known:
             self._drop_hold(pod.key, pod.uid)
 
-    async def _clear_nominations(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
+    async def _clear_nominations(self, pod: queued_entity.QueuedEntity, node_name: str) -> None:
         """Less important pods that were promised the node look for another one."""
         actions = []
         for other in self._nominations.pods_for(node_name):
@@ -294,7 +294,7 @@ class PreemptionExecutor:
             log.warning("cannot clear the nomination of pods on node %s: %s", node_name, failure)
 
     async def _preempt(
-        self, pod: queued_pod.QueuedPodInfo, node_name: str, victim: bind_pb2.Action, known: _Preemption
+        self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, known: _Preemption
     ) -> "_End":
         """Have one victim go, or wait until somebody else had it go; how that ended."""
         uid = victim.pod.uid
@@ -321,7 +321,7 @@ class PreemptionExecutor:
                     await gone.wait()
 
     async def _evict(
-        self, pod: queued_pod.QueuedPodInfo, node_name: str, victim: bind_pb2.Action, known: _Preemption
+        self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, known: _Preemption
     ) -> "_End":
         text = f"Preempted by pod {pod.uid} on node {node_name}"
         if not node_name:
@@ -354,7 +354,7 @@ class PreemptionExecutor:
         return end
 
 
-def _kind(pod: queued_pod.QueuedPodInfo, node_name: str) -> str:
+def _kind(pod: queued_entity.QueuedEntity, node_name: str) -> str:
     """The preemptor's kind, as metrics name it. A group's victims are on no one node."""
     return ports.POD if node_name else pod.key.partition("/")[0]
 
@@ -363,6 +363,6 @@ def _name(victim: bind_pb2.Action) -> str:
     return f"{victim.pod.namespace}/{victim.pod.name}"
 
 
-def _log_target(pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
+def _log_target(pod: queued_entity.QueuedEntity, node_name: str) -> None:
     text = "the target node for the preemption is determined"
     klog.info(log, 2, text, **klog.named(log, "PostFilter.DefaultPreemption"), pod=klog.Ref(pod.key), node=node_name)

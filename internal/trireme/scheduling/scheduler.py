@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from trireme.queueing import remote_calls, scheduling_queue
+from trireme.queueing.groups.queued_group import PodGroupBatch
+from trireme.queueing.scheduling_queue import PodBatch
 from trireme.scheduling import batch_limit, binding_cycle, pacing, ports, scheduling_cycle, speculation
 from trireme_kube.componentbase import supervision
 
@@ -51,7 +53,7 @@ class Scheduler:
         wakeup: asyncio.Event,
         limit: batch_limit.BatchLimit,
         speculating: frozenset[str],
-        run_group: Callable[[scheduling_queue.Batch], Awaitable[None]] | None = None,
+        run_group: Callable[[PodGroupBatch], Awaitable[None]] | None = None,
     ) -> None:
         """`available` says whether all phases can be asked; `wakeup` is set when something changed that may make a
         batch possible. `speculating` are the profiles whose answers depend on nothing but the cluster; `run_group`
@@ -114,17 +116,24 @@ class Scheduler:
             batch = self._queue.pop(self._now(), self._limit.max_pods)
             if batch is not None:
                 self._prepare_ahead()
-                run = self._run_group if batch.class_id < 0 and self._run_group is not None else self._cycle.run
                 self._in_cycle = True
                 try:
-                    await run(batch)
+                    await self._run_cycle(batch)
                 finally:
                     self._in_cycle = False
                 self._completed += 1
-                if batch.class_id >= 0 and len(batch.pods) == 1 and batch.profile in self._speculating:
+                if isinstance(batch, PodBatch) and len(batch.pods) == 1 and batch.profile in self._speculating:
                     await self._speculate(batch)
 
-    async def _speculate(self, batch: scheduling_queue.Batch) -> None:
+    async def _run_cycle(self, batch: scheduling_queue.Batch) -> None:
+        match batch:
+            case PodBatch():
+                await self._cycle.run(batch)
+            case PodGroupBatch():
+                assert self._run_group is not None  # only a queue that knows groups hands one out
+                await self._run_group(batch)
+
+    async def _speculate(self, batch: PodBatch) -> None:
         """Have the answers ready for more pods like this one, if there are none, and nothing else to do."""
         if self._speculation.placement((batch.profile, batch.class_id), 1) is not None:
             return
@@ -146,10 +155,14 @@ class Scheduler:
 
     def _prepare_ahead(self) -> None:
         """Have the columns of classes that were not asked about yet made by the replicas that will be asked, once."""
-        coming = [(ahead.head.record.profile, ahead.class_id) for ahead in self._queue.peek_next_classes(AHEAD)]
+        coming = [
+            (ahead.head.record.profile, ahead.key)
+            for ahead in self._queue.peek_next_classes(AHEAD)
+            if isinstance(ahead.key, int)
+        ]
         self._prepared.intersection_update(coming)
         for key in coming:
-            if key[1] <= 0 or key in self._answers or key in self._preparing or key in self._prepared:
+            if not key[1] or key in self._answers or key in self._preparing or key in self._prepared:
                 continue
             if len(self._preparing) >= MAX_PREPARING:
                 return

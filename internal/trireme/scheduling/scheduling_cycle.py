@@ -45,7 +45,7 @@ class SchedulingCycle:
         self._now = now
         self._binding = binding
 
-    async def run(self, batch: scheduling_queue.Batch) -> None:
+    async def run(self, batch: scheduling_queue.PodBatch) -> None:
         """Place the pods of the batch, or say of each why not."""
         self._observer.popped(batch.profile, len(batch.pods))
         class_key = batch.profile, batch.class_id

@@ -67,7 +67,7 @@ class Speculation:
         if used.revision != self._cache.revision:
             self._latest = None
 
-    async def speculate(self, batch: scheduling_queue.Batch) -> None:
+    async def speculate(self, batch: scheduling_queue.PodBatch) -> None:
         """Once all pods of the batch are placed, find places for more pods like them, though there may never be any."""
         if any(self._cache.pod(pod.uid) is None or pod.record.pod.resized for pod in batch.pods):
             return

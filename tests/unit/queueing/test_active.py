@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_builders import T0, keys, record
+from queue_builders import T0, keys, pending, record
 
 from trireme.queueing.active import ActiveQueue
 from trireme.queueing.pod_info import PodInfo
@@ -24,7 +24,7 @@ class Clock:
         pod = QueuedPodInfo(record, self.now if timestamp is None else timestamp)
         self.stamp += 1
         pod.stamp = self.stamp
-        pods.add(pod)
+        pods.add(pod, record.class_id)
         return pod
 
     def take(self, pods: ActiveQueue, limit: int) -> list[str]:
@@ -126,7 +126,7 @@ def test_a_custom_sort_joins_only_what_it_calls_equal(level_bytes: int, expected
     pods, clock = ActiveQueue(), Clock()
     for name, class_id, key in (("a2", 1, b"\x01\x09"), ("b1", 2, b"\x01\x05"), ("a1", 1, b"\x01\x02")):
         level, rest = key[:level_bytes], key[level_bytes:]
-        clock.pod(pods, PodInfo(f"ns/{name}", name, class_id, "p", 0, level, rest))
+        clock.pod(pods, PodInfo(f"ns/{name}", name, class_id, "p", 0, level, rest, pending()))
     batches = _drain(pods, clock, 8)
     assert batches == expected
 
@@ -138,7 +138,7 @@ def test_the_classes_ahead_are_those_of_the_next_batches() -> None:
     for index in range(60):
         clock.pod(pods, record(f"p{index}", generator.randrange(12), generator.randrange(2)))
         clock.now += 1
-    ahead = [(each.class_id, each.waiting) for each in pods.ahead(8)]
+    ahead = [(each.key, each.waiting) for each in pods.ahead(8)]
     expected = []
     while len(expected) < 8:
         batch = pods.take(100, clock.now, clock.stamp)
@@ -157,7 +157,7 @@ def test_a_class_is_ahead_once() -> None:
     older.container.discard(older)
     assert clock.take(pods, 1) == ["b"]
     clock.pod(pods, record("d", 3), T0 + 9)
-    assert [each.class_id for each in pods.ahead(3)] == [2, 1, 3]
+    assert [each.key for each in pods.ahead(3)] == [2, 1, 3]
 
 
 @given(st.lists(st.tuples(st.sampled_from("aadt"), st.integers(0, 5), st.integers(0, 1), st.integers(1, 3))))

@@ -23,6 +23,11 @@ def failed(
     return pod
 
 
+def add(backoff: BackoffQueue, pod: QueuedPodInfo) -> None:
+    """The pod backs off."""
+    backoff.add(pod, pod.record.class_id)
+
+
 @pytest.mark.parametrize(
     ("refusals", "errors", "expected"),
     [
@@ -73,7 +78,7 @@ def test_completed_gives_all_that_are_due_and_no_other() -> None:
     """Else a pod is stuck in back-off, or leaves it early."""
     backoff = BackoffQueue(BackoffPolicy())
     for name, refusals, errors in (("a", 1, 0), ("b", 2, 0), ("c", 0, 1), ("d", 0, 3)):
-        backoff.add(failed(name, T0 + 0.5, refusals, errors))
+        add(backoff, failed(name, T0 + 0.5, refusals, errors))
     assert backoff.next_expiry() == T0 + 2
     assert keys(backoff.completed(T0 + 1.99)) == []
     assert sorted(keys(backoff.completed(T0 + 2))) == ["a", "c"]
@@ -85,10 +90,10 @@ def test_completed_gives_all_that_are_due_and_no_other() -> None:
 def test_those_refused_are_taken_early_by_second_then_priority_and_errors_never() -> None:
     """Else an idle scheduler repeats errors at once, or takes the wrong pod first."""
     backoff = BackoffQueue(BackoffPolicy())
-    backoff.add(failed("late", T0, refusals=3, priority=9))
-    backoff.add(failed("low", T0 + 0.1, refusals=1))
-    backoff.add(failed("high", T0 + 0.2, refusals=1, priority=5, class_id=2))
-    backoff.add(failed("error", T0, errors=1, priority=99))
+    add(backoff, failed("late", T0, refusals=3, priority=9))
+    add(backoff, failed("low", T0 + 0.1, refusals=1))
+    add(backoff, failed("high", T0 + 0.2, refusals=1, priority=5, class_id=2))
+    add(backoff, failed("error", T0, errors=1, priority=99))
     taken = [keys(backoff.take_early(8, T0, 0)) for _ in range(4)]
     assert taken == [["high"], ["low"], ["late"], []]
     assert (backoff.refused, backoff.errors) == (0, 1)
@@ -97,7 +102,7 @@ def test_those_refused_are_taken_early_by_second_then_priority_and_errors_never(
 def test_without_early_pops_nobody_is_taken_early() -> None:
     """Else turning the feature gate off has no effect."""
     backoff = BackoffQueue(exact())
-    backoff.add(failed("a", T0 + 0.5, refusals=1))
+    add(backoff, failed("a", T0 + 0.5, refusals=1))
     assert backoff.take_early(8, T0, 0) == []
     assert backoff.next_expiry() == T0 + 1.5
     assert keys(backoff.completed(T0 + 1.51)) == ["a"]
@@ -109,7 +114,7 @@ def test_a_pod_taken_out_is_out(errors: int) -> None:
     backoff = BackoffQueue(BackoffPolicy())
     for index in range(300):
         pod = failed(f"p{index}", T0, refusals=1 - errors, errors=errors)
-        backoff.add(pod)
+        add(backoff, pod)
         assert pod.container is not None
         if index != 7:
             pod.container.discard(pod)

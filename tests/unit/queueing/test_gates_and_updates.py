@@ -137,7 +137,7 @@ def test_an_update_of_a_pod_that_backs_off_keeps_its_time() -> None:
     q.update(record("p", class_id=2, priority=3), [OWN_LABEL], "old", "new", T0 + 0.5)
     assert (place(q, "p"), pod(q, "p").backoff_expiration) == (BackOff, T0 + 1)
     q.flush_backoff(T0 + 2)
-    assert q.peek_next_classes(1)[0].class_id == 2
+    assert q.peek_next_classes(1)[0].key == 2
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ import pytest
 from pod_group_builders import PROFILE, T0, Told, grouping_queue, member, pod_group
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.queueing.groups.group_queue import NOTIFY_AFTER, Attempt, PodGroupQueue
-from trireme.queueing.groups.queued_group import QueuedPodGroupInfo, in_order
+from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, Attempt
+from trireme.queueing.groups.queued_group import PodGroupBatch, QueuedPodGroupInfo, in_order
 from trireme.queueing.pod_info import by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Registration
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
+from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import (
     Active,
     BackOff,
@@ -29,16 +30,16 @@ from trireme.queueing.transition_log import ImpossibleTransition
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 
 
-def place(queue: PodGroupQueue, name: str) -> type[QueueState]:
+def place(queue: SchedulingQueue, name: str) -> type[QueueState]:
     found = queue.get(f"ns/{name}")
     return type(found.state) if found else Gone
 
 
-def popped(queue: PodGroupQueue, now: float = T0) -> tuple[QueuedPodGroupInfo, list[QueuedPodInfo]]:
+def popped(queue: SchedulingQueue, now: float = T0) -> tuple[QueuedPodGroupInfo, list[QueuedPodInfo]]:
     batch = queue.pop(now, 100)
     assert batch is not None
-    assert batch.class_id < 0
-    group: QueuedPodGroupInfo = batch.pods[0].record.pod
+    assert isinstance(batch, PodGroupBatch)
+    group = batch.group
     assert group.attempt is not None
     return group, in_order([group.members[uid] for uid in group.attempt])
 
@@ -47,8 +48,8 @@ def names(pods: list[QueuedPodInfo]) -> list[str]:
     return [pod.key.removeprefix("ns/") for pod in pods]
 
 
-def of_three(queue: PodGroupQueue, count: int = 3) -> None:
-    queue.set_group(pod_group("g", min_count=3), T0)
+def of_three(queue: SchedulingQueue, count: int = 3) -> None:
+    queue.groups.set_group(pod_group("g", min_count=3), T0)
     for number in range(count):
         queue.add(member(f"p{number}", "g"), T0 + number)
 
@@ -70,7 +71,7 @@ def test_a_gang_is_handed_out_whole_once_its_minimum_is_there() -> None:
 def test_members_come_by_priority_then_attempts_then_age_then_name() -> None:
     """The order in which members are tried decides which of them fit."""
     queue = grouping_queue()
-    queue.set_group(pod_group("g"), T0)
+    queue.groups.set_group(pod_group("g"), T0)
     for name, priority, now in (("b", 0, T0), ("a", 0, T0), ("late", 0, T0 + 1), ("vip", 5, T0 + 2)):
         queue.add(member(name, "g", priority=priority), now)
     group, pods = popped(queue)
@@ -78,7 +79,7 @@ def test_members_come_by_priority_then_attempts_then_age_then_name() -> None:
     queue.requeue(next(pod for pod in pods if pod.key == "ns/late"), T0 + 9, rejectors=frozenset({"Fit"}))
     for pod in pods:
         queue.done(pod.uid, T0)
-    queue.finish_attempt(group, Attempt.SCHEDULED, T0 + 9)
+    queue.groups.finish_attempt(group, Attempt.SCHEDULED, T0 + 9)
     queue.add(member("new", "g"), T0)
     assert names(popped(queue, T0 + 9)[1]) == ["late", "new"]
 
@@ -89,21 +90,21 @@ def test_members_without_their_pod_group_are_held_and_come_with_it() -> None:
     queue.add(member("p0", "g"), T0)
     assert (place(queue, "p0"), queue.statistics().waiting_for_group) == (WaitingForGroup, 1)
     assert queue.pop(T0, 100) is None
-    queue.set_group(pod_group("g"), T0)
+    queue.groups.set_group(pod_group("g"), T0)
     assert names(popped(queue)[1]) == ["p0"]
 
 
 def test_the_group_has_the_priority_of_its_pod_group() -> None:
     """Groups and single pods share one order."""
     queue = grouping_queue()
-    queue.set_group(pod_group("g", priority=10), T0)
+    queue.groups.set_group(pod_group("g", priority=10), T0)
     single = by_priority("ns/single", "uid-single", 7, PROFILE, 5, pod=member("single", "").pod)
     queue.add(single, T0)
     queue.add(member("p", "g", priority=10), T0 + 1)
     first, second = queue.pop(T0, 100), queue.pop(T0, 100)
     assert first is not None
     assert second is not None
-    assert (first.class_id < 0, names(second.pods)) == (True, ["single"])
+    assert (type(first), names(second.pods)) == (PodGroupBatch, ["single"])
 
 
 def test_one_gated_member_holds_back_all_until_its_gate_is_gone() -> None:
@@ -111,7 +112,7 @@ def test_one_gated_member_holds_back_all_until_its_gate_is_gone() -> None:
     queue = grouping_queue(
         pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else PreEnqueueResult.ALLOWED
     )
-    queue.set_group(pod_group("g", min_count=2), T0)
+    queue.groups.set_group(pod_group("g", min_count=2), T0)
     queue.add(member("p0", "g"), T0)
     queue.add(member("p1", "g", schedulingGates=[{"name": "wait"}]), T0)
     found = queue.get("ns/p0")
@@ -159,7 +160,7 @@ def test_a_group_that_failed_backs_off_as_a_whole_and_comes_again_by_itself(how:
     for pod in pods:
         queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
     assert [place(queue, f"p{n}") for n in range(3)] == [GroupInFlight] * 3
-    queue.finish_attempt(group, how, T0)
+    queue.groups.finish_attempt(group, how, T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [BackOff] * 3
     assert queue.pop(T0, 100) is None
     queue.flush_backoff(T0 + 2)
@@ -170,7 +171,7 @@ def test_a_group_that_failed_backs_off_as_a_whole_and_comes_again_by_itself(how:
 def test_a_big_group_may_back_off_for_longer(failures: int, members: int, seconds: int) -> None:
     """The maximum grows with the root of the number of members."""
     queue = grouping_queue()
-    queue.set_group(pod_group("g"), T0)
+    queue.groups.set_group(pod_group("g"), T0)
     for number in range(members):
         queue.add(member(f"p{number}", "g"), T0)
     for _ in range(failures):
@@ -178,7 +179,7 @@ def test_a_big_group_may_back_off_for_longer(failures: int, members: int, second
         group, pods = popped(queue)
         for pod in pods:
             queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
-        queue.finish_attempt(group, Attempt.UNSCHEDULABLE, T0)
+        queue.groups.finish_attempt(group, Attempt.UNSCHEDULABLE, T0)
     found = queue.get("ns/p0")
     assert found is not None
     where = queue.status_of(found)
@@ -193,7 +194,7 @@ def test_what_is_left_of_a_group_that_went_is_tried_again_at_once() -> None:
     queue.requeue(pods[0], T0, rejectors=frozenset({"Fit"}))
     for pod in pods[1:]:
         queue.done(pod.uid, T0)
-    queue.finish_attempt(group, Attempt.SCHEDULED, T0)
+    queue.groups.finish_attempt(group, Attempt.SCHEDULED, T0)
     assert (place(queue, "p0"), place(queue, "p1")) == (Active, Done)
 
 
@@ -207,7 +208,7 @@ def test_who_comes_during_the_attempt_joins_after_it() -> None:
     assert queue.pop(T0, 100) is None
     for pod in pods:
         queue.done(pod.uid, T0)
-    queue.finish_attempt(group, Attempt.SCHEDULED, T0)
+    queue.groups.finish_attempt(group, Attempt.SCHEDULED, T0)
     assert names(popped(queue)[1]) == ["late"]
 
 
@@ -216,20 +217,20 @@ def test_a_pod_group_that_is_deleted_leaves_its_members_waiting_for_another() ->
     told = Told()
     queue = grouping_queue(told)
     of_three(queue)
-    queue.remove_group("ns/g", "uid-of-g", T0)
+    queue.groups.remove_group("ns/g", "uid-of-g", T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [WaitingForGroup] * 3
     assert (queue.pop(T0, 100), told.gone) == (None, ["uid-of-g"])
-    queue.set_group(pod_group("g", min_count=3), T0)
+    queue.groups.set_group(pod_group("g", min_count=3), T0)
     group, pods = popped(queue)
-    queue.remove_group("ns/g", "uid-of-g", T0)
+    queue.groups.remove_group("ns/g", "uid-of-g", T0)
     for pod in pods:
         queue.requeue(pod, T0)
-    queue.finish_attempt(group, Attempt.ERROR, T0)
+    queue.groups.finish_attempt(group, Attempt.ERROR, T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [WaitingForGroup] * 3
     queue.flush_unschedulable(T0 + NOTIFY_AFTER)
     queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
     assert told.lacking == ["ns/g"]
-    queue.set_group(pod_group("g", min_count=3, uid="another"), T0)
+    queue.groups.set_group(pod_group("g", min_count=3, uid="another"), T0)
     assert len(popped(queue)[1]) == 3
 
 
@@ -238,12 +239,12 @@ def test_a_pod_group_that_comes_again_during_the_attempt_keeps_its_pods() -> Non
     queue = grouping_queue()
     of_three(queue)
     group, pods = popped(queue)
-    queue.remove_group("ns/g", "uid-of-g", T0)
-    queue.set_group(pod_group("g", min_count=3, uid="another"), T0)
+    queue.groups.remove_group("ns/g", "uid-of-g", T0)
+    queue.groups.set_group(pod_group("g", min_count=3, uid="another"), T0)
     assert queue.pop(T0, 100) is None
     for pod in pods:
         queue.requeue(pod, T0)
-    queue.finish_attempt(group, Attempt.ERROR, T0)
+    queue.groups.finish_attempt(group, Attempt.ERROR, T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [BackOff] * 3
 
 
@@ -267,9 +268,9 @@ def test_a_lower_minimum_lets_a_waiting_gang_go_and_a_higher_one_holds_it_back()
     """minCount may be changed while its pods wait."""
     queue = grouping_queue()
     of_three(queue, 2)
-    queue.set_group(pod_group("g", min_count=2), T0)
+    queue.groups.set_group(pod_group("g", min_count=2), T0)
     assert place(queue, "p0") is Active
-    queue.set_group(pod_group("g", min_count=4), T0)
+    queue.groups.set_group(pod_group("g", min_count=4), T0)
     assert place(queue, "p0") is Gated
 
 
@@ -277,11 +278,11 @@ def test_members_that_have_a_node_count_for_the_minimum() -> None:
     """A gang of which some run already must not wait for pods that will never come; nor run on when they are gone."""
     queue = grouping_queue()
     of_three(queue, 2)
-    queue.member_placed("ns/g", "uid-elsewhere", T0)
+    queue.groups.member_placed("ns/g", "uid-elsewhere", T0)
     assert place(queue, "p0") is Active
-    queue.member_removed("uid-elsewhere", T0)
+    queue.groups.member_removed("uid-elsewhere", T0)
     assert place(queue, "p0") is Gated
-    queue.member_placed("ns/g", "uid-p0", T0)
+    queue.groups.member_placed("ns/g", "uid-p0", T0)
     assert place(queue, "p0") is Gone
     assert place(queue, "p1") is Gated
 
@@ -293,7 +294,7 @@ def test_a_member_whose_binding_failed_forms_its_group_anew() -> None:
     group, pods = popped(queue)
     for pod in pods:
         queue.done(pod.uid, T0)
-    queue.finish_attempt(group, Attempt.SCHEDULED, T0)
+    queue.groups.finish_attempt(group, Attempt.SCHEDULED, T0)
     queue.requeue(pods[0], T0, nominated_node="")
     assert names(popped(queue)[1]) == ["p0"]
 
@@ -301,15 +302,15 @@ def test_a_member_whose_binding_failed_forms_its_group_anew() -> None:
 def test_a_member_deleted_during_its_attempt_does_not_come_back() -> None:
     """Nor does the queue keep anything of a group of which nothing is left."""
     queue = grouping_queue()
-    queue.set_group(pod_group("g"), T0)
+    queue.groups.set_group(pod_group("g"), T0)
     queue.add(member("p0", "g"), T0)
     group, pods = popped(queue)
     queue.delete("ns/p0", "uid-p0", T0)
     queue.requeue(pods[0], T0)
-    queue.finish_attempt(group, Attempt.ERROR, T0)
+    queue.groups.finish_attempt(group, Attempt.ERROR, T0)
     assert (place(queue, "p0"), queue.pop(T0, 100)) == (Gone, None)
-    queue.remove_group("ns/g", "uid-of-g", T0)
-    assert len(queue.groups) == 0
+    queue.groups.remove_group("ns/g", "uid-of-g", T0)
+    assert len(queue.groups.registry) == 0
 
 
 def test_a_group_waits_while_victims_of_it_are_being_deleted_and_is_activated_after() -> None:
@@ -337,7 +338,7 @@ def test_statistics_count_pods_and_groups_apart() -> None:
     """pending_pods counts pods, queued_entities counts a group once."""
     queue = grouping_queue()
     of_three(queue)
-    queue.set_group(pod_group("h", min_count=9), T0)
+    queue.groups.set_group(pod_group("h", min_count=9), T0)
     queue.add(member("x", "h"), T0)
     said = queue.statistics()
     assert (said.active, said.gated, said.pending["active"]) == (3, 1, 3)
@@ -347,7 +348,7 @@ def test_statistics_count_pods_and_groups_apart() -> None:
     assert (queue.statistics().in_flight, len(queue.in_flight_pods())) == (3, 3)
 
 
-def _asking_queue(registrations: tuple[Registration, ...] = ()) -> PodGroupQueue:
+def _asking_queue(registrations: tuple[Registration, ...] = ()) -> SchedulingQueue:
     """A queue whose profile has a PreEnqueue plugin in another process."""
     return grouping_queue(registrations=registrations, pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
 
@@ -361,7 +362,7 @@ def _asked(instructions: Sequence[Instruction]) -> dict[str, int]:
 def test_a_group_enters_when_remote_plugins_let_in_all_of_its_members() -> None:
     """Else a plugin that is to hold pods back would be passed by whoever belongs to a group."""
     queue = _asking_queue()
-    queue.set_group(pod_group("g", min_count=2), T0)
+    queue.groups.set_group(pod_group("g", min_count=2), T0)
     assert not queue.add(member("p0", "g"), T0), "the gang is not whole: there is nothing to ask yet"
     questions = _asked(queue.add(member("p1", "g"), T0))
     assert set(questions) == {"p0", "p1"}
@@ -380,7 +381,7 @@ def test_a_group_enters_when_remote_plugins_let_in_all_of_its_members() -> None:
     assert names(pods) == ["p0", "p1", "p2"]
     for pod in pods:
         queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
-    assert set(_asked(queue.finish_attempt(group, Attempt.UNSCHEDULABLE, T0))) == {"p0", "p1", "p2"}, (
+    assert set(_asked(queue.groups.finish_attempt(group, Attempt.UNSCHEDULABLE, T0))) == {"p0", "p1", "p2"}, (
         "each time it enters"
     )
 
@@ -388,7 +389,7 @@ def test_a_group_enters_when_remote_plugins_let_in_all_of_its_members() -> None:
 def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_something_happens() -> None:
     """Then it is asked about first, alone: a large group that is held back costs one question an event."""
     queue = _asking_queue((Registration("Remote", NODE_ADD),))
-    queue.set_group(pod_group("g"), T0)
+    queue.groups.set_group(pod_group("g"), T0)
     questions = _asked(queue.add(member("p0", "g"), T0)) | _asked(queue.add(member("p1", "g"), T0))
     queue.pre_enqueue_answered(questions["p1"], "Remote", T0)
     found = queue.get("ns/p0")
@@ -414,13 +415,13 @@ def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_someth
 def test_members_may_be_deleted_or_updated_during_pre_enqueue(how: str) -> None:
     """The group must not wait for an answer that nobody wants any more, nor enter by one about an older object."""
     queue = _asking_queue()
-    queue.set_group(pod_group("g"), T0)
+    queue.groups.set_group(pod_group("g"), T0)
     questions = _asked(queue.add(member("p0", "g"), T0)) | _asked(queue.add(member("p1", "g"), T0))
     queue.pre_enqueue_answered(questions["p0"], "", T0)
     if how == "deleted":
         queue.delete("ns/p1", "uid-p1", T0)
     elif how == "bound":
-        queue.member_placed("ns/g", "uid-p1", T0)
+        queue.groups.member_placed("ns/g", "uid-p1", T0)
     else:
         changed = member("p1", "g")._replace(resource_version="2")
         again = _asked(queue.update(changed, (), None, None, T0))
@@ -435,12 +436,12 @@ def test_members_may_be_deleted_or_updated_during_pre_enqueue(how: str) -> None:
 def test_a_pod_group_that_goes_takes_the_questions_along() -> None:
     """Its members wait for another one, which is asked about anew."""
     queue = _asking_queue()
-    queue.set_group(pod_group("g"), T0)
+    queue.groups.set_group(pod_group("g"), T0)
     questions = _asked(queue.add(member("p0", "g"), T0))
-    queue.remove_group("ns/g", "uid-of-g", T0)
+    queue.groups.remove_group("ns/g", "uid-of-g", T0)
     queue.pre_enqueue_answered(questions["p0"], "", T0)
     assert (place(queue, "p0"), queue.statistics().pre_enqueue_pending) == (WaitingForGroup, 0)
-    again = _asked(queue.set_group(pod_group("g", uid="another"), T0))
+    again = _asked(queue.groups.set_group(pod_group("g", uid="another"), T0))
     queue.pre_enqueue_answered(again["p0"], "", T0)
     assert names(popped(queue)[1]) == ["p0"]
 
@@ -450,7 +451,7 @@ def test_a_group_that_waits_is_gated_again(asked: bool) -> None:
     """Else a group is scheduled though a plugin that its members need was rejected meanwhile."""
     gates: list[PreEnqueueResult | str] = [PreEnqueueResult.CALL_REMOTE if asked else PreEnqueueResult.ALLOWED]
     queue = grouping_queue(registrations=(Registration("Remote", NODE_ADD),), pre_enqueue=lambda pod: gates[0])
-    queue.set_group(pod_group("g"), T0)
+    queue.groups.set_group(pod_group("g"), T0)
     questions = _asked(queue.add(member("p0", "g"), T0))
     assert place(queue, "p0") is (PreEnqueuePending if asked else Active)
     assert all(queue.repeat_pre_enqueue(call_id) for call_id in questions.values())

@@ -10,7 +10,7 @@ import pytest
 from pod_group_builders import T0, grouping_queue, member, of_groups, pod_group
 
 from trireme.queueing import state_machine
-from trireme.queueing.groups.group_queue import Attempt
+from trireme.queueing.groups.queue_groups import Attempt
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -46,7 +46,7 @@ class Machine:
         self.flying: tuple[QueuedPodGroupInfo, list[QueuedPodInfo]] | None = None
         self.binding: dict[str, QueuedPodInfo] = {}
         for number, name in enumerate(ABOVE[: 2 * self.composite]):
-            self.queue.set_group(of_groups(name, parent="".join(ABOVE[:number])), T0)
+            self.queue.groups.set_group(of_groups(name, parent="".join(ABOVE[:number])), T0)
 
     def step(self) -> None:
         """One random stimulus."""
@@ -125,26 +125,26 @@ class Machine:
     def set_group(self) -> None:
         parent = self.rng.choice(("", "x", "x", "y", "y")) if self.composite else ""
         group = pod_group(self.rng.choice(GROUPS), self.rng.randrange(4 - 2 * self.composite), parent=parent)
-        self.take(self.queue.set_group(group, self.now))
+        self.take(self.queue.groups.set_group(group, self.now))
 
     def change_tree(self) -> None:
         name, parent = self.rng.choice(ABOVE), self.rng.choice(("", "", "", *ABOVE))
         if self.rng.random() < 0.8:
-            self.take(self.queue.set_group(of_groups(name, self.rng.randrange(3), parent), self.now))
+            self.take(self.queue.groups.set_group(of_groups(name, self.rng.randrange(3), parent), self.now))
         else:
-            self.take(self.queue.remove_group(f"ns/{name}", f"uid-of-{name}", self.now, composite=True))
+            self.take(self.queue.groups.remove_group(f"ns/{name}", f"uid-of-{name}", self.now, composite=True))
 
     def remove_group(self) -> None:
         if self.rng.random() < 0.4:
             name = self.rng.choice(GROUPS)
-            self.take(self.queue.remove_group(f"ns/{name}", f"uid-of-{name}", self.now))
+            self.take(self.queue.groups.remove_group(f"ns/{name}", f"uid-of-{name}", self.now))
 
     def pop(self) -> None:
         if self.flying is not None:
             return
         batch = self.queue.pop(self.now, 9)
         if batch is not None:
-            group: QueuedPodGroupInfo = batch.pods[0].record.pod
+            group = batch.group
             assert group.attempt
             self.flying = group, [group.members[uid] for uid in sorted(group.attempt)]
 
@@ -161,7 +161,7 @@ class Machine:
                     self.binding[pod.uid] = pod
             else:
                 self.take(self.queue.requeue(pod, self.now, rejectors=frozenset({"Fit"})))
-        self.take(self.queue.finish_attempt(group, how, self.now))
+        self.take(self.queue.groups.finish_attempt(group, how, self.now))
 
     def bind(self) -> None:
         uid = self._any(self.binding if self.rng.random() < 0.9 else self.pending)
@@ -169,7 +169,7 @@ class Machine:
             name, group = self.pending.pop(uid)
             self.binding.pop(uid, None)
             self.placed[uid] = group
-            self.take(self.queue.member_placed(f"ns/{group}", uid, self.now))
+            self.take(self.queue.groups.member_placed(f"ns/{group}", uid, self.now))
             self.take(self.queue.delete(f"ns/{name}", uid, self.now))
 
     def fail_to_bind(self) -> None:
@@ -181,7 +181,7 @@ class Machine:
         uid = self._any(self.placed)
         if uid:
             del self.placed[uid]
-            self.take(self.queue.member_removed(uid, self.now))
+            self.take(self.queue.groups.member_removed(uid, self.now))
 
     def activate(self) -> None:
         uid = self._any(self.pending)
@@ -192,7 +192,7 @@ class Machine:
         """What must hold at any time."""
         assert {pod.uid for pod in self.queue.pods()} == set(self.pending)
         assert len(self.queue.pods()) == len(self.pending)
-        for group in list(self.queue.groups):
+        for group in list(self.queue.groups.registry):
             self._check_group(group)
         said = self.queue.statistics()
         counted = said.active + said.error_backoff + said.gated + said.pre_enqueue_pending + said.in_flight + said.done
@@ -201,37 +201,35 @@ class Machine:
     def _check_tree(self, group: QueuedPodGroupInfo) -> None:
         """The members belong here, and the tree is as its objects say."""
         for name in {*(self.pending[uid][1] for uid in group.members), *group.placed.values()}:
-            assert self.queue.groups.home(f"ns/{name}") is group
+            assert self.queue.groups.registry.home(f"ns/{name}") is group
         names = Counter(self.pending[uid][1] for uid in group.members)
         assert group.known == names + Counter(group.placed.values())
-        rooted = self.queue.groups.forest.root(group.group_key) == group.group_key
-        assert group.tree == (self.queue.groups.forest.tree(group.group_key) if rooted else None)
+        rooted = self.queue.groups.registry.forest.root(group.group_key) == group.group_key
+        assert group.tree == (self.queue.groups.registry.forest.tree(group.group_key) if rooted else None)
 
     def _check_group(self, group: QueuedPodGroupInfo) -> None:
         self._check_tree(group)
         for uid, pod in group.members.items():
             held = (uid in group.waiting) + (uid in group.pending) + (pod.popped)
             assert held == 1, f"{pod} is in {held} places"
-        entity = group.entity
         if group.attempt is not None:
-            assert entity is not None
-            assert type(entity.state) is InFlight
+            assert type(group.state) is InFlight
             assert not group.waiting or group.tree is None
             return
         assert not group.pending
-        assert (entity is not None) == (bool(group.waiting) and group.tree is not None)
+        assert group.queued == (bool(group.waiting) and group.tree is not None)
         places = {type(pod.state) for pod in group.waiting.values()}
-        if entity is None:
+        if not group.queued:
             assert places <= {WaitingForGroup}
             return
-        assert places == {type(entity.state)}
-        assert isinstance(entity.state, Gated) == bool(entity.gated_by)
+        assert places == {type(group.state)}
+        assert isinstance(group.state, Gated) == bool(group.gated_by)
         open_questions = {call.call_id for call in group.calls.open.values()}
-        assert (type(entity.state) is PreEnqueuePending) == bool(open_questions)
+        assert (type(group.state) is PreEnqueuePending) == bool(open_questions)
         assert open_questions <= set(self.questions), "it waits for an answer that nobody will give"
         stuck = group.lacks_pods or any(self.gated[uid] for uid in group.waiting)
-        assert bool(entity.gated_by) == (stuck or entity.gated_by == "Remote")
-        if entity.gated_by == "Remote":
+        assert bool(group.gated_by) == (stuck or group.gated_by == "Remote")
+        if group.gated_by == "Remote":
             refused = group.calls.refused
             assert refused is not None, "nothing would have it asked about again"
             assert refused.uid in group.waiting
@@ -257,13 +255,13 @@ class Machine:
         self.take(self.queue.flush_backoff(self.now))
         tried: set[str] = set()
         while (batch := self.queue.pop(self.now, 9)) is not None:
-            group: QueuedPodGroupInfo = batch.pods[0].record.pod
+            group = batch.group
             assert group.attempt
             tried |= group.attempt
             for uid in group.attempt:
                 self.queue.done(uid, self.now)
-            self.take(self.queue.finish_attempt(group, Attempt.SCHEDULED, self.now))
-        for group in self.queue.groups:
+            self.take(self.queue.groups.finish_attempt(group, Attempt.SCHEDULED, self.now))
+        for group in self.queue.groups.registry:
             if group.waiting:
                 stuck = group.tree is None or group.lacks_pods or any(self.gated[uid] for uid in group.waiting)
                 assert stuck, f"{group.key} was not tried"

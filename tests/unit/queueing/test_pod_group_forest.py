@@ -5,7 +5,8 @@ import itertools
 import pytest
 from pod_group_builders import of_groups, pod_group
 
-from trireme.queueing.groups.forest import Forest, Group, GroupKey, GroupNode
+from trireme.queueing.batch_key import GroupKey
+from trireme.queueing.groups.forest import Forest, Group, GroupNode
 
 
 def planted(*groups: Group, composite: bool = True) -> Forest:

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from queue_builders import pending
 
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.queueing.pod_info import by_priority
@@ -23,7 +24,7 @@ def _plugins(*names: str, missing: str = "", remote: bool = False) -> LocalPlugi
 
 
 def _pod() -> QueuedPodInfo:
-    return QueuedPodInfo(by_priority("default/pod", "u", 1, "p", 0), 0.0)
+    return QueuedPodInfo(by_priority("default/pod", "u", 1, "p", 0, pod=pending()), 0.0)
 
 
 @pytest.mark.parametrize(

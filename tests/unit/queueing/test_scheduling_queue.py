@@ -27,6 +27,7 @@ from queue_builders import (
 )
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
+from trireme.queueing.assembly import build_queue
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import HintTable, Registration
 from trireme.queueing.scheduling_queue import SchedulingQueue
@@ -113,12 +114,12 @@ def test_the_classes_ahead_go_on_with_those_that_back_off() -> None:
     q.on_event(NODE_ADD, None, "node", T0)
     for name in ("d", "e"):
         q.add(record(name, 2), T0)
-    assert [ahead.class_id for ahead in q.peek_next_classes(9)] == [2, 1, 3]
-    assert [ahead.class_id for ahead in q.peek_next_classes(2)] == [2, 1]
+    assert [ahead.key for ahead in q.peek_next_classes(9)] == [2, 1, 3]
+    assert [ahead.key for ahead in q.peek_next_classes(2)] == [2, 1]
     assert q.peek_next_classes(1)[0].waiting == 2
     popped(q, T0)
     q.add(record("f", 9), T0)
-    assert [ahead.class_id for ahead in q.peek_next_classes(2)] == [9, 1]
+    assert [ahead.key for ahead in q.peek_next_classes(2)] == [9, 1]
 
 
 def test_pods_that_failed_together_come_back_in_their_order() -> None:
@@ -472,7 +473,7 @@ def test_metrics_and_status_say_what_is() -> None:
 
 def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:
     """Else a pod that no table of hints covers sleeps for ever."""
-    q = SchedulingQueue(HintTable({"another": REGISTRATIONS}), lambda pod: PreEnqueueResult.ALLOWED)
+    q = build_queue(HintTable({"another": REGISTRATIONS}), lambda pod: PreEnqueueResult.ALLOWED)
     q.add(record("p"), T0)
     fail(q, T0, "Fit")
     assert place(q, "p") is BackOff

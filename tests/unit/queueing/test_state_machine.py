@@ -184,9 +184,8 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 4))
     def pop(self, limit: int) -> None:
         """The scheduler takes a batch."""
-        places = self.queue._transitions
-        active = list(places.active)
-        early = [pod for window in places.backoff._windows.values() for pod in window]
+        active = list(self.queue._active)
+        early = [pod for window in self.queue._backoff._windows.values() for pod in window]
         batch = self.queue.pop(self.now, limit)
         if batch is None:
             assert not active
@@ -287,7 +286,7 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def happens(self, event: ClusterEvent, number: int, max_priority: int | None) -> None:
         """Something changes in the cluster."""
-        parked = {pod.uid: pod for pod in self.queue._transitions.unschedulable}
+        parked = {pod.uid: pod for pod in self.queue._unschedulable}
         expected = {}
         for uid, pod in parked.items():
             affected = max_priority is None or pod.record.priority <= max_priority
@@ -321,7 +320,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.now += seconds
         self._told(self.queue.flush_backoff(self.now))
         self._told(self.queue.flush_unschedulable(self.now))
-        for pod in self.queue._transitions.unschedulable:
+        for pod in self.queue._unschedulable:
             assert self.now - max(pod.timestamp, pod.flushed_at) <= 300
 
     @rule(name=st.sampled_from(NAMES))
@@ -397,18 +396,18 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def every_pod_is_in_exactly_one_place(self) -> None:
         """The structures hold each pod once, where its `place` says, and no pod that is gone."""
-        places = self.queue._transitions
+        transitions = self.queue._transitions
         found = (
-            [(pod, Active) for pod in places.active]
-            + [(pod, BackOff) for pod in places.backoff]
-            + [(pod, Gated if pod.gated_by else Unschedulable) for pod in places.unschedulable]
+            [(pod, Active) for pod in self.queue._active]
+            + [(pod, BackOff) for pod in self.queue._backoff]
+            + [(pod, Gated if pod.gated_by else Unschedulable) for pod in self.queue._unschedulable]
             + [(pod, PreEnqueuePending) for pod in self.queue._calls._pre_enqueue.values()]
-            + [(pod, InFlight) for pod in places.in_flight.values()]
-            + [(pod, Done) for pod in places.done.values()]
+            + [(pod, InFlight) for pod in transitions.in_flight.values()]
+            + [(pod, Done) for pod in transitions.done.values()]
         )
         assert all(type(pod.state) is place for pod, place in found)
         assert sorted(pod.uid for pod, _ in found) == sorted([*self.waiting.values(), *self.flights, *self.done_pods])
-        assert {key: pod.uid for key, pod in places.queued.items()} == {
+        assert {key: pod.uid for key, pod in transitions.queued.items()} == {
             f"ns/{name}": uid for name, uid in self.waiting.items()
         }
         self._check_statistics(found)
@@ -445,16 +444,15 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def backoff_and_gates_hold(self) -> None:
         """Nobody backs off past its time, the active have passed their gates, and errors are apart from refusals."""
-        places = self.queue._transitions
-        for pod in places.backoff:
+        for pod in self.queue._backoff:
             assert self._backs_off(pod)
-        for pod in [*places.active, *places.backoff]:
+        for pod in [*self.queue._active, *self.queue._backoff]:
             assert not pod.gated_by
-        for pod in places.active:
+        for pod in self.queue._active:
             assert pod.initial_attempt_timestamp
-        for window in places.backoff._windows.values():
+        for window in self.queue._backoff._windows.values():
             assert all(pod.rejectors for pod in window)
-        for pod in places.backoff._errors:
+        for pod in self.queue._backoff._errors:
             assert not pod.rejectors
 
     def teardown(self) -> None:

@@ -9,8 +9,8 @@ from trireme.cache import class_registry, cluster_cache, object_kinds, pod_proje
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend import scheduler_metrics
 from trireme.queueing import queue_hints
+from trireme.queueing.assembly import build_queue
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.scheduling import event_handlers
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import decode
@@ -21,25 +21,34 @@ KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
 Json = dict[str, Any]
 
 
-class Watched:
-    """A watch over an empty cluster, whose queue writes down what it is told."""
+class RecordingQueue:
+    """A queue that wants every event, and writes down which it gets."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, Any, Any]] = []
+        self.events: list[tuple[str, Any, Any]] = []
+        hints = queue_hints.HintTable({PROFILE: ()})
+        self._queue = build_queue(hints, lambda pod: PreEnqueueResult.ALLOWED, policy=exact())
 
-        class Told(SchedulingQueue):
-            def listens(queue) -> bool:
-                return True
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
 
-            def on_event(queue, event: ClusterEvent, old: Any, new: Any, now: float, **more: Any) -> Any:
-                self.told.append((event.label, old, new))
-                return super().on_event(event, old, new, now, **more)
+    def listens(self) -> bool:
+        return True
 
+    def on_event(self, event: ClusterEvent, old: Any, new: Any, now: float, **more: Any) -> Any:
+        self.events.append((event.label, old, new))
+        return self._queue.on_event(event, old, new, now, **more)
+
+
+class Watched:
+    """A watch over an empty cluster."""
+
+    def __init__(self) -> None:
         self.metrics = scheduler_metrics.SchedulerMetrics()
         self.cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
-        queue = Told(queue_hints.HintTable({PROFILE: ()}), lambda pod: PreEnqueueResult.ALLOWED, policy=exact())
+        self.queue = RecordingQueue()
         self.watch = event_handlers.EventHandlers(
-            self.cache, queue, frozenset({PROFILE}), lambda: 0.0, lambda _: None, lambda _: None, self.metrics
+            self.cache, self.queue, frozenset({PROFILE}), lambda: 0.0, lambda _: None, lambda _: None, self.metrics
         )
 
     def show_pod(self, version: int, **status: Any) -> None:
@@ -54,9 +63,9 @@ class Watched:
         self.watch.on_objects(KINDS[kind], [Event(change, message)])
 
     def take(self) -> list[tuple[str, Any, Any]]:
-        """What was told since the last time."""
-        told, self.told = self.told, []
-        return told
+        """The events since the last time."""
+        events, self.queue.events = self.queue.events, []
+        return events
 
 
 @pytest.mark.parametrize("then", ["", "n2"], ids=["cleared", "moved"])

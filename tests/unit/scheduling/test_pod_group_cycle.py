@@ -6,7 +6,7 @@ import pytest
 from pod_group_builders import pod_group
 from pod_group_cluster import Cluster, who_may_go
 
-from trireme.queueing.groups.forest import GroupKey
+from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
 from trireme.scheduling import ports
 from trireme.scheduling.groups import pod_group_conditions
@@ -260,7 +260,7 @@ async def test_a_pod_group_that_is_gone_when_its_turn_comes_fails_its_pods() -> 
     cluster.add("p0", "g")
     batch = cluster.queue.pop(1_000_000.0, 9)
     assert batch is not None
-    cluster.queue.remove_group("ns/g", "uid-of-g", 1_000_000.0)
+    cluster.queue.groups.remove_group("ns/g", "uid-of-g", 1_000_000.0)
     await cluster.cycle_of_groups.run(batch)
     assert cluster.text("p0") == 'podgroup.scheduling.k8s.io "g" not found'
     assert (cluster.written, place(cluster, "p0")) == ([], WaitingForGroup)
@@ -548,7 +548,7 @@ def test_missing_members_and_missing_pod_groups_are_reported() -> None:
         for number in range(2):
             cluster.add(f"{group}{number}", group)
     for key in ("ns/g", "ns/lost"):
-        state = cluster.queue.groups.get(GroupKey(key))
+        state = cluster.queue.groups.registry.get(GroupKey(key))
         assert state is not None
         conditions.tell_lack(state, "for PodGroup ns/lost to appear")
     lost = "waiting for PodGroup ns/lost to appear"

@@ -6,8 +6,9 @@ import pytest
 from pod_group_builders import T0, Told, grouping_queue, member, of_groups, pod_group
 from pod_group_cluster import Cluster, who_may_go
 
-from trireme.queueing.groups.forest import GroupKey
-from trireme.queueing.groups.group_queue import NOTIFY_AFTER, Attempt, PodGroupQueue
+from trireme.queueing.batch_key import GroupKey
+from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, Attempt
+from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import Active, Gated, Gone, QueueState, WaitingForGroup
 from trireme.scheduling import ports
 from trireme.v1 import filter_phase_pb2, scheduling_pb2, status_pb2
@@ -253,7 +254,7 @@ async def test_promises_to_a_tree_do_not_count_while_it_is_tried() -> None:
 # The queue
 
 
-def place(queue: PodGroupQueue, name: str) -> type[QueueState]:
+def place(queue: SchedulingQueue, name: str) -> type[QueueState]:
     found = queue.get(f"ns/{name}")
     return type(found.state) if found else Gone
 
@@ -262,15 +263,15 @@ def test_a_tree_waits_until_enough_of_its_groups_are_there() -> None:
     """kube-scheduler's words for it: waiting for the composite pod group's tree to meet quorum."""
     queue = grouping_queue(composite=True)
     for group in (of_groups("root", 2), pod_group("a", 1, parent="root"), pod_group("b", 2, parent="root")):
-        queue.set_group(group, T0)
+        queue.groups.set_group(group, T0)
     for name, group_name in (("a0", "a"), ("b0", "b")):
         queue.add(member(name, group_name), T0)
     assert (place(queue, "a0"), queue.pop(T0, 9)) == (Gated, None)
     queue.add(member("b1", "b"), T0)
     batch = queue.pop(T0, 9)
     assert batch is not None
-    group = batch.pods[0].record.pod
-    assert (group.entity_key, len(group.attempt)) == ("compositepodgroup/ns/root", 3)
+    group = batch.group
+    assert (group.key, len(group.attempt)) == ("compositepodgroup/ns/root", 3)
     assert queue.statistics().groups_by_queue["active"] == 0
 
 
@@ -280,17 +281,17 @@ def test_members_are_held_while_somebody_above_them_is_missing(kind: str) -> Non
     queue = grouping_queue(composite=True)
     groups = {"parent": of_groups("m", parent="root"), "leaf": pod_group("a", parent="m")}
     for group in (of_groups("root"), *groups.values(), pod_group("b", parent="root")):
-        queue.set_group(group, T0)
+        queue.groups.set_group(group, T0)
     for name in "ab":
         queue.add(member(name, name), T0)
     assert (place(queue, "a"), place(queue, "b")) == (Active, Active)
     gone = groups[kind].metadata
-    queue.remove_group(f"ns/{gone.name}", gone.uid, T0, composite=kind == "parent")
+    queue.groups.remove_group(f"ns/{gone.name}", gone.uid, T0, composite=kind == "parent")
     assert (place(queue, "a"), place(queue, "b")) == (WaitingForGroup, Active)
     where = queue.status_of(next(pod for pod in queue.pods() if pod.key == "ns/a"))
     lack = {"parent": "for CompositePodGroup ns/m to appear", "leaf": "for PodGroup ns/a to appear"}[kind]
     assert (where.group, where.state) == ("ns/a", WaitingForGroup(lack))
-    queue.set_group(groups[kind], T0)
+    queue.groups.set_group(groups[kind], T0)
     assert (place(queue, "a"), place(queue, "b")) == (Active, Active)
 
 
@@ -298,22 +299,22 @@ def test_a_tree_that_loses_its_root_while_it_is_tried_is_put_back_in_parts() -> 
     """Its pods come back from the attempt to groups that have no tree, and go when there is one again."""
     queue = grouping_queue(composite=True)
     for group in (of_groups("root"), pod_group("a", parent="root"), pod_group("b", parent="root")):
-        queue.set_group(group, T0)
+        queue.groups.set_group(group, T0)
     for name in "ab":
         queue.add(member(name, name), T0)
     batch = queue.pop(T0, 9)
     assert batch is not None
-    tried = batch.pods[0].record.pod
+    tried = batch.group
     pods = queue.pods()
-    queue.remove_group("ns/root", "uid-of-root", T0, composite=True)
+    queue.groups.remove_group("ns/root", "uid-of-root", T0, composite=True)
     queue.add(member("late", "a"), T0)
     for pod in pods:
         queue.requeue(pod, T0)
-    queue.finish_attempt(tried, Attempt.UNSCHEDULABLE, T0)
+    queue.groups.finish_attempt(tried, Attempt.UNSCHEDULABLE, T0)
     assert {place(queue, name) for name in ("a", "b", "late")} == {WaitingForGroup}
-    queue.set_group(of_groups("root"), T0)
+    queue.groups.set_group(of_groups("root"), T0)
     assert {place(queue, name) for name in ("a", "b", "late")} == {Active}
-    assert len(queue.groups) == 1
+    assert len(queue.groups.registry) == 1
 
 
 @pytest.mark.parametrize(
@@ -329,9 +330,9 @@ def test_a_tree_that_stays_incomplete_is_reported(groups: list[Group], says: str
     """Nobody but its owner can help it."""
     said: list[tuple[str, str]] = []
     queue = grouping_queue(Told(), composite=True)
-    queue._notify = lambda group, missing: said.append((group.entity_key, missing))
+    queue.groups._notify = lambda group, missing: said.append((group.key, missing))
     for group in groups:
-        queue.set_group(group, T0)
+        queue.groups.set_group(group, T0)
     queue.add(member("a", "a"), T0)
     queue.flush_unschedulable(T0 + NOTIFY_AFTER)
     queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
@@ -341,11 +342,11 @@ def test_a_tree_that_stays_incomplete_is_reported(groups: list[Group], says: str
 def test_the_tree_has_the_priority_of_its_root() -> None:
     """Who comes first is decided between roots, not between their groups."""
     queue = grouping_queue(composite=True)
-    queue.set_group(pod_group("low", priority=3), T0)
-    queue.set_group(of_groups("root", priority=5), T0)
-    queue.set_group(pod_group("a", priority=1, parent="root"), T0)
+    queue.groups.set_group(pod_group("low", priority=3), T0)
+    queue.groups.set_group(of_groups("root", priority=5), T0)
+    queue.groups.set_group(pod_group("a", priority=1, parent="root"), T0)
     queue.add(member("low", "low"), T0)
     queue.add(member("a", "a"), T0 + 1)
     batch = queue.pop(T0 + 1, 9)
     assert batch is not None
-    assert batch.pods[0].record.pod.group_key == GroupKey("ns/root", composite=True)
+    assert batch.group.group_key == GroupKey("ns/root", composite=True)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import queue_builders
 
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import status
@@ -30,6 +31,10 @@ def _evict(uid: str) -> bind_pb2.Action:
     action.evict.message = "m"
     action.evict.node_name = "node"
     return action
+
+
+def _record(uid: str, priority: int) -> pod_info.PodInfo:
+    return pod_info.by_priority(f"ns/{uid}", uid, 1, "p", priority, pod=queue_builders.pending(uid, uid))
 
 
 class World:
@@ -69,13 +74,12 @@ class World:
                 lambda times: self.patience if times else 0.0, self.activated.extend, lambda: 1000.0
             ),
         )
-        record = pod_info.by_priority("ns/vip", "vip", 1, "p", 100)
-        self.vip = queued_pod.QueuedPodInfo(record, 0.0)
+        self.vip = queued_pod.QueuedPodInfo(_record("vip", 100), 0.0)
 
     def start(self, *uids: str, preemptor: str = "vip") -> None:
         pod = self.vip
         if preemptor != "vip":
-            pod = queued_pod.QueuedPodInfo(pod_info.by_priority(f"ns/{preemptor}", preemptor, 1, "p", 100), 0.0)
+            pod = queued_pod.QueuedPodInfo(_record(preemptor, 100), 0.0)
         self.preempting.start(pod, "node", [_evict(uid) for uid in uids])
 
     def evicting(self) -> set[str]:
@@ -219,7 +223,7 @@ async def test_who_fails_again_and_again_waits_in_between_and_the_others_with_it
     world = World("a")
     world.patience = 3600.0
     world.failing.add("a")
-    world.nominations.nominate(pod_info.by_priority("ns/other", "other", 1, "p", 100), "node")
+    world.nominations.nominate(_record("other", 100), "node")
     world.go.set()
     for preemptor in ("vip", "other"):
         world.start("a", preemptor=preemptor)
@@ -355,7 +359,7 @@ async def test_a_victim_that_stays_is_no_victim_any_more_and_who_waited_for_it_i
     world = World("a", "b", "c")
     for uid in ("waits", "elsewhere"):
         node = "node" if uid == "waits" else "other"
-        world.nominations.nominate(pod_info.by_priority(f"ns/{uid}", uid, 1, "p", 100), node)
+        world.nominations.nominate(_record(uid, 100), node)
     world.failing.add("a")
     world.lagging = True
     world.go.set()
@@ -410,7 +414,7 @@ async def test_less_important_pods_lose_their_promise_of_the_node() -> None:
     """They would find their room taken: kube-scheduler has them look elsewhere at once."""
     world = World("a")
     for uid, priority in (("less", 5), ("same", 100)):
-        world.nominations.nominate(pod_info.by_priority(f"ns/{uid}", uid, 1, "p", priority), "node")
+        world.nominations.nominate(_record(uid, priority), "node")
     world.go.set()
     world.start("a")
     await world.settle()
@@ -420,7 +424,7 @@ async def test_less_important_pods_lose_their_promise_of_the_node() -> None:
 async def test_what_is_waited_for_evicts_all_victims_at_once_and_holds_nobody() -> None:
     """With the gate off the attempt ends when the victims have gone, so that the pod is woken by what comes after."""
     world = World("a", "b")
-    world.nominations.nominate(pod_info.by_priority("ns/less", "less", 1, "p", 5), "node")
+    world.nominations.nominate(_record("less", 5), "node")
     world.go.set()
     assert await world.preempting.finish(world.vip, "node", [_evict("a"), _evict("b")]) == ""
     assert world.asked == [["evict a", "evict b"], ["clear_nomination less"]]
@@ -435,7 +439,7 @@ async def test_what_is_waited_for_evicts_all_victims_at_once_and_holds_nobody() 
 async def test_what_is_waited_for_answers_what_was_refused() -> None:
     """With the gate off nobody tries the pod again at once: its condition has to say why its victims stay."""
     world = World("a", "b")
-    world.nominations.nominate(pod_info.by_priority("ns/less", "less", 1, "p", 5), "node")
+    world.nominations.nominate(_record("less", 5), "node")
     world.failing.add("b")
     world.go.set()
     assert await world.preempting.finish(world.vip, "node", [_evict("a"), _evict("b")]) == "no"
@@ -486,7 +490,7 @@ def test_a_refused_eviction_gets_an_event(parsed: bool, on: str) -> None:
         lambda: 0.0,
         scheduler_metrics.SchedulerMetrics(),
     )
-    pod = queued_pod.QueuedPodInfo(pod_info.by_priority("ns/vip", "vip", 1, "p", 100), 0.0)
+    pod = queued_pod.QueuedPodInfo(_record("vip", 100), 0.0)
     results.not_preempted(pod, event_series.pod_reference("ns", "name-a", "a", "1"), "n0", "forbidden")
     text = "cannot preempt pod ns/name-a on node n0: forbidden"
     assert told == [(on, "Warning", "PreemptionFailed", "Preempting", text, "p")]

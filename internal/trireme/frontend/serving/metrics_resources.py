@@ -12,7 +12,6 @@ from prometheus_client.core import Metric
 
 from trireme.cache import cluster_cache
 from trireme.queueing import scheduling_queue
-from trireme.scheduling import event_handlers
 from trireme.v1 import core_pb2, meta_pb2
 from trireme_kube.apimachinery import quantity
 
@@ -45,7 +44,7 @@ def _pods(cache: cluster_cache.ClusterCache, queue: scheduling_queue.SchedulingQ
     for placed in cache.pods():
         yield placed.key, "" if placed.assumed else placed.node_name, placed.class_id
     for queued in queue.waiting_pods():
-        pending: event_handlers.PendingPod = queued.record.pod
+        pending = queued.record.pod
         if pending.class_id:
             yield queued.key, "", pending.class_id
 

@@ -12,8 +12,7 @@ from typing import Any
 from trireme.cache import cluster_cache, pod_projection
 from trireme.framework import event_phrases
 from trireme.frontend import plugin_membership, remote_plugins
-from trireme.queueing import pre_enqueue, queue_status, queued_pod, scheduling_queue
-from trireme.queueing.groups import forest
+from trireme.queueing import batch_key, pre_enqueue, queue_status, queued_pod, scheduling_queue
 from trireme.queueing.states import (
     Active,
     BackOff,
@@ -26,7 +25,6 @@ from trireme.queueing.states import (
 from trireme.scheduling import (
     attempt_reporter,
     binding_cycle,
-    event_handlers,
     pre_enqueue_calls,
     preemption_executor,
     waiting_pods,
@@ -131,7 +129,7 @@ class PendingReport:
             return pod.uid
         if preemptions.victims_of(pod.uid) or preemptions.retries.waiting(pod.uid):
             return pod.uid
-        pending: event_handlers.PendingPod = pod.record.pod
+        pending = pod.record.pod
         parsed = pending.parsed
         failed = self._failed_call(pod) if isinstance(pod.state, PreEnqueuePending) else None
         until = 0 if failed is None else int(failed.until)
@@ -245,7 +243,7 @@ class PendingReport:
                 text = f"was bound to node {node} according to an extender; waits until the API server shows it"
                 return {"for": "binding", "node": node}, text
             return {"for": "binding", "node": node}, f"is being bound to node {node}"
-        pending: event_handlers.PendingPod = pod.record.pod
+        pending = pod.record.pod
         if pending.parsed.flags & pod_projection.TERMINATING:
             return {"for": "deletion"}, "is being deleted, and not tried"
         missing = [phase for phase in self._missing if phase != "bind"]
@@ -281,5 +279,5 @@ def _clock(moment: float) -> str:
 
 def _root(status: queue_status.QueueStatus) -> str:
     """The group that the pod is scheduled with."""
-    root = forest.GroupKey.parse(status.root)
+    root = batch_key.GroupKey.parse(status.root)
     return f"{root.api_kind} {root.name}"

@@ -15,7 +15,7 @@ from trireme.framework import release
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.queueing import states
 from trireme.results import class_answer
-from trireme.scheduling import event_handlers, fit_error
+from trireme.scheduling import fit_error
 
 Json = dict[str, Any]
 
@@ -66,7 +66,7 @@ def explain(state: FrontendState, key: str) -> Json | None:
         placed = next((pod for pod in state.cluster.cache.pods() if pod.key == key), None)
         return _foreign(state, key) if placed is None else _placed(state, placed)
     out = state.pending_report().of(queued)
-    pending: event_handlers.PendingPod = queued.record.pod
+    pending = queued.record.pod
     if pending.invalid:
         out["invalid"] = pending.invalid
     if pending.parsed.condition:

@@ -13,43 +13,14 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from trireme.framework import group_ancestry
+from trireme.queueing.batch_key import GroupKey
 from trireme.v1 import scheduling_pb2
 
 Group = group_ancestry.Group
 
-_GROUP = "PodGroup"
-_COMPOSITE = "CompositePodGroup"
-
 # How many levels a tree may have; that it may have one more than it should is kube-scheduler's.
 _MAX_LEVELS = 4
 _MAX_ENTERING = 5
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class GroupKey:
-    """Names a group; `name` is namespace/name."""
-
-    name: str
-    composite: bool = False
-
-    @classmethod
-    def parse(cls, text: str) -> "GroupKey":
-        """The key that is written so."""
-        kind, _, name = text.partition("/")
-        return cls(name, kind == _COMPOSITE.lower())
-
-    @property
-    def api_kind(self) -> str:
-        """Its kind in the API."""
-        return _COMPOSITE if self.composite else _GROUP
-
-    @property
-    def kind(self) -> str:
-        """What messages and metrics call its kind."""
-        return self.api_kind.lower()
-
-    def __str__(self) -> str:
-        return f"{self.kind}/{self.name}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The queue in numbers where there are groups: it holds entities, and what is counted are pods."""
+"""The queue in numbers where there are groups: groups are queued, and what is counted are pods."""
 
 import dataclasses
 from collections import Counter
@@ -26,25 +26,24 @@ _QUEUES: dict[str, tuple[type[QueueState], ...]] = {
 
 
 def with_groups(whole: QueueStatistics, groups: PodGroups) -> QueueStatistics:
-    """`whole` counts each group as one pod where it is queued; this counts its members instead."""
+    """The statistics, which count a group that is queued as one pod and its members not at all, with the members."""
     counts: Counter[type[QueueState]] = Counter()
-    entities: Counter[type[QueueState]] = Counter()
+    queued: Counter[type[QueueState]] = Counter()
     calls = 0
     for group in groups:
         counts.update(type(pod.state) for pod in group.members.values())
         calls += len(group.calls.open)
-        if group.entity is not None:
-            entities[type(group.entity.state)] += 1
+        queued[type(group.state)] += 1
     return dataclasses.replace(
         whole,
-        active=whole.active + counts[Active] - entities[Active],
-        error_backoff=whole.error_backoff + counts[BackOff] - entities[BackOff],
+        active=whole.active + counts[Active] - queued[Active],
+        error_backoff=whole.error_backoff + counts[BackOff] - queued[BackOff],
         gated=whole.gated + counts[Gated],
         pre_enqueue_pending=whole.pre_enqueue_pending + counts[PreEnqueuePending] - calls,
-        in_flight=whole.in_flight + counts[InFlight] - entities[InFlight],
+        in_flight=whole.in_flight + counts[InFlight],
         done=whole.done + counts[Done],
         waiting_for_group=counts[WaitingForGroup],
         group_in_flight=counts[GroupInFlight],
-        groups_by_queue={label: sum(entities[state] for state in states) for label, states in _QUEUES.items()},
+        groups_by_queue={label: sum(queued[state] for state in states) for label, states in _QUEUES.items()},
         members_by_queue={label: sum(counts[state] for state in states) for label, states in _QUEUES.items()},
     )

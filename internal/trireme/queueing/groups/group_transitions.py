@@ -10,22 +10,25 @@ from collections.abc import Callable
 from typing import Final
 
 from trireme.framework import cluster_event, event_phrases
-from trireme.queueing.backoff import BackoffPolicy
 from trireme.queueing.groups.member_calls import MemberCaller
 from trireme.queueing.groups.queued_group import GANG_SCHEDULING, PodGroups, QueuedPodGroupInfo, group_of
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pre_enqueue import DEFAULT_PREEMPTION, PreEnqueue, PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
-from trireme.queueing.remote_calls import RemoteCalls
 from trireme.queueing.states import (
+    ACTIVE,
+    DONE,
     GONE,
     GROUP_IN_FLIGHT,
     GROUP_PRE_ENQUEUE_PENDING,
     Active,
     Destination,
+    Done,
     Gated,
+    InFlight,
     PreEnqueuePending,
+    QueueState,
     WaitingForGroup,
 )
 from trireme.queueing.transitions import Transitions
@@ -35,25 +38,26 @@ CHANGED: Final = "PodGroupUpdate"
 
 
 class GroupTransitions:
-    """Puts groups where they belong."""
+    """The state of each group and of its members. Nothing else assigns those, but for `Transitions` as groups enter."""
 
     def __init__(
         self,
-        groups: PodGroups,
+        registry: PodGroups,
         transitions: Transitions,
-        policy: BackoffPolicy,
-        nominator: Nominator,
-        calls: RemoteCalls,
+        caller: MemberCaller,
         events: InFlightEvents,
+        nominator: Nominator,
         pre_enqueue: PreEnqueue,
         gang_profiles: frozenset[str],
         preempting: Callable[[str], bool],
     ) -> None:
-        """`pre_enqueue` is for members; the rest as the queue has it."""
-        self.caller = MemberCaller(calls, events)
-        self._groups = groups
+        """`pre_enqueue` is for members. `gang_profiles`, `preempting`: see `GroupSettings`; the rest as the queue has
+        it.
+        """
+        self.caller = caller
+        self._registry = registry
         self._transitions = transitions
-        self._policy = policy
+        self._events = events
         self._nominator = nominator
         self._pre_enqueue = pre_enqueue
         self._gang_profiles = gang_profiles
@@ -65,33 +69,37 @@ class GroupTransitions:
         pod = group.members[uid]
         if not pod.popped:
             self._transitions.count_rejectors(pod, -1)
-        self._groups.drop_member(uid)
+        self._registry.drop_member(uid)
         self.caller.forget(group.calls, uid)
         if group.blocker is pod:
             group.blocker = None
-        self._transitions.forget(pod, now, cause)
+        self.forget_member(pod, now, cause)
+
+    def forget_member(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
+        """A member that no group has any more is gone."""
+        pod.state = GONE
+        self._transitions.log.append(now, pod, cause)
 
     def join(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, label: str, now: float) -> None:
         """A member that is nowhere waits with its group, wherever that is."""
         if group.tree is not None and group.attempt is not None:
             group.pending[pod.record.uid] = pod
-            self._transitions.move(pod, GROUP_IN_FLIGHT, label, now)
+            self._move(pod, GROUP_IN_FLIGHT, label, now)
             return
         group.waiting[pod.record.uid] = pod
-        entity = group.entity
         if group.tree is None:
             self.hold(group, now)
-        elif entity is None:
+        elif not group.queued:
             self.enter(group, Destination.ACTIVE, label, now)
-        elif entity.gated_by and group.calls.refused is not None:
+        elif group.gated_by and group.calls.refused is not None:
             # It is held back for another member.
-            self._transitions.move(pod, entity.state, label, now)
-        elif entity.gated_by or self._refused(group, pod):
+            self._move(pod, group.state, label, now)
+        elif group.gated_by or self._refused(group, pod):
             self.reenter(group, label, now)
         elif self._needs_call(group, pod):
             self.enter(group, self.destination(group), label, now)
         else:
-            self._transitions.move(pod, entity.state, label, now)
+            self._move(pod, group.state, label, now)
 
     def rehome(self, name: str, old: QueuedPodGroupInfo, new: QueuedPodGroupInfo) -> bool:
         """The PodGroup of this name belongs to another tree now, or to none; answers whether any member waits there
@@ -100,79 +108,76 @@ class GroupTransitions:
         came = False
         for uid, pod in [(uid, pod) for uid, pod in old.members.items() if group_of(pod) == name]:
             waits = uid in old.waiting or uid in old.pending
-            self._groups.drop_member(uid)
-            self._groups.add_member(new, pod)
+            self._registry.drop_member(uid)
+            self._registry.add_member(new, pod)
             self.caller.forget(old.calls, uid)
             old.blocker = None if old.blocker is pod else old.blocker
             if waits:
                 new.waiting[uid] = pod
                 came = True
         for uid in [uid for uid, whose in old.placed.items() if whose == name]:
-            self._groups.drop_placed(uid)
-            self._groups.add_placed(new, uid, name)
+            self._registry.drop_placed(uid)
+            self._registry.add_placed(new, uid, name)
         return came
 
     def tree_changed(self, group: QueuedPodGroupInfo, came: bool, now: float) -> None:
         """The group's tree is another, or there is none any more. `came`: members wait with it that were elsewhere."""
-        entity = group.entity
         if group.tree is None:
             group.waiting |= group.pending
             group.pending = {}
             if group.attempt is None:
                 self.dequeue(group)
             self.hold(group, now)
-            self._groups.tidy(group)
+            self._registry.tidy(group)
         elif group.attempt is not None:
             for pod in group.waiting.values():
-                self._transitions.move(pod, GROUP_IN_FLIGHT, ADDED, now)
+                self._move(pod, GROUP_IN_FLIGHT, ADDED, now)
             group.pending |= group.waiting
             group.waiting = {}
-        elif entity is None and group.waiting:
+        elif not group.queued and group.waiting:
             self.enter(group, Destination.ACTIVE, ADDED, now)
-        elif entity is None or not came:
+        elif not group.queued or not came:
             self.reenter(group, CHANGED, now)
-        elif entity.gated_by and group.calls.refused is not None:
+        elif group.gated_by and group.calls.refused is not None:
             # It is held back for another member.
-            self.hold_back(group, entity.gated_by, ADDED, now, entity.gate_reason)
+            self.hold_back(group, group.gated_by, ADDED, now, group.gate_reason)
         else:
             self.enter(group, self.destination(group), ADDED, now)
 
     def hold(self, group: QueuedPodGroupInfo, now: float) -> None:
         """The members of a group without a tree wait for it."""
         if group.tree is None:
-            state = WaitingForGroup(self._groups.missing(group))
+            state = WaitingForGroup(self._registry.missing(group))
             for pod in group.waiting.values():
-                self._transitions.move(pod, state, CHANGED, now)
+                self._move(pod, state, CHANGED, now)
         self.update_waiting_since(group, now)
 
     def recheck(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
         """Whether the group, which is held back, still has to be."""
-        entity = group.entity
-        if entity is not None and entity.gated_by and group.attempt is None and not self._gated_by(group):
+        if group.gated_by and group.attempt is None and not self._gated_by(group):
             self.enter(group, Destination.BACKOFF, label, now)
 
     def reenter(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
         """The members of the group, or its object, changed: whether it waits where it did, or is held back now."""
-        if group.entity is None or group.attempt is not None:
+        if not group.queued or group.attempt is not None:
             self.update_waiting_since(group, now)
         elif not group.waiting:
             self.dequeue(group)
             self.update_waiting_since(group, now)
-        elif group.entity.gated_by and group.calls.refused is not None:
+        elif group.gated_by and group.calls.refused is not None:
             self.update_waiting_since(group, now)
-        elif group.entity.gated_by:
+        elif group.gated_by:
             self.enter(group, Destination.BACKOFF, label, now)
         elif (
-            isinstance(group.entity.state, PreEnqueuePending)
+            isinstance(group.state, PreEnqueuePending)
             or self._gated_by(group)
-            or group.entity.record.level != -group.priority
+            or group.record.priority != group.priority
         ):
             self.enter(group, self.destination(group), label, now)
 
     def destination(self, group: QueuedPodGroupInfo) -> Destination:
-        """Where a group that waits goes if it enters again."""
-        assert group.entity is not None  # only called for groups that are queued
-        match group.entity.state:
+        """Where a group that is queued goes if it enters again."""
+        match group.state:
             case Active():
                 return Destination.ACTIVE
             case PreEnqueuePending():
@@ -182,14 +187,11 @@ class GroupTransitions:
 
     def enter(self, group: QueuedPodGroupInfo, destination: Destination, label: str, now: float) -> None:
         """Queue the group, or hold it back. It enters the active queue once its back-off is over."""
-        entity = group.entity
-        if entity is None:
-            first = next(iter(group.waiting.values()))
-            entity = group.entity = QueuedPodInfo(group.record(), now)
-            entity.timestamp, entity.initial_attempt_timestamp = first.timestamp, first.initial_attempt_timestamp
+        if group.queued:
+            _detach(group)
         else:
-            self._leave_queue(entity)
-            entity.record = group.record()
+            group.renew()
+        group.refresh_record()
         gated_by = self._gated_by(group)
         if gated_by:
             self.caller.begin_anew(group.calls)
@@ -197,32 +199,27 @@ class GroupTransitions:
             return
         members = {uid: pod for uid, pod in group.waiting.items() if self._needs_call(group, pod)}
         if self.caller.call(group.calls, members, destination, label):
-            self._transitions.set_group_state(entity, GROUP_PRE_ENQUEUE_PENDING)
+            group.state = GROUP_PRE_ENQUEUE_PENDING
         else:
             # Before it is computed without regard to how many they are.
-            self._policy.expiry(entity, len(group.waiting))
-            self._transitions.queued[entity.record.key] = entity
-            self._transitions.admit(entity, destination, label, now)
-            self._transitions.incoming[entity.state.label, label] += len(group.waiting) - 1
+            self._transitions.policy.expiry(group, len(group.waiting))
+            self._transitions.admit(group, group.group_key, destination, label, now)
+            self._transitions.incoming[group.state.label, label] += len(group.waiting) - 1
         for pod in group.waiting.values():
-            self._transitions.move(pod, entity.state, label, now)
+            self._move(pod, group.state, label, now)
         self.update_waiting_since(group, now)
 
     def hold_back(self, group: QueuedPodGroupInfo, plugin: str, label: str, now: float, reason: str = "") -> None:
         """The plugin holds back the group, which is in no structure, for this reason."""
-        assert group.entity is not None  # only a queued group is held back
-        state = Gated(plugin, reason)
-        self._transitions.set_group_state(group.entity, state)
+        state = group.state = Gated(plugin, reason)
         for pod in group.waiting.values():
-            self._transitions.move(pod, state, event_phrases.gated(label, plugin, reason), now)
+            self._move(pod, state, event_phrases.gated(label, plugin, reason), now)
         self.update_waiting_since(group, now)
 
     def dequeue(self, group: QueuedPodGroupInfo) -> None:
         """Nothing is queued for the group any more."""
-        if group.entity is not None:
-            self._leave_queue(group.entity)
-            self._transitions.set_group_state(group.entity, GONE)
-            group.entity = None
+        _detach(group)
+        group.state = GONE
         self.caller.begin_anew(group.calls)
         group.blocker = None
 
@@ -233,10 +230,55 @@ class GroupTransitions:
         elif not group.waiting_since:
             group.waiting_since = now
 
-    def _leave_queue(self, entity: QueuedPodInfo) -> None:
-        if self._transitions.queued.get(entity.record.key) is entity:
-            self._transitions.detach(entity)
-            del self._transitions.queued[entity.record.key]
+    # --- attempts ----------------------------------------------------------------------------------------------------
+
+    def start_attempt(self, group: QueuedPodGroupInfo, now: float) -> None:
+        """The group, which is in no structure, is in flight now with all members that wait."""
+        group.state = InFlight(self._events.open(1))
+        self._transitions.log.append(now, group, "popped")
+        group.attempt = frozenset(group.waiting)
+        self.caller.begin_anew(group.calls)
+        state = InFlight(None)
+        for pod in group.waiting.values():
+            pod.state = state
+            pod.attempts += 1
+            pod.popped_at = now
+            self._transitions.count_rejectors(pod, -1)
+            self._transitions.log.append(now, pod, "popped")
+        group.waiting = {}
+
+    def end_attempt(self, group: QueuedPodGroupInfo, state: InFlight) -> None:
+        """The group needs the events since its attempt began no more. The caller chooses its next state."""
+        assert state.cursor is not None  # only members have none
+        self._events.close(state.cursor)
+
+    def leave(self, group: QueuedPodGroupInfo, now: float, cause: str) -> None:
+        """Nothing is queued any more for the group, which is in no structure."""
+        group.state = GONE
+        self._transitions.log.append(now, group, cause)
+
+    def complete_member(self, pod: QueuedPodInfo, state: InFlight, now: float) -> None:
+        """The attempt at the member needs no more events: it is being bound, or deleted."""
+        pod.state = DONE if state.latest is None else Done(state.latest)
+        self._transitions.log.append(now, pod, "done")
+
+    def backoff_completed(self, group: QueuedPodGroupInfo, now: float) -> None:
+        """The group, which was taken out of the back-off queue, is active, and its members with it."""
+        label = cluster_event.BACKOFF_COMPLETE
+        self._transitions.admit(group, group.group_key, Destination.ACTIVE, label, now)
+        for pod in group.waiting.values():
+            self._move(pod, ACTIVE, label, now)
+
+    # --- within ------------------------------------------------------------------------------------------------------
+
+    def _move(self, pod: QueuedPodInfo, state: QueueState, label: str, now: float) -> None:
+        """A member is in this state now. It is logged only if the state is of another kind."""
+        logged = type(pod.state) is not type(state)
+        pod.state = state
+        if logged:
+            if type(state) is Active and not pod.initial_attempt_timestamp:
+                pod.initial_attempt_timestamp = now
+            self._transitions.log.append(now, pod, label)
 
     def _gated_by(self, group: QueuedPodGroupInfo) -> str:
         """The plugin that holds the group back, or one of its members; empty: none does. Cheap while the reason is the
@@ -246,7 +288,7 @@ class GroupTransitions:
         profile = next(iter(group.waiting.values())).record.profile
         if group.lacks_pods and profile in self._gang_profiles:
             return GANG_SCHEDULING
-        if self._preempting(group.entity_key):
+        if self._preempting(group.uid):
             return DEFAULT_PREEMPTION
         if blocker is not None and blocker.record.uid in group.waiting:
             plugin = self._refused(group, blocker)
@@ -265,3 +307,9 @@ class GroupTransitions:
     def _needs_call(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> bool:
         """Whether remote plugins have to be called for the member before the group enters."""
         return pod.uid not in group.calls.passed and self._pre_enqueue(pod) is PreEnqueueResult.CALL_REMOTE
+
+
+def _detach(group: QueuedPodGroupInfo) -> None:
+    """Takes the group out of the active or back-off queue, if it is in one."""
+    if group.container is not None:
+        group.container.discard(group)

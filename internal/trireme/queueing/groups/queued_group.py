@@ -1,9 +1,9 @@
 """Pod groups: which pods are scheduled together, and what is known of them.
 
-Pure: it gets members and of groups' objects, and keeps a `QueuedPodGroupInfo` for each tree of groups
-(`forest`) of which the root's object or any member is known; mostly the tree is one PodGroup. Members of a
-PodGroup that is in no tree have a state of their own, without one. When a group is tried is the business of
-`group_queue`, how of `pod_group_cycle`.
+Pure: it is given members and the objects of groups, and has a `QueuedPodGroupInfo` for each tree of groups (`forest`)
+of which the root's object or any member is known; mostly the tree is one PodGroup. Members of a PodGroup that is in no
+tree have one of their own, without a tree. When a group is tried is the business of `queue_groups`, how of
+`pod_group_cycle`.
 
 The invariant: a member without a node is in `members`, and in exactly one of `waiting`, `pending`, or its attempt or
 binding (then it is in flight, or done); one that the watch shows on a node is in `placed` alone.
@@ -13,47 +13,70 @@ Source: pkg/scheduler/backend/cache/podgroupstate.go, pkg/scheduler/backend/queu
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from trireme.queueing.groups.forest import Forest, GroupKey, GroupNode
+from trireme.queueing.batch_key import GroupKey
+from trireme.queueing.groups.forest import Forest, GroupNode
 from trireme.queueing.groups.member_calls import MemberCalls
-from trireme.queueing.pod_info import PodInfo, by_priority
-from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.queued_entity import Container
+from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo
+from trireme.queueing.states import GONE, Gated, Gone, QueueState
 
 GANG_SCHEDULING: Final = "GangScheduling"
 
 
+class PodGroupInfo(NamedTuple):
+    """What the queue orders a group by. It is a batch of its own, in the order of PrioritySort."""
+
+    #: A pod's key is namespace/name; this has the group's kind before.
+    key: str
+    #: As `key`: the group stands for objects of more than one UID.
+    uid: str
+    profile: str = ""
+    priority: int = 0
+    level: int = 0
+    rest: bytes = b""
+    exclusive: bool = True
+    nominated: bool = False
+
+
 class QueuedPodGroupInfo:
-    """What is scheduled together: the pods of one tree of groups, named after its root."""
+    """What is scheduled together: the pods of one tree of groups, named after its root.
+
+    While members wait it is queued in their place. Times are Unix seconds of the steady clock.
+    """
 
     __slots__ = (
         "attempt",
+        "backoff_expiration",
         "blocker",
         "calls",
-        "class_id",
-        "entity",
+        "consecutive_errors",
+        "container",
         "group_key",
+        "initial_attempt_timestamp",
         "known",
         "members",
         "notified",
         "pending",
         "placed",
+        "record",
+        "stamp",
+        "state",
+        "timestamp",
         "tree",
+        "unschedulable_count",
         "waiting",
         "waiting_since",
     )
 
-    def __init__(self, group_key: GroupKey, number: int) -> None:
+    def __init__(self, group_key: GroupKey) -> None:
         self.group_key = group_key
-        #: Groups are classes of their own: negative, so that no class of pods has the number.
-        self.class_id = -number
-        #: None: there is no such tree (yet), and the members are held.
+        #: None: there is no such tree (yet), and the members wait for it.
         self.tree: GroupNode | None = None
-        #: What is queued in place of the waiting members; None: nothing is.
-        self.entity: QueuedPodInfo | None = None
         #: By UID: members without a node.
         self.members: dict[str, QueuedPodInfo] = {}
-        #: Those of them that wait, in the entity, or for the tree.
+        #: Those of them that wait, in the queued group, or for the tree.
         self.waiting: dict[str, QueuedPodInfo] = {}
         #: Those of them that came, or came back, while the group was being tried: they wait for the attempt's end.
         self.pending: dict[str, QueuedPodInfo] = {}
@@ -71,31 +94,67 @@ class QueuedPodGroupInfo:
         self.waiting_since = 0.0
         #: Its owner was notified that it does.
         self.notified = False
+        #: Assigned by `GroupTransitions`, and by `Transitions` where it enters. Gone: nothing is queued for the group.
+        self.state: QueueState = GONE
+        #: Of when it was queued, and requeued, last.
+        self.record = PodGroupInfo(str(group_key), str(group_key))
+        self.timestamp = 0.0
+        self.initial_attempt_timestamp = 0.0
+        self.container: Container | None = None
+        self.stamp = 0
+        self.unschedulable_count = 0
+        self.consecutive_errors = 0
+        self.backoff_expiration = 0.0
 
     @property
     def key(self) -> str:
+        """What the queue calls it: no pod has a name with a slash in it."""
+        return self.record.key
+
+    @property
+    def uid(self) -> str:
+        """The same: what preemption for the group is known by."""
+        return self.record.uid
+
+    @property
+    def rejectors(self) -> frozenset[str]:
+        """None: the members have theirs, and no hints are evaluated for a group."""
+        return NO_PLUGINS
+
+    @property
+    def full_name(self) -> str:
         """Namespace/name of the root."""
         return self.group_key.name
 
     @property
     def namespace(self) -> str:
         """The group's namespace."""
-        return self.key.partition("/")[0]
+        return self.full_name.partition("/")[0]
 
     @property
     def name(self) -> str:
         """The root's name."""
-        return self.key.partition("/")[2]
-
-    @property
-    def entity_key(self) -> str:
-        """What the queue calls the entity: no pod has a name with a slash in it."""
-        return str(self.group_key)
+        return self.full_name.partition("/")[2]
 
     @property
     def priority(self) -> int:
         """The root's priority, whatever that of its pods."""
         return self.tree.message.spec.priority if self.tree is not None else 0
+
+    @property
+    def queued(self) -> bool:
+        """It is queued in place of its waiting members, or being tried."""
+        return not isinstance(self.state, Gone)
+
+    @property
+    def gated_by(self) -> str:
+        """The PreEnqueue plugin that holds it back; empty: none."""
+        return self.state.plugin if isinstance(self.state, Gated) else ""
+
+    @property
+    def gate_reason(self) -> str:
+        """What that plugin says about it; empty: nothing."""
+        return self.state.reason if isinstance(self.state, Gated) else ""
 
     @property
     def lacks_pods(self) -> bool:
@@ -107,24 +166,36 @@ class QueuedPodGroupInfo:
         """Nothing is known of it any more."""
         return self.tree is None and not self.members and not self.placed and self.attempt is None
 
-    def record(self) -> PodInfo:
-        """The entity's record; some member must be waiting."""
+    def refresh_record(self) -> None:
+        """Takes over the priority of the root, and the profile of the members; some member must be waiting."""
         first = next(iter(self.waiting.values()))
-        return by_priority(
-            self.entity_key,
-            self.entity_key,
-            self.class_id,
-            first.record.profile,
-            self.priority,
-            exclusive=True,
-            pod=self,
-        )
+        priority = self.priority
+        self.record = self.record._replace(profile=first.record.profile, priority=priority, level=-priority)
+
+    def renew(self) -> None:
+        """Begins to be queued: as old as the first member that waits, with no failure behind it."""
+        first = next(iter(self.waiting.values()))
+        self.timestamp, self.initial_attempt_timestamp = first.timestamp, first.initial_attempt_timestamp
+        self.unschedulable_count = self.consecutive_errors = 0
+        self.backoff_expiration = 0.0
+
+
+class PodGroupBatch(NamedTuple):
+    """What `pop` hands out of groups: one, with all members that wait (`group.attempt`)."""
+
+    key: GroupKey
+    profile: str
+    group: QueuedPodGroupInfo
+
+    @property
+    def size(self) -> int:
+        """How many pods it has."""
+        return len(self.group.attempt or ())
 
 
 def group_of(pod: QueuedPodInfo) -> str:
     """The name of the member's PodGroup."""
-    name: str = pod.record.pod.parsed.group
-    return name
+    return pod.record.pod.parsed.group
 
 
 def in_order(members: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
@@ -143,7 +214,6 @@ class PodGroups:
         self._groups: dict[GroupKey, QueuedPodGroupInfo] = {}
         self._of_member: dict[str, QueuedPodGroupInfo] = {}
         self._of_placed: dict[str, QueuedPodGroupInfo] = {}
-        self._next_number = 1
 
     def __iter__(self) -> Iterator[QueuedPodGroupInfo]:
         return iter(self._groups.values())
@@ -155,16 +225,15 @@ class PodGroups:
         """The group, if anything is known of it."""
         return self._groups.get(key)
 
-    def entity(self, key: str) -> QueuedPodGroupInfo | None:
-        """The group whose entity has this key."""
+    def named(self, key: str) -> QueuedPodGroupInfo | None:
+        """The group that the queue calls so."""
         return self._groups.get(GroupKey.parse(key))
 
     def made(self, key: GroupKey) -> QueuedPodGroupInfo:
         """The group, made if nothing was known of it."""
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = QueuedPodGroupInfo(key, self._next_number)
-            self._next_number += 1
+            group = self._groups[key] = QueuedPodGroupInfo(key)
         return group
 
     def home(self, name: str) -> QueuedPodGroupInfo:

@@ -1,14 +1,13 @@
 """What a frontend has beside the rest where the gate GenericWorkload is on: a queue with groups, and their cycle."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from trireme.cache import cluster_cache
 from trireme.config import commandline
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import placements
 from trireme.queueing import remote_calls, scheduling_queue
-from trireme.queueing.groups import group_queue, queued_group
+from trireme.queueing.groups import queue_groups, queued_group
 from trireme.registry import group_sides
 from trireme.scheduling import (
     attempt,
@@ -31,7 +30,7 @@ from trireme.v1 import bind_pb2
 
 
 class PodGroupAssembly:
-    """Makes them. The queue is there once it was made."""
+    """Makes them."""
 
     def __init__(
         self,
@@ -45,17 +44,15 @@ class PodGroupAssembly:
         """`send` has bind write a condition; `preempting_for` says of a preemptor whether its victims are being
         deleted.
         """
-        self.queue: group_queue.PodGroupQueue
         self._completed = completed
         self._clocks = clocks
         self._random = random
         self._conditions = pod_group_conditions.PodGroupConditions(send, events, clocks.now, clocks.wall)
         self._preempting_for = preempting_for
 
-    def make_queue(self, *arguments: Any, **named: Any) -> scheduling_queue.SchedulingQueue:
-        """The queue, of what any other queue is made of."""
-        self.queue = group_queue.PodGroupQueue(
-            *arguments,
+    def queue_settings(self) -> queue_groups.GroupSettings:
+        """What the queue has to know of groups."""
+        return queue_groups.GroupSettings(
             gang_profiles=frozenset(
                 profile.scheduler_name
                 for profile in self._completed.profiles
@@ -65,14 +62,14 @@ class PodGroupAssembly:
             notify=self._conditions.tell_lack,
             gone=self._conditions.gone,
             composite=self._completed.gates.enabled("CompositePodGroup"),
-            **named,
         )
-        return self.queue
 
     def make_cycle(
         self,
         *,
         cache: cluster_cache.ClusterCache,
+        queue: scheduling_queue.SchedulingQueue,
+        groups: queue_groups.QueueGroups,
         evaluators: ports.Evaluators,
         attempts: attempt.Attempts,
         reporter: attempt_reporter.AttemptReporter,
@@ -83,12 +80,12 @@ class PodGroupAssembly:
         execute: Callable[[remote_calls.Instructions], None],
         preemptions: preemption_executor.PreemptionExecutor,
         binding: binding_cycle.BindingCycle,
-    ) -> Callable[[scheduling_queue.Batch], Awaitable[None]]:
+    ) -> Callable[[queued_group.PodGroupBatch], Awaitable[None]]:
         """What runs the cycle of a group."""
         completed = self._completed
         trials = pod_group_trial.PodGroupTrials(
             cache=cache,
-            queue=self.queue,
+            queue=queue,
             evaluators=evaluators,
             attempts=attempts,
             observer=observer,
@@ -127,7 +124,8 @@ class PodGroupAssembly:
         )
         return pod_group_cycle.PodGroupCycle(
             cache=cache,
-            queue=self.queue,
+            queue=queue,
+            groups=groups,
             reporter=reporter,
             observer=observer,
             execute=execute,

@@ -15,8 +15,8 @@ from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
-from trireme.queueing.groups import forest, group_queue, queued_group
-from trireme.queueing.groups.group_queue import Attempt
+from trireme.queueing.groups import forest, queue_groups, queued_group
+from trireme.queueing.groups.queue_groups import Attempt
 from trireme.scheduling import attempt_reporter, batch_limit, binding_cycle, ports, preemption_executor
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_conditions, pod_group_post_filters
@@ -57,7 +57,8 @@ class PodGroupCycle:
         self,
         *,
         cache: cluster_cache.ClusterCache,
-        queue: group_queue.PodGroupQueue,
+        queue: scheduling_queue.SchedulingQueue,
+        groups: queue_groups.QueueGroups,
         reporter: attempt_reporter.AttemptReporter,
         observer: ports.Observer,
         execute: Callable[[remote_calls.Instructions], None],
@@ -83,6 +84,7 @@ class PodGroupCycle:
         self._execute = execute
         self._now = now
         self._queue = queue
+        self._groups = groups
         self._trials = trials
         self._try = try_group
         self._post_filters = post_filters
@@ -94,15 +96,14 @@ class PodGroupCycle:
         self._asynchronous = asynchronous
         self._own_policy = own_policy
 
-    async def run(self, batch: scheduling_queue.Batch) -> None:
+    async def run(self, batch: queued_group.PodGroupBatch) -> None:
         """Place the members that wait, or say of each why not."""
-        group: queued_group.QueuedPodGroupInfo = batch.pods[0].record.pod
-        started = self._observer.clock()
+        group, started = batch.group, self._observer.clock()
         how = Attempt.ERROR
         try:
             how = await self._attempt(group)
         finally:
-            self._execute(self._queue.finish_attempt(group, how, self._now()))
+            self._execute(self._groups.finish_attempt(group, how, self._now()))
             self._observer.group_attempted(batch.profile, how.value, self._observer.clock() - started)
 
     async def _attempt(self, group: queued_group.QueuedPodGroupInfo) -> Attempt:
@@ -120,7 +121,7 @@ class PodGroupCycle:
         members = [pod for pod in members if self._to_be_tried(pod)]
         if not members:
             return Attempt.SCHEDULED
-        klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.key))
+        klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.full_name))
         request = self._request(group, tree, members)
         self._queue.nominator.withhold(pod.uid for pod in members)
         try:
@@ -169,19 +170,17 @@ class PodGroupCycle:
 
     async def _make_room(self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action]) -> str:
         """Have the victims deleted, beside the scheduling of others where that may be; else answers what failed."""
-        if group.entity is None:
-            return ""
         if self._asynchronous:
-            self._preemptions.start(group.entity, "", victims)
+            self._preemptions.start(group, "", victims)
             return ""
-        return await self._preemptions.finish(group.entity, "", victims)
+        return await self._preemptions.finish(group, "", victims)
 
     async def _free_devices(self, group: queued_group.QueuedPodGroupInfo, actions: Sequence[bind_pb2.Action]) -> None:
         """Have claims given up that the group cannot use as they are."""
         claims = [action for action in actions if not action.HasField("evict")]
         failed = await self._preemptions.execute(claims) if claims else ""
         if failed:
-            log.warning("claims that pod group %s cannot use are not given up: %s", group.key, failed)
+            log.warning("claims that pod group %s cannot use are not given up: %s", group.full_name, failed)
 
     def _scheduled(self, group: queued_group.QueuedPodGroupInfo) -> Counter[str]:
         """How many members have a node, assumed ones included, by name of their PodGroup."""

@@ -1,0 +1,56 @@
+"""Makes a scheduling queue of its parts."""
+
+from trireme.queueing.active import ActiveQueue
+from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
+from trireme.queueing.groups.group_transitions import GroupTransitions
+from trireme.queueing.groups.member_calls import MemberCaller
+from trireme.queueing.groups.queue_groups import GroupSettings, QueueGroups
+from trireme.queueing.groups.queued_group import PodGroups
+from trireme.queueing.in_flight_events import DEFAULT_LIMIT, InFlightEvents
+from trireme.queueing.nominator import Nominator
+from trireme.queueing.pre_enqueue import PreEnqueue
+from trireme.queueing.queue_hints import HintTable
+from trireme.queueing.remote_calls import RemoteCalls
+from trireme.queueing.scheduling_queue import DEFAULT_MAX_IN_UNSCHEDULABLE, SchedulingQueue
+from trireme.queueing.transitions import Transitions
+from trireme.queueing.unschedulable import UnschedulablePods
+
+_DEFAULT_POLICY = BackoffPolicy()
+
+
+def build_queue(
+    hints: HintTable,
+    pre_enqueue: PreEnqueue,
+    *,
+    policy: BackoffPolicy = _DEFAULT_POLICY,
+    max_in_unschedulable: float = DEFAULT_MAX_IN_UNSCHEDULABLE,
+    nominator: Nominator | None = None,
+    event_limit: int = DEFAULT_LIMIT,
+    groups: GroupSettings | None = None,
+) -> SchedulingQueue:
+    """An empty queue. `groups`: it knows pod groups; otherwise each pod is scheduled by itself."""
+    # A nominator without nominations has the length 0.
+    nominator = Nominator() if nominator is None else nominator
+    events, calls = InFlightEvents(event_limit), RemoteCalls()
+    active, backoff, unschedulable = ActiveQueue(), BackoffQueue(policy), UnschedulablePods()
+    transitions = Transitions(active, backoff, unschedulable, events, pre_enqueue, policy, nominator, calls)
+    queue_groups = None
+    if groups is not None:
+        registry = PodGroups(composite=groups.composite)
+        caller = MemberCaller(calls, events)
+        group_transitions = GroupTransitions(
+            registry, transitions, caller, events, nominator, pre_enqueue, groups.gang_profiles, groups.preempting
+        )
+        queue_groups = QueueGroups(groups, registry, group_transitions, transitions, hints, nominator, calls)
+    return SchedulingQueue(
+        transitions,
+        active,
+        backoff,
+        unschedulable,
+        events,
+        hints,
+        nominator,
+        calls,
+        max_in_unschedulable=max_in_unschedulable,
+        groups=queue_groups,
+    )

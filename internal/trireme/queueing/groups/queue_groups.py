@@ -1,0 +1,352 @@
+"""QueueGroups: the part of the scheduling queue that knows pod groups. Members of a group are queued as one.
+
+A pod that names a group is not queued by itself: it is in `members` of its group (`queued_group`), and while members
+wait, the group is queued in their place. Members have the state of their group while they wait, and two states of their
+own (`states`): an object of the group is missing, or the group is being tried without them. Remote PreEnqueue plugins
+are called for each member (`member_calls`).
+
+Where groups are in groups, the group that is queued is the whole tree, named after its root.
+
+Queueing hints are not evaluated for a group whose attempt failed: it is tried again after its back-off. A group that is
+held back is checked again when an event happens that its PreEnqueue plugin registered, or when its members change.
+
+What concerns pods too arrives through `SchedulingQueue`, which returns the instructions. What concerns groups alone is
+called here, and returns them.
+
+Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
+"""
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from trireme.framework import cluster_event
+from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.batch_key import GroupKey
+from trireme.queueing.groups.forest import Group, key_of
+from trireme.queueing.groups.group_transitions import ADDED, CHANGED, GroupTransitions
+from trireme.queueing.groups.queued_group import PodGroupBatch, PodGroups, QueuedPodGroupInfo
+from trireme.queueing.nominator import Nominator
+from trireme.queueing.pod_info import PodInfo
+from trireme.queueing.queue_hints import HintTable
+from trireme.queueing.queued_entity import QueuedEntity
+from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.remote_calls import Instructions, RemoteCalls
+from trireme.queueing.states import Active, BackOff, Destination, Done, InFlight, PreEnqueuePending
+from trireme.queueing.transition_log import DELETED
+from trireme.queueing.transitions import Transitions
+
+# A group of which an object or members are missing for so long is reported: its owner has to act. Seconds.
+NOTIFY_AFTER: Final = 30.0
+
+_ACTIVATED = cluster_event.FORCE_ACTIVATE.label
+_TIMED_OUT = cluster_event.UNSCHEDULABLE_TIMEOUT.label
+_FAILED = cluster_event.SCHEDULE_ATTEMPT_FAILURE
+
+
+class Attempt(enum.Enum):
+    """How the attempt to schedule a group ended. The values are those of metrics."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    WAITING = "waiting_on_preemption"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """What the queue has to know of groups, and calls."""
+
+    #: The profiles with GangScheduling at PreEnqueue.
+    gang_profiles: frozenset[str]
+    #: Whether victims of the group (its `uid`) are still to be deleted.
+    preempting: Callable[[str], bool]
+    #: Called once for a group that lacks something for long, with what it waits for if it is not members.
+    notify: Callable[[QueuedPodGroupInfo, str], None]
+    #: Called with the UID of each PodGroup that is deleted.
+    gone: Callable[[str], None]
+    #: Groups may be made of groups.
+    composite: bool = False
+
+
+class QueueGroups:
+    """The pod groups of a scheduling queue. What it needs of the queue are the parts that the queue is made of."""
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        registry: PodGroups,
+        group_transitions: GroupTransitions,
+        transitions: Transitions,
+        hints: HintTable,
+        nominator: Nominator,
+        calls: RemoteCalls,
+    ) -> None:
+        self.registry = registry
+        self._notify = settings.notify
+        self._gone = settings.gone
+        self._group_transitions = group_transitions
+        self._transitions = transitions
+        self._hints = hints
+        self._nominator = nominator
+        self._calls = calls
+
+    # --- members come, change and go ---------------------------------------------------------------------------------
+
+    def add(self, record: PodInfo, now: float) -> None:
+        """A member without a node, which is not known yet, joins its group."""
+        parsed = record.pod.parsed
+        name = f"{parsed.namespace}/{parsed.group}"
+        group = self.registry.home(name)
+        for other in [pod for pod in group.members.values() if pod.record.key == record.key]:
+            self.delete(group, other.record.uid, now, DELETED)
+        group = self.registry.home(name)
+        pod = QueuedPodInfo(record, now)
+        self.registry.add_member(group, pod)
+        if record.nominated_node:
+            self._nominator.nominate(record)
+        self._group_transitions.join(group, pod, ADDED, now)
+
+    def update(self, group: QueuedPodGroupInfo, record: PodInfo, now: float) -> None:
+        """The object of a member changed: a group that is held back for what it was is checked again."""
+        pod = group.members[record.uid]
+        if isinstance(pod.state, (InFlight, Done)):
+            self._transitions.update_attempt(pod, replace(pod.state, latest=record))
+            return
+        before = pod.record
+        if record.resource_version and record.resource_version == before.resource_version:
+            return
+        pod.record = record
+        self._nominator.update(before, record)
+        if group.blocker is pod or group.calls.refused is pod:
+            self._group_transitions.recheck(group, CHANGED, now)
+        elif record.uid in group.calls.open:
+            # The answer under way is about the old object.
+            self._group_transitions.caller.call_again(group.calls, pod, CHANGED)
+
+    def reclassify(self, group: QueuedPodGroupInfo, uid: str, class_id: int) -> None:
+        """The member belongs to another class now, though its object is the same."""
+        pod = group.members[uid]
+        if isinstance(pod.state, (InFlight, Done)):
+            self._transitions.update_attempt(pod, replace(pod.state, latest=pod.latest._replace(class_id=class_id)))
+            return
+        pod.record = pod.record._replace(class_id=class_id)
+        nominated_node = self._nominator.node_of(uid)
+        if nominated_node:
+            self._nominator.nominate(pod.record, nominated_node)
+
+    def delete(self, group: QueuedPodGroupInfo, uid: str, now: float, cause: str) -> None:
+        """The member is gone, or has a node; where members are too few now, the group is held back."""
+        self._group_transitions.forget(group, uid, now, cause)
+        self._group_transitions.reenter(group, CHANGED, now)
+        self.registry.tidy(group)
+
+    def activate(self, key: str, uid: str, now: float) -> bool:
+        """Activates the group of this key, or that of the member, unless it is being tried; False: it is neither."""
+        group = self.registry.named(key) or self.registry.of_member(uid)
+        if group is None:
+            return False
+        if group.waiting and group.tree is not None and group.attempt is None:
+            self._group_transitions.enter(group, Destination.ACTIVE, _ACTIVATED, now)
+        return True
+
+    def member_placed(self, key: str, uid: str, now: float) -> Instructions:
+        """The watch shows a member of the group (namespace/name) on a node."""
+        if self.registry.of_placed(uid) is not None:
+            return ()
+        group = self.registry.home(key)
+        if uid in group.members:
+            self._group_transitions.forget(group, uid, now, "bound")
+        self.registry.add_placed(group, uid, key.partition("/")[2])
+        self._group_transitions.reenter(group, CHANGED, now)
+        return self._calls.take_instructions()
+
+    def member_removed(self, uid: str, now: float) -> Instructions:
+        """A member that had a node is gone."""
+        group = self.registry.drop_placed(uid)
+        if group is not None:
+            self._group_transitions.reenter(group, CHANGED, now)
+            self.registry.tidy(group)
+        return self._calls.take_instructions()
+
+    # --- groups come, change and go ----------------------------------------------------------------------------------
+
+    def set_group(self, group: Group, now: float) -> Instructions:
+        """The PodGroup or CompositePodGroup is this from now on."""
+        self._regroup(key_of(group), lambda: self.registry.forest.set(group), now)
+        return self._calls.take_instructions()
+
+    def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> Instructions:
+        """There is no such PodGroup, or CompositePodGroup, any more: the members of the tree that it was part of wait
+        until there is one again.
+        """
+        if not composite:
+            self._gone(uid)
+        gone = GroupKey(key, composite)
+        self._regroup(gone, lambda: self.registry.forest.remove(gone), now)
+        return self._calls.take_instructions()
+
+    # --- attempts ----------------------------------------------------------------------------------------------------
+
+    def start_attempt(self, entity: QueuedEntity, now: float) -> PodGroupBatch:
+        """The group was taken out of the active queue: it is tried now, with all members that wait."""
+        assert isinstance(entity, QueuedPodGroupInfo)  # there is no third kind of entry
+        self._group_transitions.start_attempt(entity, now)
+        return PodGroupBatch(entity.group_key, entity.record.profile, entity)
+
+    def finish_attempt(self, group: QueuedPodGroupInfo, how: Attempt, now: float) -> Instructions:
+        """The attempt at the group is over, and its pods were requeued or are being bound. Those that were requeued,
+        and those that came meanwhile, are the group from now on.
+        """
+        tried = group.attempt
+        if not isinstance(group.state, InFlight) or tried is None:
+            raise ValueError(f"group {group.full_name} is not being tried")
+        group.attempt = None
+        left, group.pending = group.pending, {}
+        group.waiting |= left
+        self._group_transitions.end_attempt(group, group.state)
+        if not group.waiting or group.tree is None:
+            self._group_transitions.leave(group, now, "attempted")
+            self._group_transitions.hold(group, now)
+            self.registry.tidy(group)
+            return self._calls.take_instructions()
+        if how is Attempt.SCHEDULED:
+            group.unschedulable_count = group.consecutive_errors = 0
+        elif how is Attempt.ERROR:
+            group.consecutive_errors += 1
+        else:
+            group.unschedulable_count += 1
+            group.consecutive_errors = 0
+        if how is not Attempt.SCHEDULED or tried.isdisjoint(left):
+            # What is left of a group that went may be tried again at once, before what came since.
+            group.timestamp = now
+        group.backoff_expiration = 0.0
+        destination = Destination.ACTIVE if how is Attempt.SCHEDULED else Destination.BACKOFF
+        self._group_transitions.enter(group, destination, _FAILED, now)
+        return self._calls.take_instructions()
+
+    def done(self, group: QueuedPodGroupInfo, uid: str, now: float) -> None:
+        """The attempt at the member needs no more events."""
+        pod = group.members[uid]
+        if isinstance(pod.state, InFlight):
+            self._group_transitions.complete_member(pod, pod.state, now)
+
+    def requeue(
+        self,
+        pod: QueuedPodInfo,
+        latest: PodInfo,
+        now: float,
+        rejectors: frozenset[str],
+        pending_plugins: frozenset[str],
+        nominated_node: str | None,
+    ) -> None:
+        """The attempt at the member failed: it joins its group again, whose back-off counts, not the member's."""
+        group = self.registry.of_member(pod.record.uid)
+        if group is None:
+            self._group_transitions.forget_member(pod, now, "gone when requeued")
+            return
+        self._transitions.record_failure(pod, latest, now, rejectors, pending_plugins, nominated_node)
+        self._group_transitions.join(group, pod, _FAILED, now)
+
+    # --- what happens in the cluster, and time -----------------------------------------------------------------------
+
+    def listens(self) -> bool:
+        """Whether any group is held back, and so waits for an event."""
+        return any(True for _ in self._held())
+
+    def on_event(self, event: ClusterEvent, now: float) -> None:
+        """Checks the groups again that are held back by a plugin that registered the event."""
+        for group in list(self._held()):
+            if self._hints.interests(group.gated_by, event):
+                self._group_transitions.recheck(group, event.label, now)
+
+    def backoff_completed(self, entity: QueuedEntity, now: float) -> None:
+        """The back-off of the group is over, and it was taken out of the back-off queue."""
+        assert isinstance(entity, QueuedPodGroupInfo)  # there is no third kind of entry
+        self._group_transitions.backoff_completed(entity, now)
+
+    def flush_unschedulable(self, now: float) -> None:
+        """Checks all groups that are held back again, and reports those of which something is missing for long."""
+        for group in list(self._held()):
+            self._group_transitions.recheck(group, _TIMED_OUT, now)
+        for group in list(self.registry):
+            if group.waiting_since and not group.notified and now - group.waiting_since >= NOTIFY_AFTER:
+                group.notified = True
+                self._notify(group, self.registry.missing(group) if group.tree is None else "")
+
+    def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> None:
+        """PreEnqueue may refuse now members of the profile that it allowed, or for which it is called."""
+        for group in self.registry:
+            waits = isinstance(group.state, (Active, BackOff, PreEnqueuePending))
+            if waits and group.record.profile == profile and group.attempt is None:
+                self._group_transitions.enter(group, self._group_transitions.destination(group), event.label, now)
+
+    # --- answers of remote plugins -----------------------------------------------------------------------------------
+
+    def repeat_pre_enqueue(self, group: QueuedPodGroupInfo, uid: str) -> bool:
+        """The call for the member failed and is made again now; False: its answer is not used any more."""
+        return self._group_transitions.caller.repeat(group.calls, uid)
+
+    def pre_enqueue_answered(
+        self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, gated_by: str, now: float, reason: str
+    ) -> None:
+        """Remote plugins let the member in (empty), or this one refused it. The group enters when all have passed."""
+        calls, label = group.calls, group.calls.open[pod.uid].label
+        events = self._group_transitions.caller.answered(calls, pod)
+        if not gated_by:
+            calls.passed.add(pod.uid)
+            calls.refused = None
+            if not calls.open:
+                self._group_transitions.enter(group, calls.destination, label, now)
+        elif events is None or any(self._hints.interests(gated_by, each.event) for each in events):
+            self._group_transitions.caller.call_again(calls, pod, label)
+        else:
+            self._group_transitions.caller.begin_anew(calls, pod)
+            self._group_transitions.hold_back(group, gated_by, label, now, reason)
+
+    # --- what is where -----------------------------------------------------------------------------------------------
+
+    def of_member(self, uid: str) -> QueuedPodGroupInfo | None:
+        """The group of a member without a node."""
+        return self.registry.of_member(uid)
+
+    def is_active(self, key: str) -> bool:
+        """Whether the group of this key is in the active queue."""
+        group = self.registry.named(key)
+        return group is not None and isinstance(group.state, Active)
+
+    def members(self) -> Iterator[QueuedPodInfo]:
+        """All members without a node."""
+        return (pod for group in self.registry for pod in group.members.values())
+
+    def waiting_members(self) -> Iterator[QueuedPodInfo]:
+        """The members that wait."""
+        return (pod for group in self.registry for pods in (group.waiting, group.pending) for pod in pods.values())
+
+    # --- within ------------------------------------------------------------------------------------------------------
+
+    def _regroup(self, key: GroupKey, change: Callable[[], None], now: float) -> None:
+        """Let the objects change, and then each tree that is another, and each PodGroup that is in another."""
+        groups = self.registry
+        names = groups.forest.below(key)
+        before = [groups.home(name) for name in names]
+        changed = dict.fromkeys((*before, *self._tree_of(key)), False)
+        change()
+        for name, old in zip(names, before, strict=True):
+            new = groups.home(name)
+            came = new is not old and self._group_transitions.rehome(name.partition("/")[2], old, new)
+            changed[new] = changed.get(new, False) or came
+        for group in dict.fromkeys((*changed, *self._tree_of(key))):
+            rooted = groups.forest.root(group.group_key) == group.group_key
+            group.tree = groups.forest.tree(group.group_key) if rooted else None
+            self._group_transitions.tree_changed(group, changed.get(group, False), now)
+
+    def _tree_of(self, key: GroupKey) -> list[QueuedPodGroupInfo]:
+        """The tree that the group is in, if it is in one."""
+        root = self.registry.forest.root(key)
+        return [] if root is None else [self.registry.made(root)]
+
+    def _held(self) -> Iterator[QueuedPodGroupInfo]:
+        """The groups that are held back."""
+        return (group for group in self.registry if group.gated_by)

@@ -1,0 +1,82 @@
+"""QueuedEntity: what the structures of the queue need of an entry, which is a pod or a group of pods.
+
+A `QueuedPodInfo` is a pod that is scheduled by itself. Where there are pod groups, a `QueuedPodGroupInfo` is queued in
+place of a group's waiting members.
+"""
+
+from typing import Protocol
+
+from trireme.queueing.pod_info import Level
+from trireme.queueing.states import QueueState
+
+
+class EntityInfo(Protocol):
+    """What is known of the entry from the API: its name, and its position in QueueSort's order."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the queue."""
+
+    @property
+    def uid(self) -> str:
+        """Its uid in the queue."""
+
+    @property
+    def profile(self) -> str:
+        """The scheduler's name."""
+
+    @property
+    def priority(self) -> int:
+        """Its priority, which preemption goes by."""
+
+    @property
+    def level(self) -> Level:
+        """QueueSort's key, first part."""
+
+    @property
+    def rest(self) -> bytes:
+        """QueueSort's key, the rest."""
+
+    @property
+    def exclusive(self) -> bool:
+        """It is a batch of its own."""
+
+    @property
+    def nominated(self) -> bool:
+        """It is nominated to a node."""
+
+
+class QueuedEntity(Protocol):
+    """An entry of the queue. Times are Unix seconds of the steady clock."""
+
+    state: QueueState
+    container: "Container | None"
+    timestamp: float
+    stamp: int
+    unschedulable_count: int
+    consecutive_errors: int
+    backoff_expiration: float
+    initial_attempt_timestamp: float
+
+    @property
+    def record(self) -> EntityInfo:
+        """What is known of it from the API."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the queue."""
+
+    @property
+    def uid(self) -> str:
+        """Its uid in the queue."""
+
+    @property
+    def rejectors(self) -> frozenset[str]:
+        """The plugins that refused it."""
+
+
+class Container(Protocol):
+    """The structure that an entry is in."""
+
+    def discard(self, pod: QueuedEntity) -> None:
+        """Takes the entry out, which must be in it."""
