@@ -1,13 +1,16 @@
 """ActiveQueue: pods in QueueSort's order, handed out as batches of one class.
 
-Pods of one *level* (PrioritySort: of one priority) are grouped by class. Within a class their order is kept. Between
-the classes of a level there is a turn: the class whose turn is earliest gives one batch. A class's turn is the age of
-its head, or the time of its own last batch if that is later. So a class that has just been served comes after all
-that were waiting by then, and before all that arrive later: nobody waits behind more than one batch of each other
+Pods of one *level* (PrioritySort: of one priority) are grouped by class, and are in order within it. The classes of a
+level take turns: the class with the earliest turn gives one batch. The turn of a class is the timestamp of its first
+pod, or the time of its own last batch if that is later. So a class that has just given a batch comes after all classes
+that were waiting by then, and before all that arrive later: no pod waits behind more than one batch of each other
 class, and no stream of new classes starves an old one. Where every class has one pod this is the order of the keys.
 
-With a QueueSort other than PrioritySort a level is what the plugin says is equal for batches; if it says nothing, the
-whole key. Then only pods with equal keys are ever joined, and the plugin's order is kept exactly.
+A group of pods is an entry too, in a class of its own.
+
+With a QueueSort other than PrioritySort, a level is the part of the plugin's key that the plugin declares equal for
+batches; by default the whole key. Then only pods with equal keys are in one batch, and batches follow the plugin's
+order exactly.
 
 Heaps hold tuples and are repaired lazily: a pod that is taken out leaves its entry behind, which is skipped when it
 comes up (its `container` or `stamp` no longer agree) and swept when such entries outnumber the rest.
@@ -29,7 +32,7 @@ _SERVED_SLACK = 256
 
 
 class ClassAhead(NamedTuple):
-    """A class that comes next: its oldest pod, and how many wait at that level."""
+    """A class, or group, that comes next: its first entry, and how many wait at that level."""
 
     key: BatchKey
     head: QueuedEntity
@@ -64,7 +67,7 @@ class ClassPods:
             heapq.heappop(heap)
 
     def due(self) -> Turn:
-        """When its turn is, as things are now."""
+        """When its turn is now."""
         head = self.head()
         return max((head.timestamp, head.stamp), self.served)
 
@@ -225,7 +228,7 @@ class ActiveQueue:
         return (pod for band in self._bands.values() for class_pods in band.classes.values() for pod in class_pods)
 
     def add(self, pod: QueuedEntity, key: BatchKey) -> None:
-        """Takes the pod in, at the place that its record, timestamp and stamp give it, among those of this key."""
+        """Takes the pod in, at the position that its record, timestamp and stamp give it, among those of this key."""
         level = pod.record.level
         band = self._bands.get(level)
         if band is None:

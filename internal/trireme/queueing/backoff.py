@@ -1,12 +1,12 @@
 """Back-off: how long a pod that failed waits, and the pods that are waiting so.
 
-Two kinds are kept apart. Pods that were *refused* may be taken early when nothing else is to do; they are kept by the
+Two kinds are held separately. Pods that were *refused* may be taken early when nothing is active; they are held by the
 second in which they are due, and within it in QueueSort's order and by class, as in the active queue. Pods that failed
 by *error* wait their time out: trying sooner would meet the same error.
 
 Expiries are cut to whole seconds so that all pods of one second come back together, in order. A pod still backs off
 during the second that it is due in. With `pop_early` off (feature gate SchedulerPopFromBackoffQ) expiries are exact and
-nobody is taken early.
+no pod is taken early.
 """
 
 import heapq
@@ -145,7 +145,7 @@ class BackoffQueue:
         return window.take(limit, now, stamp) if window else []
 
     def completed(self, now: float) -> list[QueuedEntity]:
-        """Takes out all whose back-off is over."""
+        """Takes out the pods whose back-off is over."""
         pods: list[QueuedEntity] = []
         while (window := self._first_window()) is not None and self._policy.over(self._due[0], now):
             pods += window
@@ -164,7 +164,7 @@ class BackoffQueue:
         return window.ahead(count) if window else []
 
     def next_expiry(self) -> float | None:
-        """The earliest moment at which `completed` has something; None: nobody backs off."""
+        """The earliest moment at which `completed` has something; None: no pod backs off."""
         moments = [] if self._first_window() is None else [self._due[0]]
         errors = self._errors.first_expiry()
         if errors is not None:

@@ -1,12 +1,12 @@
-"""InFlightEvents: what happened while pods were being scheduled.
+"""InFlightEvents: the cluster events while pods were being scheduled.
 
 An attempt takes time, and the event that would have helped the pod may arrive during it. So from pop until done every
 event of interest is recorded in one list, and a pod that comes back refused is evaluated by those since its own pop.
 Pods that were popped together share an `EventCursor`; when the oldest cursor has no holder left, the events before the
 next one go.
 
-The list is bounded. A pod whose events had to be dropped is queued again as if one of them had helped it: waking for
-nothing is better than sleeping for ever.
+The list is bounded. A pod whose events had to be dropped is queued again as if one of them had helped it: an attempt in
+vain is better than a pod that waits for an event that was dropped.
 """
 
 from collections import Counter, deque
@@ -27,9 +27,9 @@ class InFlightEvent(NamedTuple):
 
 
 class EventCursor:
-    """A position in the log that somebody still needs.
+    """A position in the list that attempts still need.
 
-    `verdicts` is the owner's memory of what the events since then mean for one kind of pod.
+    `verdicts` is a cache of `RequeueEvaluator`: what the events since then mean for one kind of pod.
     """
 
     __slots__ = ("holders", "start", "verdicts")
@@ -51,14 +51,14 @@ class InFlightEvents:
         self._base = 0
         self._cursors: deque[EventCursor] = deque()
         self._limit = limit
-        #: Events given up because of the limit, since start.
+        #: Events dropped because of the limit, since start.
         self.dropped = 0
 
     def __len__(self) -> int:
         return self.end - self._needed()
 
     @property
-    def wanted(self) -> bool:
+    def recording(self) -> bool:
         """Whether an attempt is under way, so that events are recorded."""
         return bool(self._cursors)
 
@@ -90,11 +90,11 @@ class InFlightEvents:
         elif 2 * (cursors[0].start - self._base) > len(self._events):
             self._cut(cursors[0].start - self._base)
 
-    def append(self, happened: InFlightEvent) -> None:
-        """Records the event if anybody may want it."""
+    def append(self, event: InFlightEvent) -> None:
+        """Records the event if an attempt is under way."""
         if not self._cursors:
             return
-        self._events.append(happened)
+        self._events.append(event)
         if len(self._events) > self._limit:
             count = self._limit // 2
             self.dropped += count
@@ -108,10 +108,10 @@ class InFlightEvents:
 
     def by_label(self) -> Counter[str]:
         """How many events of each kind are recorded."""
-        return Counter(happened.event.label for happened in self._events[self._needed() - self._base :])
+        return Counter(each.event.label for each in self._events[self._needed() - self._base :])
 
     def _needed(self) -> int:
-        """The position of the first event that somebody needs."""
+        """The position of the first event that an attempt needs."""
         return max(self._base, self._cursors[0].start) if self._cursors else self.end
 
     def _cut(self, count: int) -> None:

@@ -4,7 +4,7 @@ A nominated pod counts on its node, for pods of no higher priority, before it is
 memory first, since the status patch to the API server takes time and the next cycle does not wait; so an update that
 names no node, of a pod whose object never named one, leaves the nomination as it is.
 
-Every change goes through `on_change`, so that whoever mirrors nominations (the snapshot of filter and score) follows.
+Every change goes through `on_change`, so that the mirror of the nominations (the snapshot of filter and score) follows.
 While a group is tried the nominations of its own pods are withheld: they do not count against each other, as in
 kube-scheduler, where such pods are in no queue.
 """
@@ -31,7 +31,7 @@ StillPending = Callable[[str, str], bool]
 
 
 def _ignore(pod: Nominated, before: str, after: str) -> None:
-    """Nobody mirrors the nominations."""
+    """Does nothing: the nominations are mirrored nowhere."""
 
 
 def _always(key: str, uid: str) -> bool:
@@ -76,7 +76,7 @@ class Nominator:
         self._notify(pod, before, new_node)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
-        """Follows an update of the object. A nomination that neither object mentions stays."""
+        """Follows an update of the object. A nomination that neither object has is left as it is."""
         if old.uid != new.uid:
             self.delete(old.uid)
             self.nominate(new)

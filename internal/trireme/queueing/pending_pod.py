@@ -1,4 +1,4 @@
-"""PendingPod: what the frontend keeps of a pod that has no node yet, beside what the queue orders it by."""
+"""PendingPod: the object of a pod that has no node yet, as the scheduler needs it."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,9 @@ from trireme.cache.pod_projection import ParsedPod
 
 @dataclass(slots=True)
 class PendingPod:
-    """A pod without a node, as its object says; or one that runs, whose resize is deferred until there is room for it.
-    Class 0: its fields cannot be read, and `invalid` says which.
+    """A pod without a node; or one that runs, whose resize is deferred until there is room for it.
+
+    Class 0: its fields cannot be read, and `invalid` names them.
     """
 
     parsed: ParsedPod

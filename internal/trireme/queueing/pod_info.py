@@ -28,7 +28,7 @@ class PodInfo(NamedTuple):
     pod: PendingPod
     resource_version: str = ""
     nominated_node: str = ""
-    #: Must be tried alone: there is something that its class does not say.
+    #: It is a batch of its own: what matters for scheduling is not all in its class.
     exclusive: bool = False
     #: It is nominated to a node, so it is not tried together with pods that are not.
     nominated: bool = False

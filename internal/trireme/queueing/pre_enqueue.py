@@ -1,4 +1,4 @@
-"""PreEnqueue: what the queue asks of each pod that wants to enter, and of whom.
+"""PreEnqueue: whether a pod may enter the active or back-off queue, and which plugins decide.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go runPreEnqueuePlugins.
 """
@@ -36,15 +36,15 @@ class LocalPlugins:
         profiles: Iterable[model.CompletedProfile],
         context: PreEnqueueContext,
         describe: Callable[[queued_pod.QueuedPodInfo], PodToEnqueue],
-        ask_remote: Callable[[str], bool],
+        calls_remote: Callable[[str], bool],
         missing_plugin: Callable[[str], str],
     ) -> None:
-        """`describe` states what plugins see of a pod; `ask_remote` says of a profile whether remote plugins are to be
-        called; `missing_plugin` names for a profile the remote plugin that its pods cannot be scheduled without and
-        that does not take part.
+        """`describe` states what plugins see of a pod; `calls_remote`: whether remote plugins are to be called for pods
+        of a profile; `missing_plugin` names for a profile the remote plugin that its pods cannot be scheduled without
+        and that does not take part.
         """
         self._describe = describe
-        self._ask_remote = ask_remote
+        self._calls_remote = calls_remote
         self._missing_plugin = missing_plugin
         made = {
             profile.scheduler_name: {
@@ -67,7 +67,7 @@ class LocalPlugins:
         for name, plugin in self._plugins.get(profile, {}).items():
             if plugin.refuses(described):
                 return name
-        return PreEnqueueResult.CALL_REMOTE if self._ask_remote(profile) else PreEnqueueResult.ALLOWED
+        return PreEnqueueResult.CALL_REMOTE if self._calls_remote(profile) else PreEnqueueResult.ALLOWED
 
     def waits_for(self, pod: queued_pod.QueuedPodInfo) -> Mapping[str, Sequence[str]]:
         """What the pod waits for that a plugin holds back, by kind; empty: the plugin has nothing to add."""

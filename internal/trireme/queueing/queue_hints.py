@@ -1,11 +1,12 @@
-"""Queueing hints: which events may help a refused pod, in the words of the plugins that refused it.
+"""Queueing hints: which events may help a refused pod, as the plugins that refused it have registered.
 
-A plugin registers events and, for each, either nothing (every such event helps), a function, or that it must be asked
-over the wire. `HintTable` finds the registrations that an event matches, remembering the answer for each kind of event;
-`evaluate_hints` calls them with pods as examples: each stands for all pods of its class that the same plugins refused.
+A plugin registers events and, for each, either nothing (every such event helps), a function, or that it is remote and
+has to be called. `HintTable` finds the registrations that an event matches, and caches them for each kind of event;
+`evaluate_hints` calls them with one pod for all pods of its class that the same plugins refused.
 
 A hint that fails counts as QUEUE, because a pod that sleeps through the event that would have helped it sleeps long.
-Where a plugin said Pending, its QUEUE takes the pod to the active queue without back-off; so those are asked first.
+Where a plugin returned Pending, its QUEUE takes the pod to the active queue without back-off; so those are called
+first.
 """
 
 import enum
@@ -24,7 +25,7 @@ class Hint(enum.Enum):
 
     QUEUE = "Queue"
     SKIP = "QueueSkip"
-    #: The plugin could not say; the pod is queued.
+    #: The hint failed; the pod is queued.
     ERROR = "Error"
 
 
@@ -36,15 +37,15 @@ class Decision(enum.IntEnum):
     IMMEDIATELY = 2
 
 
-# Asks about all the pods at once: (event, old object, new object, pods) -> one hint for each pod.
+# Evaluates all the pods at once: (event, old object, new object, pods) -> one hint for each pod.
 HintFunction = Callable[[ClusterEvent, Any, Any, Sequence[QueuedPodInfo]], Sequence[Hint]]
-# Asks about one pod: (pod, event, old object, new object).
+# Evaluates one pod: (pod, event, old object, new object).
 OneHint = Callable[[QueuedPodInfo, ClusterEvent, Any, Any], Hint]
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """An event that a plugin wants to hear of. Without `hint` and not `remote`: every such event helps."""
+    """An event that a plugin registered. Without `hint` and not `remote`: every such event helps."""
 
     plugin: str
     event: ClusterEvent
@@ -52,7 +53,7 @@ class Registration:
     remote: bool = False
 
 
-class Question(NamedTuple):
+class RemoteHint(NamedTuple):
     """A remote plugin has to be called for some of the pods: indexes into those evaluated."""
 
     registration: Registration
@@ -60,13 +61,13 @@ class Question(NamedTuple):
 
 
 class HintTable:
-    """The registrations of all profiles, and how often hints said what."""
+    """The registrations of all profiles, and how often hints returned what."""
 
     def __init__(self, profiles: Mapping[str, Iterable[Registration]]) -> None:
         self._profiles = _unrolled(profiles)
         # Bounded by the kinds of event that exist.
         self._matching: dict[ClusterEvent, dict[str, tuple[Registration, ...]]] = {}
-        #: (plugin, event label, Queue | QueueSkip | Error) -> pods asked about. Remote answers are not among them.
+        #: (plugin, event label, Queue | QueueSkip | Error) -> pods evaluated. Remote answers are not among them.
         self.results: Counter[tuple[str, str, str]] = Counter()
 
     def replace(self, profiles: Mapping[str, Iterable[Registration]]) -> None:
@@ -96,12 +97,12 @@ class HintTable:
 
     def registered(self, profile: str, plugins: Iterable[str]) -> list[str]:
         """The labels of all events that may wake a pod refused by these plugins; `*…` stands for any resource."""
-        wanted = set(plugins)
+        names = set(plugins)
         return sorted(
             {
                 f"{registration.event.resource}{action}"
                 for registration in self._profiles.get(profile, ())
-                if registration.plugin in wanted
+                if registration.plugin in names
                 for action in cluster_event.action_names(registration.event.action)
             }
         )
@@ -113,10 +114,10 @@ class HintTable:
         old: Any,
         new: Any,
         pods: Sequence[QueuedPodInfo],
-    ) -> tuple[list[Decision], list[Question]]:
-        """What the event means for each pod, as far as it can be said here, and what remote plugins must be asked."""
+    ) -> tuple[list[Decision], list[RemoteHint]]:
+        """What the event means for each pod by local hints, and which remote ones have to be called."""
         decisions = [Decision.SKIP] * len(pods)
-        questions: list[Question] = []
+        remote: list[RemoteHint] = []
         registrations = self.matching(event).get(profile, ())
         for decision in (Decision.IMMEDIATELY, Decision.AFTER_BACKOFF):
             for registration in registrations:
@@ -134,14 +135,14 @@ class HintTable:
                 if not indexes:
                     continue
                 if registration.remote:
-                    questions.append(Question(registration, indexes))
+                    remote.append(RemoteHint(registration, indexes))
                     continue
-                for index, hint in zip(indexes, self._ask(registration, event, old, new, pods, indexes), strict=True):
+                for index, hint in zip(indexes, self._call(registration, event, old, new, pods, indexes), strict=True):
                     if hint is not Hint.SKIP:
                         decisions[index] = decision
-        return decisions, _still_open(questions, decisions)
+        return decisions, _undecided(remote, decisions)
 
-    def _ask(
+    def _call(
         self,
         registration: Registration,
         event: ClusterEvent,
@@ -193,11 +194,11 @@ def _hint_one(hint: OneHint, pod: QueuedPodInfo, event: ClusterEvent, old: Any, 
         return Hint.ERROR
 
 
-def _still_open(questions: list[Question], decisions: list[Decision]) -> list[Question]:
-    """The questions about pods that nothing has decided yet. A pod that moves already is not asked about."""
-    still_open = []
-    for registration, indexes in questions:
+def _undecided(remote: list[RemoteHint], decisions: list[Decision]) -> list[RemoteHint]:
+    """The remote hints of pods that nothing has decided yet. A pod that moves already needs none."""
+    found = []
+    for registration, indexes in remote:
         undecided = tuple(index for index in indexes if decisions[index] is Decision.SKIP)
         if undecided:
-            still_open.append(Question(registration, undecided))
-    return still_open
+            found.append(RemoteHint(registration, undecided))
+    return found

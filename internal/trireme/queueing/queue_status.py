@@ -26,11 +26,11 @@ class QueueStatistics:
     in_flight: int
     #: Pods that are being bound, or being deleted, and that the watch has not shown so yet.
     done: int
-    #: Events kept for those in flight, by label.
+    #: Events recorded for those in flight, by label.
     in_flight_events: Mapping[str, int]
     #: Events dropped because too many were recorded.
     dropped_events: int
-    #: Groups of waiting pods that no event can tell apart.
+    #: Groups of waiting pods of which an event helps all or none.
     refusal_groups: int
     #: Calls of remote plugins' hints without an answer yet.
     open_hint_calls: int

@@ -27,7 +27,7 @@ class EntityInfo(Protocol):
 
     @property
     def priority(self) -> int:
-        """Its priority, which preemption goes by."""
+        """Its priority, which decides what it may preempt."""
 
     @property
     def level(self) -> Level:

@@ -15,7 +15,7 @@ NO_PLUGINS: frozenset[str] = frozenset()
 
 
 class QueuedPodInfo:
-    """A pending pod and what the queue keeps about it. Times are Unix seconds of the steady clock."""
+    """A pending pod, and what the queue knows of its attempts. Times are Unix seconds of the steady clock."""
 
     __slots__ = (
         "attempts",
@@ -53,13 +53,13 @@ class QueuedPodInfo:
         self.backoff_expiration = 0.0
         #: Plugins that refused it, in its last attempt or at PreEnqueue.
         self.rejectors: frozenset[str] = NO_PLUGINS
-        #: Those of them that said Pending in its last attempt: what they wait for wakes it without back-off.
+        #: Those of them that returned Pending in its last attempt: what they wait for wakes it without back-off.
         self.pending_plugins: frozenset[str] = NO_PLUGINS
         #: When it first entered the active queue; 0: not yet.
         self.initial_attempt_timestamp = 0.0
         #: When the five-minute flush last moved it.
         self.flushed_at = 0.0
-        #: Its current attempt is owed to that flush, not to an event.
+        #: Its current attempt is due to that flush, not to an event.
         self.flushed = False
 
     @property
@@ -79,7 +79,7 @@ class QueuedPodInfo:
 
     @property
     def gate_reason(self) -> str:
-        """What that plugin says about it; empty: nothing."""
+        """The reason that this plugin gave; empty: none."""
         return self.state.reason if isinstance(self.state, Gated) else ""
 
     @property

@@ -1,7 +1,7 @@
 """Calls of remote plugins: the instructions to make them, and those that have no answer yet.
 
 The queue does no I/O. Where a plugin lives in another process, a stimulus returns an instruction to call it, and the
-answer is a stimulus of its own. Meanwhile a pod keeps its state (a hint) or is in one of its own (PreEnqueue). An
+answer is a stimulus of its own. Meanwhile the state of the pod does not change (a hint), or is `PreEnqueuePending`. An
 answer touches only the pods that it is about and that have not moved since the call.
 """
 
@@ -13,7 +13,7 @@ from trireme.queueing.queue_hints import Hint, Registration
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.unschedulable import RefusalKey
 
-# Calls of queueing hints that may be open at once. Beyond, a hint counts as QUEUE: the plugin is too slow to wait for.
+# Calls of queueing hints that may be open at once. Beyond, a hint counts as QUEUE: the plugin is too slow.
 MAX_OPEN = 1000
 
 
@@ -110,21 +110,21 @@ class RemoteCalls:
         return self._pre_enqueue.get(call_id)
 
     def close_pre_enqueue(self, call_id: int) -> QueuedPodInfo | None:
-        """The call is answered, or its answer no longer wanted; the pod, if the call was open."""
+        """The call is answered, or void; the pod, if the call was open."""
         return self._pre_enqueue.pop(call_id, None)
 
     def call_hint(
         self,
         profile: str,
         registration: Registration,
-        happened: tuple[ClusterEvent, Any, Any],
+        change: tuple[ClusterEvent, Any, Any],
         pods: Sequence[QueuedPodInfo],
         targets: list[list[Target]],
     ) -> QueueingHintCall | None:
         """Opens a call of a hint; None: there are too many."""
         if len(self._open) >= MAX_OPEN:
             return None
-        event, old, new = happened
+        event, old, new = change
         self._last_id += 1
         call = self._open[self._last_id] = QueueingHintCall(registration.plugin, event, targets)
         self._instructions.append(

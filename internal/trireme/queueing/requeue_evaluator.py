@@ -1,7 +1,7 @@
 """RequeueEvaluator: whether something that happened during a pod's attempt makes it worth another one.
 
-All pods of a batch that the same plugins refused have the same events behind them and get the same verdict, so it is
-reached once and cached at their cursor; for a later pod of theirs only what has happened since is evaluated. A pod's
+The same events happened during the attempts at all pods of a batch, so the verdict for those that the same plugins
+refused is reached once and cached at their cursor; for a later pod only the events since then are evaluated. A pod's
 own updates are evaluated for it alone.
 """
 
@@ -14,10 +14,10 @@ from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import QueueingHintCall, RemoteCalls
 from trireme.queueing.states import Done, InFlight
 
-# A returning pod is not made to wait for more remote answers than this; beyond, it is simply tried again.
+# With more remote hints than this to wait for, a pod is tried again without them.
 MAX_CALLS = 16
 
-_RemoteHint = tuple[Registration, tuple[ClusterEvent, Any, Any]]
+_HintToCall = tuple[Registration, tuple[ClusterEvent, Any, Any]]
 
 
 class Verdict:
@@ -29,12 +29,12 @@ class Verdict:
         self.position = position
         self.decision = Decision.SKIP
         #: The hints of remote plugins that it depends on, and the calls that were made for them.
-        self.remote: list[_RemoteHint] = []
+        self.remote: list[_HintToCall] = []
         self.calls: list[QueueingHintCall] = []
 
 
 class RequeueEvaluator:
-    """Weighs what is in the event log for pods that come back."""
+    """Evaluates the recorded events for pods that come back."""
 
     __slots__ = ("_calls", "_events", "_hints")
 
@@ -44,9 +44,9 @@ class RequeueEvaluator:
         self._calls = calls
 
     def evaluate(self, pod: QueuedPodInfo, state: InFlight | Done) -> tuple[Decision, list[QueueingHintCall]]:
-        """What becomes of a pod whose attempt failed, and the open calls on which that depends if it stays.
+        """Where a pod goes whose attempt failed, and the open calls on which that depends if it is to wait.
 
-        `state` is that of the attempt: of what happened since a pod was done, nothing is known.
+        `state` is that of the attempt: the events since a pod was done are not recorded.
         """
         if not isinstance(state, InFlight) or state.cursor is None:
             return Decision.AFTER_BACKOFF, []
@@ -54,7 +54,7 @@ class RequeueEvaluator:
             return Decision.AFTER_BACKOFF, []
         verdict = self._verdict(pod, state.cursor)
         decision = max(verdict.decision, Decision.AFTER_BACKOFF if state.activated else Decision.SKIP)
-        own: list[_RemoteHint] = []
+        own: list[_HintToCall] = []
         for happened in state.own_events:
             decisions, remote = self._hints.evaluate_hints(pod.record.profile, *happened, [pod])
             decision = max(decision, decisions[0])
@@ -66,7 +66,7 @@ class RequeueEvaluator:
         return self._call(pod, verdict, own)
 
     def helped(self, pod: QueuedPodInfo, plugin: str, cursor: EventCursor) -> bool:
-        """Something that may change the mind of the PreEnqueue plugin happened since the cursor was opened."""
+        """An event since the cursor was opened may help a pod that the PreEnqueue plugin refused."""
         happened = self._events.since(cursor.start)
         if happened is None:
             return True
@@ -102,7 +102,7 @@ class RequeueEvaluator:
         return verdict
 
     def _call(
-        self, pod: QueuedPodInfo, verdict: Verdict, own: list[_RemoteHint]
+        self, pod: QueuedPodInfo, verdict: Verdict, own: list[_HintToCall]
     ) -> tuple[Decision, list[QueueingHintCall]]:
         """Makes the calls that were not made yet. Answers that have come meanwhile, for a pod before, count."""
         calls = verdict.calls
@@ -125,6 +125,6 @@ class RequeueEvaluator:
             still_open.append(call)
         return Decision.SKIP, still_open
 
-    def _open(self, pod: QueuedPodInfo, hint: _RemoteHint) -> QueueingHintCall | None:
+    def _open(self, pod: QueuedPodInfo, hint: _HintToCall) -> QueueingHintCall | None:
         registration, happened = hint
         return self._calls.call_hint(pod.record.profile, registration, happened, [pod], [[]])

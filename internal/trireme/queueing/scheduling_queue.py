@@ -2,8 +2,8 @@
 
 Nothing here waits, reads a clock or calls another process. Each public method is a stimulus: it is given the time,
 moves pods, and returns instructions for what only the shell can do (calling a remote plugin). Rules and names are those
-of kube-scheduler's queue; what is added is that pods leave it in batches of one class, and that pods which no event can
-tell apart are evaluated once.
+of kube-scheduler's queue; what is added is that pods leave it in batches of one class, and that an event is evaluated
+once for pods of one class that the same plugins refused.
 
 The invariant: every pod is in exactly one state (`states`), and only a stimulus gives it another, through
 `Transitions`.
@@ -140,7 +140,7 @@ class SchedulingQueue:
         return self._calls.take_instructions()
 
     def update(self, record: PodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
-        """The object of a pod without a node changed; `events` says how, as `pod_update_events(target=True)`.
+        """The object of a pod without a node changed; `events`: how, as `pod_update_events(target=True)`.
 
         Of a pod that is in flight or done the change is only recorded. An unknown pod is added.
         """
@@ -162,7 +162,7 @@ class SchedulingQueue:
         self._transitions.replace_record(pod, self.nominator.with_nomination(record))
         match pod.state:
             case PreEnqueuePending(PreEnqueueCall() as call):
-                # The answer under way is about the old object.
+                # The open call is about the old object.
                 self._transitions.end_call(call)
                 self._transitions.enter(pod, call.destination, call.label, now)
             case Unschedulable() | Gated():
@@ -186,7 +186,7 @@ class SchedulingQueue:
                 self.nominator.nominate(pod.record, nominated_node)
 
     def delete(self, key: str, uid: str, now: float, cause: str = DELETED) -> Instructions:
-        """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, it is not taken back.
+        """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, its attempt goes on.
 
         `cause` is shown in the pod's history: DELETED or BOUND.
         """
@@ -208,7 +208,8 @@ class SchedulingQueue:
         return ()
 
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
-        """Plugins want these pods (key, uid) tried at once, back-off or not. Unknown ones are passed over.
+        """Moves these pods (key, uid) to the active queue at once, back-off or not, for plugins. Unknown ones are
+        ignored.
 
         Of a member the whole group is activated, unless it is being tried. The key may be that of a group.
         """
@@ -264,7 +265,7 @@ class SchedulingQueue:
         return batch
 
     def done(self, uid: str, now: float) -> None:
-        """The attempt needs no more events: the pod is being bound, or left to be deleted. Idempotent."""
+        """The attempt needs no more events: the pod is being bound, or deleted. Idempotent."""
         groups = self._groups
         if groups is not None and (group := groups.of_member(uid)) is not None:
             groups.done(group, uid, now)
@@ -285,11 +286,11 @@ class SchedulingQueue:
     ) -> Instructions:
         """The attempt failed: refused by these plugins, or by error if there are none.
 
-        `pending_plugins` are those that said Pending. `record` is the latest the caller knows, if later than what this
-        queue knows. `nominated_node`: nominate it to this node; empty: to none; None: leave the nomination as it is,
-        unless its object was given another one during the attempt.
-        A pod that was deleted, or made again, meanwhile is dropped. It may also come back after `done` (binding
-        failed): what happened since is not known then, so it is tried again after its back-off.
+        `pending_plugins` are those that returned Pending. `record` is the latest the caller knows, if later than what
+        this queue knows. `nominated_node`: nominate it to this node; empty: to none; None: leave the nomination as it
+        is, unless its object was given another one during the attempt. A pod that was deleted, or made again, meanwhile
+        is dropped. It may also come back after `done` (binding failed): the events since are not recorded then, so it
+        is tried again after its back-off.
 
         Raises: ImpossibleTransition if the pod waits already.
         """
@@ -319,7 +320,7 @@ class SchedulingQueue:
 
     def listens(self) -> bool:
         """Whether any pod waits for an event, or is tried and may wait then. If not, `on_event` need not be called."""
-        if self._in_flight_events.wanted or self._unschedulable.group_count:
+        if self._in_flight_events.recording or self._unschedulable.group_count:
             return True
         return self._groups is not None and self._groups.listens()
 
@@ -355,7 +356,7 @@ class SchedulingQueue:
         return self._calls.take_instructions()
 
     def flush_backoff(self, now: float) -> Instructions:
-        """Moves the pods whose back-off is over. To be called when `next_backoff` comes: on whole seconds."""
+        """Moves the pods whose back-off is over. To be called at `next_backoff`: on whole seconds."""
         transitions, groups = self._transitions, self._groups
         for entity in self._backoff.completed(now):
             if isinstance(entity, QueuedPodInfo):
@@ -414,7 +415,7 @@ class SchedulingQueue:
         return True
 
     def pre_enqueue_answered(self, call_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
-        """Remote plugins let the pod in (empty), or this one refused it, for this reason. Old answers are void."""
+        """Remote plugins allowed the pod (empty), or this one refused it, for this reason. Old answers are void."""
         pod, groups = self._calls.pre_enqueue_pod(call_id), self._groups
         if pod is not None and groups is not None and (group := groups.of_member(pod.uid)) is not None:
             groups.pre_enqueue_answered(group, pod, gated_by, now, reason)
@@ -468,7 +469,7 @@ class SchedulingQueue:
 
     @property
     def held_preemptors(self) -> dict[str, str]:
-        """The pods, by key their UID, that whoever preempts for them holds back for sure. It is theirs to change."""
+        """Key to UID of the preemptors that DefaultPreemption gates until their preemption ends, which changes this."""
         return self._transitions.held_preemptors
 
     def next_backoff(self) -> float | None:
@@ -527,8 +528,8 @@ class SchedulingQueue:
     def in_flight_pods(self) -> list[QueuedPodInfo]:
         """All pods that are being scheduled."""
         members = () if self._groups is None else self._groups.members()
-        flying = (pod for pod in members if isinstance(pod.state, InFlight))
-        return [*self._transitions.in_flight.values(), *flying]
+        in_flight = (pod for pod in members if isinstance(pod.state, InFlight))
+        return [*self._transitions.in_flight.values(), *in_flight]
 
     def statistics(self) -> QueueStatistics:
         """The queue in numbers, of pods."""
@@ -608,12 +609,12 @@ class SchedulingQueue:
         self,
         profile: str,
         groups: list[RefusalGroup],
-        happened: tuple[ClusterEvent, Any, Any],
+        change: tuple[ClusterEvent, Any, Any],
         now: float,
         exclude_uid: str,
     ) -> None:
-        """Asks about one pod of each group, and moves the pods of the groups that the event may help."""
-        event, old, new = happened
+        """Evaluates one pod of each group, and moves the pods of the groups that the event may help."""
+        event, old, new = change
         examples = [group.example() for group in groups]
         decisions, remote = self._hints.evaluate_hints(profile, event, old, new, examples)
         for registration, indexes in remote:
@@ -621,7 +622,7 @@ class SchedulingQueue:
             targets: list[list[Target]] = [
                 [RefusalGroupTarget(groups[index].key, self._transitions.stamp)] for index in indexes
             ]
-            if self._calls.call_hint(profile, registration, happened, pods, targets) is None:
+            if self._calls.call_hint(profile, registration, change, pods, targets) is None:
                 for index in indexes:
                     decisions[index] = Decision.AFTER_BACKOFF
         for group, decision in zip(groups, decisions, strict=True):
@@ -631,7 +632,7 @@ class SchedulingQueue:
                         self._wake(pod, decision, event, now)
 
     def _pods_of(self, target: Target) -> list[QueuedPodInfo]:
-        """The pods that an answer concerns: those that have not moved since the question."""
+        """The pods that an answer concerns: those that have not moved since the call."""
         if isinstance(target, PodTarget):
             pod = target.pod
             waits = isinstance(pod.state, (Unschedulable, Gated))

@@ -29,7 +29,7 @@ _REFUSED = "PreEnqueue refuses it"
 _CALLED = "remote PreEnqueue plugins are called"
 _REMOVED = "it is deleted, or has a node"
 _POPPED = "popped"
-_RECHECKED = "PreEnqueue is asked again"
+_RECHECKED = "PreEnqueue is called again"
 _FAILED = "the attempt failed"
 
 PODS: Machine = {
@@ -46,7 +46,7 @@ PODS: Machine = {
         Done: "it is being bound",
         Unschedulable: "plugins refused it",
         BackOff: "an error, or an event meanwhile",
-        Active: "an event meanwhile, for a plugin that said Pending",
+        Active: "an event meanwhile, for a plugin that returned Pending",
         Gated: _REFUSED,
         PreEnqueuePending: _CALLED,
         Gone: _REMOVED,

@@ -24,10 +24,10 @@ class PreEnqueueCall(NamedTuple):
     """A call of remote PreEnqueue plugins that has no answer yet."""
 
     call_id: int
-    #: Events since the call are kept for it.
+    #: The events since the call are recorded for it.
     cursor: EventCursor
     destination: Destination
-    #: Why the entry wants to enter: the label of an event.
+    #: Why the entry is to enter: the label of an event.
     label: str
 
 
@@ -53,7 +53,7 @@ class Unschedulable:
 
     label: ClassVar[str] = "unschedulable"
     rejectors: frozenset[str]
-    #: Those of them that said Pending: what they wait for ends the wait without back-off.
+    #: Those of them that returned Pending: what they wait for ends the wait without back-off.
     pending: frozenset[str]
 
 
@@ -63,15 +63,15 @@ class Gated:
 
     label: ClassVar[str] = "unschedulable"
     plugin: str
-    #: What the plugin says about it; empty: nothing.
+    #: The reason that the plugin gave; empty: none.
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PreEnqueuePending:
-    """Remote PreEnqueue plugins are called. Of a group and its members each has the calls of `groups.member_calls`."""
+    """Remote PreEnqueue plugins are called. The calls for members of a group are in `groups.member_calls`."""
 
-    label: ClassVar[str] = "pre-enqueue asked"
+    label: ClassVar[str] = "pre-enqueue pending"
     call: PreEnqueueCall | None = None
 
 
@@ -80,7 +80,7 @@ class WaitingForGroup:
     """A member of a group that cannot be scheduled yet, because an object is missing."""
 
     label: ClassVar[str] = "incomplete"
-    #: What it waits for, in words that go on from "waits".
+    #: What it waits for, to be written after "waits".
     missing: str
 
 
@@ -96,20 +96,20 @@ class InFlight:
     """Popped and not done."""
 
     label: ClassVar[str] = "in flight"
-    #: Since when events are kept for it; None: it is a member of a group, which has the cursor.
+    #: From where on events are recorded for it; None: it is a member of a group, which has the cursor.
     cursor: EventCursor | None
     #: Its object as updated meanwhile; None: it was not.
     latest: PodInfo | None = None
     #: What those updates changed: (event, old object, new object).
     own_events: tuple[tuple[ClusterEvent, Any, Any], ...] = ()
-    #: It is to be tried again whatever the events say.
+    #: It is to be tried again whatever the events were.
     activated: bool = False
     deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Being bound, or left to be deleted, until it is requeued, or `delete` says that it has a node or is gone."""
+    """Being bound, or deleted, until it is requeued, or `delete` reports that it has a node or is gone."""
 
     label: ClassVar[str] = "done"
     #: Its object as updated since it was popped; None: it was not.
@@ -118,7 +118,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Not in the queue: it never was, or not any more."""
+    """Not in the queue: not yet, or no longer."""
 
     label: ClassVar[str] = "gone"
 

@@ -1,8 +1,7 @@
-"""The queue's memory of its last transitions, and the exception that shows them.
+"""The log of the last transitions, and the exception that shows them.
 
-One ring for all pods, so that keeping it costs one append per transition; those of one pod are read out of it only when
-somebody wants them. The exception for a transition that cannot be carries them: how the pod came to be in its state is
-what one needs to know.
+One ring for all pods, so that a transition costs one append; those of one pod are read out of it only on request. The
+exception for a transition that cannot be carries them: how the pod came to be in its state is what one needs to know.
 """
 
 from collections import deque
@@ -52,15 +51,15 @@ class TransitionLog:
 
 
 class ImpossibleTransition(RuntimeError):
-    """Something was wanted of a pod that cannot be done in its state: a defect of the caller or of the queue.
+    """A stimulus that is impossible in the pod's state: a defect of the caller or of the queue.
 
     Attributes: `key`; `transitions`, the pod's last ones.
     """
 
-    def __init__(self, pod: QueuedPodInfo, wanted: str, log: TransitionLog) -> None:
+    def __init__(self, pod: QueuedPodInfo, action: str, log: TransitionLog) -> None:
         self.key = pod.record.key
         self.transitions = log.of(self.key)
         lines = "".join(f"\n  {each}" for each in self.transitions)
         super().__init__(
-            f"{self.key} ({pod.record.uid}) is {pod.state.label}, cannot {wanted}; its last transitions:{lines}"
+            f"{self.key} ({pod.record.uid}) is {pod.state.label}, cannot {action}; its last transitions:{lines}"
         )

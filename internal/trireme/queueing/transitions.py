@@ -82,7 +82,7 @@ class Transitions:
     # --- into the queue ----------------------------------------------------------------------------------------------
 
     def requeue(self, pod: QueuedPodInfo, decision: Decision, label: str, now: float, *, counted: bool = True) -> None:
-        """Sends a pod that is in no structure where the decision says. `counted`: see `enter`."""
+        """Moves a pod that is in no structure according to the decision. `counted`: see `enter`."""
         if decision is Decision.SKIP:
             self.make_unschedulable(pod, label, now)
         elif decision is Decision.AFTER_BACKOFF and self.policy.backing_off(pod, now):
@@ -100,7 +100,7 @@ class Transitions:
         pre_enqueue: bool = True,
         counted: bool = True,
     ) -> None:
-        """Lets a pod that is in no structure into the active or back-off queue, if PreEnqueue allows it.
+        """Puts a pod that is in no structure into the active or back-off queue, if PreEnqueue allows it.
 
         Otherwise it is gated; `counted`: as one that comes from elsewhere.
         """
@@ -246,7 +246,7 @@ class Transitions:
             self.log.append(now, pod, "popped")
 
     def update_attempt(self, pod: QueuedPodInfo, state: InFlight | Done) -> None:
-        """The pod is in flight or done, and stays so: `state` has what happened to its object since it was popped."""
+        """The pod is still in flight, or still done: `state` adds what happened to its object since it was popped."""
         assert type(pod.state) is type(state)
         pod.state = state
 

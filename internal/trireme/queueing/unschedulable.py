@@ -1,7 +1,7 @@
 """The pods that were refused, or are gated, until something changes.
 
-They are kept in groups of those that no event can tell apart: one class, refused by the same plugins, gated by the
-same plugin. An event is evaluated once for a group, however many pods it has, and an index from plugin to groups
+They are held in groups of pods that each event helps all or none of: one class, refused by the same plugins, gated by
+the same plugin. An event is evaluated once for a group, however many pods it has, and an index from plugin to groups
 finds the groups that it concerns. While nothing happens nothing here is looked at: the five-minute flush compares one
 number per group.
 """
@@ -46,7 +46,7 @@ class RefusalGroup:
         self._owner.left(self)
 
     def example(self) -> QueuedPodInfo:
-        """Any of them, which stands for all."""
+        """Any of them, in place of all."""
         return next(iter(self.pods.values()))
 
 

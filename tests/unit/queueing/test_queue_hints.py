@@ -14,7 +14,7 @@ from trireme.framework.cluster_event import (
     event,
     parse,
 )
-from trireme.queueing.queue_hints import Decision, Hint, HintTable, Question, Registration, one_by_one
+from trireme.queueing.queue_hints import Decision, Hint, HintTable, Registration, RemoteHint, one_by_one
 from trireme.queueing.queued_pod import QueuedPodInfo
 
 EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL)
@@ -79,7 +79,7 @@ def pod(rejectors: str, pending: str = "", name: str = "p") -> QueuedPodInfo:
     return queued
 
 
-def evaluate_hints(registrations: list[Registration], *pods: QueuedPodInfo) -> tuple[list[Decision], list[Question]]:
+def evaluate_hints(registrations: list[Registration], *pods: QueuedPodInfo) -> tuple[list[Decision], list[RemoteHint]]:
     """What a new node means for the pods."""
     return HintTable({"p": registrations}).evaluate_hints("p", NODE_ADD, None, "node", pods)
 
@@ -147,7 +147,7 @@ def test_remote_hints_are_called_only_for_pods_that_no_local_hint_wakes() -> Non
     waiting = [pod("A B", name="x"), pod("B", name="y"), pod("A", name="z")]
     decisions, questions = evaluate_hints([B_FAR, A_YES], *waiting)
     assert decisions == [Decision.AFTER_BACKOFF, Decision.SKIP, Decision.AFTER_BACKOFF]
-    assert questions == [Question(B_FAR, (1,))]
+    assert questions == [RemoteHint(B_FAR, (1,))]
 
 
 def test_registrations_for_pod_hear_of_all_three_kinds() -> None:

@@ -4,7 +4,7 @@ A group names its parent; whether that is there is another matter. What is sched
 one group that names no parent. As long as a parent is missing, or parents go round in a circle, there is no root, and
 the pods below wait.
 
-Pure: objects in, trees out. Where the gate is off nobody has a parent, and each PodGroup is a tree of its own.
+Pure: objects in, trees out. Where the gate is off no group has a parent, and each PodGroup is a tree of its own.
 
 Source: pkg/scheduler/backend/queue/workload_forest.go.
 """
@@ -25,8 +25,8 @@ _MAX_ENTERING = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupNode:
-    """A group, and the groups in it in the order in which they are scheduled. Made by `of`: what is asked of a tree for
-    each pod that comes is read from the object once.
+    """A group, and the groups in it in the order in which they are scheduled. Made by `of`: what is needed of a tree
+    for each pod that comes is read from the object once.
     """
 
     message: Group
@@ -64,7 +64,7 @@ class GroupNode:
 
     @property
     def too_deep(self) -> bool:
-        """More levels than kube-scheduler lets enter."""
+        """More levels than kube-scheduler allows to enter."""
         return self.levels > _MAX_ENTERING
 
     @property
@@ -121,11 +121,11 @@ class Forest:
         self._known.pop(key, None)
 
     def root(self, key: GroupKey) -> GroupKey | None:
-        """The root of the tree that the group is in; None: it has none, as it is not there, or somebody above it."""
+        """The root of the tree that the group is in; None: it has none, as it is missing, or a group above it."""
         return self._climb(key)[0]
 
     def lack(self, key: GroupKey) -> GroupKey | None:
-        """The group for want of which this one has no root: one that is not there, or, if `knows` it, one that is part
+        """The group because of which this one has no root: one that is not there, or, if `knows` it, one that is part
         of itself. None: it has a root.
         """
         root, last = self._climb(key)

@@ -1,7 +1,7 @@
 """The states of groups: a group is queued in place of its members, and they share its state.
 
-Whatever changes for a group (a member, its object, an answer) ends here, with the state that it has now. What changed
-is the business of `group_queue`.
+Each change for a group (a member, its object, an answer) ends here, with the state that it has now. What changed is
+the business of `queue_groups`.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 """
@@ -76,12 +76,12 @@ class GroupTransitions:
         self.forget_member(pod, now, cause)
 
     def forget_member(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
-        """A member that no group has any more is gone."""
+        """Ends the state of a member that was removed from its group."""
         pod.state = GONE
         self._transitions.log.append(now, pod, cause)
 
     def join(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, label: str, now: float) -> None:
-        """A member that is nowhere waits with its group, wherever that is."""
+        """A member that is in no structure waits with its group, in the state of the group."""
         if group.tree is not None and group.attempt is not None:
             group.pending[pod.record.uid] = pod
             self._move(pod, GROUP_IN_FLIGHT, label, now)
@@ -115,7 +115,7 @@ class GroupTransitions:
             if waits:
                 new.waiting[uid] = pod
                 came = True
-        for uid in [uid for uid, whose in old.placed.items() if whose == name]:
+        for uid in [uid for uid, group in old.placed.items() if group == name]:
             self._registry.drop_placed(uid)
             self._registry.add_placed(new, uid, name)
         return came
@@ -176,7 +176,7 @@ class GroupTransitions:
             self.enter(group, self.destination(group), label, now)
 
     def destination(self, group: QueuedPodGroupInfo) -> Destination:
-        """Where a group that is queued goes if it enters again."""
+        """The queue that a group that is queued is to enter if it enters again."""
         match group.state:
             case Active():
                 return Destination.ACTIVE
@@ -194,7 +194,7 @@ class GroupTransitions:
         group.refresh_record()
         gated_by = self._gated_by(group)
         if gated_by:
-            self.caller.begin_anew(group.calls)
+            self.caller.restart(group.calls)
             self.hold_back(group, gated_by, label, now)
             return
         members = {uid: pod for uid, pod in group.waiting.items() if self._needs_call(group, pod)}
@@ -220,11 +220,11 @@ class GroupTransitions:
         """Nothing is queued for the group any more."""
         _detach(group)
         group.state = GONE
-        self.caller.begin_anew(group.calls)
+        self.caller.restart(group.calls)
         group.blocker = None
 
     def update_waiting_since(self, group: QueuedPodGroupInfo, now: float) -> None:
-        """Notes since when members wait and something is missing that only others can create."""
+        """Sets since when members wait and an object or members are missing."""
         if not (group.waiting and (group.tree is None or group.lacks_pods)):
             group.waiting_since, group.notified = 0.0, False
         elif not group.waiting_since:
@@ -237,7 +237,7 @@ class GroupTransitions:
         group.state = InFlight(self._events.open(1))
         self._transitions.log.append(now, group, "popped")
         group.attempt = frozenset(group.waiting)
-        self.caller.begin_anew(group.calls)
+        self.caller.restart(group.calls)
         state = InFlight(None)
         for pod in group.waiting.values():
             pod.state = state
@@ -298,11 +298,11 @@ class GroupTransitions:
 
     def _refused(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> str:
         """The plugin that holds the member back; empty: none does."""
-        verdict = self._pre_enqueue(pod)
-        if isinstance(verdict, PreEnqueueResult):
+        result = self._pre_enqueue(pod)
+        if isinstance(result, PreEnqueueResult):
             return ""
         group.blocker = pod
-        return verdict
+        return result
 
     def _needs_call(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> bool:
         """Whether remote plugins have to be called for the member before the group enters."""

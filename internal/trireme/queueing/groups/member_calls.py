@@ -1,8 +1,8 @@
-"""Calls of remote PreEnqueue plugins for the members of a group that wants to enter the queue.
+"""Calls of remote PreEnqueue plugins for the members of a group that is to enter the queue.
 
 All members have to pass before their group enters, each time that it does; meanwhile the whole group is in
-`PreEnqueuePending`. One member that is refused holds the group back. When something happens that may change the
-plugin's mind, the plugin is called for that member first, alone: a large group that is held back costs one call.
+`PreEnqueuePending`. One member that is refused holds the group back. When an event may have changed the answer,
+the plugin is called for that member first, alone: a large group that is held back costs one call.
 
 Pure, as the queue is: calls become instructions to its shell.
 """
@@ -16,7 +16,7 @@ from trireme.queueing.states import Destination, PreEnqueueCall
 
 
 class MemberCalls:
-    """How far one group is. `destination` is the queue that it enters when all have passed."""
+    """The calls for the members of one group, which enters the queue `destination` when all have passed."""
 
     __slots__ = ("destination", "open", "passed", "refused")
 
@@ -31,7 +31,7 @@ class MemberCalls:
 
 
 class MemberCaller:
-    """Has plugins called for members, and takes the answers."""
+    """Opens calls of plugins for members, and closes them with their answers."""
 
     def __init__(self, calls: RemoteCalls, events: InFlightEvents) -> None:
         self._calls = calls
@@ -53,20 +53,19 @@ class MemberCaller:
         return bool(entry.open)
 
     def answered(self, entry: MemberCalls, pod: QueuedPodInfo) -> list[InFlightEvent] | None:
-        """The call for the member is answered: what happened since it was made; None: that is not known."""
+        """The call for the member is answered: the events since it was made; None: not all are known."""
         call = entry.open.pop(pod.uid)
-        happened = self._events.since(call.cursor.start)
-        happened = None if happened is None else list(happened)
+        events = self._events.since(call.cursor.start)
         self._close(call)
-        return happened
+        return events
 
     def call_again(self, entry: MemberCalls, pod: QueuedPodInfo, label: str) -> None:
-        """The answer was about what is not so any more."""
+        """The object changed, or an event happened, since the call was made: it is void."""
         self.forget(entry, pod.uid)
         self._open(entry, pod, label)
 
     def repeat(self, entry: MemberCalls, uid: str) -> bool:
-        """The call failed and is made again now; False: its answer is not wanted any more."""
+        """The call failed and is made again now; False: its answer is not used any more."""
         call = entry.open.get(uid)
         if call is None:
             return False
@@ -75,7 +74,7 @@ class MemberCaller:
         return True
 
     def forget(self, entry: MemberCalls, uid: str) -> None:
-        """The member is gone, or another."""
+        """The member is gone, or has changed."""
         call = entry.open.pop(uid, None)
         if call is not None:
             self._close(call)
@@ -83,10 +82,8 @@ class MemberCaller:
         if entry.refused is not None and entry.refused.uid == uid:
             entry.refused = None
 
-    def begin_anew(self, entry: MemberCalls, refused: QueuedPodInfo | None = None) -> None:
-        """The group entered, or does not want to, or was refused for this member: the next time plugins are called for
-        all.
-        """
+    def restart(self, entry: MemberCalls, refused: QueuedPodInfo | None = None) -> None:
+        """The group entered, was held back, or was refused for this member: all members need calls the next time."""
         for uid in list(entry.open):
             self.forget(entry, uid)
         entry.passed.clear()

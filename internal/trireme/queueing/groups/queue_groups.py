@@ -241,7 +241,7 @@ class QueueGroups:
         pending_plugins: frozenset[str],
         nominated_node: str | None,
     ) -> None:
-        """The attempt at the member failed: it joins its group again, whose back-off counts, not the member's."""
+        """The attempt at the member failed: it joins its group again, and backs off with it."""
         group = self.registry.of_member(pod.record.uid)
         if group is None:
             self._group_transitions.forget_member(pod, now, "gone when requeued")
@@ -291,7 +291,7 @@ class QueueGroups:
     def pre_enqueue_answered(
         self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, gated_by: str, now: float, reason: str
     ) -> None:
-        """Remote plugins let the member in (empty), or this one refused it. The group enters when all have passed."""
+        """Remote plugins allow the member (empty), or this one refused it. The group enters when all have passed."""
         calls, label = group.calls, group.calls.open[pod.uid].label
         events = self._group_transitions.caller.answered(calls, pod)
         if not gated_by:
@@ -302,7 +302,7 @@ class QueueGroups:
         elif events is None or any(self._hints.interests(gated_by, each.event) for each in events):
             self._group_transitions.caller.call_again(calls, pod, label)
         else:
-            self._group_transitions.caller.begin_anew(calls, pod)
+            self._group_transitions.caller.restart(calls, pod)
             self._group_transitions.hold_back(group, gated_by, label, now, reason)
 
     # --- what is where -----------------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ class QueueGroups:
     # --- within ------------------------------------------------------------------------------------------------------
 
     def _regroup(self, key: GroupKey, change: Callable[[], None], now: float) -> None:
-        """Let the objects change, and then each tree that is another, and each PodGroup that is in another."""
+        """Changes the objects, moves each PodGroup that belongs to another tree now, and updates the trees."""
         groups = self.registry
         names = groups.forest.below(key)
         before = [groups.home(name) for name in names]

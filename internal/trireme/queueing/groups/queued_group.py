@@ -90,7 +90,7 @@ class QueuedPodGroupInfo:
         self.blocker: QueuedPodInfo | None = None
         #: Of remote PreEnqueue plugins, for the members.
         self.calls = MemberCalls()
-        #: Since when something is missing that only others can create (an object, or members); 0: nothing is.
+        #: Since when an object or members are missing; 0: nothing is.
         self.waiting_since = 0.0
         #: Its owner was notified that it does.
         self.notified = False
@@ -153,12 +153,12 @@ class QueuedPodGroupInfo:
 
     @property
     def gate_reason(self) -> str:
-        """What that plugin says about it; empty: nothing."""
+        """The reason that this plugin gave; empty: none."""
         return self.state.reason if isinstance(self.state, Gated) else ""
 
     @property
     def lacks_pods(self) -> bool:
-        """Fewer members are known than have to go at once; or nobody can say, of a tree that is too deep."""
+        """Fewer members are known than have to go at once; or the tree is too deep to be scheduled."""
         return self.tree is not None and (self.tree.too_deep or not self.tree.has_minimum(self.known.__getitem__))
 
     @property
@@ -278,7 +278,7 @@ class PodGroups:
         return group
 
     def missing(self, group: QueuedPodGroupInfo) -> str:
-        """What a group without a tree waits for, in words that go on from "waits"."""
+        """What a group without a tree waits for, to be written after "waits"."""
         lack = self.forest.lack(group.group_key) or group.group_key
         if self.forest.knows(lack):
             return f"in vain: {lack.api_kind} {lack.name} is part of itself"

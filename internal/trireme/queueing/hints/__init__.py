@@ -1,4 +1,4 @@
-"""Queueing hints of a profile: what each of its plugins registers, asked about the classes that the queue has."""
+"""Queueing hints of a profile: what each of its plugins registers, evaluated for the classes that the queue has."""
 
 from trireme.queueing.hints.cluster_view import CacheView
 from trireme.queueing.hints.registrations import of_extenders, registrations

@@ -1,6 +1,6 @@
-"""What hints may ask of the cluster: the frontend's cache, read only, and pods as the classes that plugins know.
+"""What hints see of the cluster: the frontend's cache, read only, and pods as the classes that plugins know.
 
-Plugins derive what they need of a pod once and keep it on its class, so an event that is weighed for thousands of
+Plugins derive what they need of a pod once and store it on its class, so an event that is evaluated for thousands of
 classes parses nothing twice. What is derived of a class lives as long as the registry has the class. The pod of an
 event may be of one that is gone already; of those the latest are remembered, by their message.
 """
@@ -22,7 +22,7 @@ class CacheView:
 
     def __init__(self, cache: cluster_cache.ClusterCache) -> None:
         self._cache = cache
-        # By the identity of the message, which is kept beside so that no other can get the same.
+        # By the identity of the message, which is stored beside so that no other can get the same.
         self._known: OrderedDict[int, tuple[core_pb2.Pod, classes.PodClass]] = OrderedDict()
 
     def waiting(self, class_id: int) -> classes.PodClass:

@@ -13,7 +13,8 @@ from trireme.queueing import queue_hints, queued_pod
 from trireme.queueing.hints.cluster_view import CacheView
 from trireme.registry import queue_sides
 
-# An extender cannot say what would help a pod that it refused: every event of a kind that the scheduler follows may.
+# An extender cannot name the events that would help a pod that it refused: every event of a kind that the scheduler
+# follows may.
 _EXTENDER = "Extender"
 _EXTENDER_EVENTS = (
     "Pod",
@@ -41,23 +42,25 @@ def registrations(
 ) -> list[queue_hints.Registration]:
     """The registrations of a profile's in-tree plugins."""
     return [
-        queue_hints.Registration(plugin, cluster_event.parse(wanted.resource, wanted.actions), _hint(wanted, cluster))
+        queue_hints.Registration(
+            plugin, cluster_event.parse(registered.resource, registered.actions), _hint(registered, cluster)
+        )
         for plugin in profile.all_names()
-        for wanted in queue_sides.events(plugin, HintContext(profile.args(plugin), features, cluster))
+        for registered in queue_sides.events(plugin, HintContext(profile.args(plugin), features, cluster))
     ]
 
 
-def _hint(wanted: ClusterEventWithHint, cluster: CacheView) -> queue_hints.HintFunction | None:
-    return None if wanted.hint is None else _by_class(wanted.hint, cluster)
+def _hint(registered: ClusterEventWithHint, cluster: CacheView) -> queue_hints.HintFunction | None:
+    return None if registered.hint is None else _by_class(registered.hint, cluster)
 
 
-def _by_class(reading: EventHint, cluster: CacheView) -> queue_hints.HintFunction:
-    """Reads the event once, and asks about each pod's class. An error about one pod concerns no other."""
+def _by_class(event_hint: EventHint, cluster: CacheView) -> queue_hints.HintFunction:
+    """Reads the event once, and evaluates each pod's class. An error about one pod concerns no other."""
 
     def hint(
         event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queued_pod.QueuedPodInfo]
     ) -> Sequence[queue_hints.Hint]:
-        helps = reading(old, new)
+        helps = event_hint(old, new)
         return [_answer(helps, cluster, pod) for pod in pods]
 
     return hint
