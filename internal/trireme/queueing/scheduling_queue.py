@@ -27,16 +27,17 @@ from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.active import ActiveQueue, ClassAhead
 from trireme.queueing.backoff import BackoffQueue
 from trireme.queueing.batch_key import ClassKey
+from trireme.queueing.event_requeuer import EventRequeuer
 from trireme.queueing.groups import group_statistics
 from trireme.queueing.groups.queue_groups import QueueGroups
 from trireme.queueing.groups.queued_group import PodGroupBatch, group_of
 from trireme.queueing.in_flight_events import InFlightEvent, InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pod_info import PodInfo
-from trireme.queueing.queue_hints import Decision, Hint, HintTable
+from trireme.queueing.queue_hints import Hint, HintTable
 from trireme.queueing.queue_status import QueueStatistics, QueueStatus
 from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo, are_pods
-from trireme.queueing.remote_calls import Instructions, PodTarget, RefusalGroupTarget, RemoteCalls, Target
+from trireme.queueing.remote_calls import Instructions, PodTarget, RemoteCalls
 from trireme.queueing.requeue_evaluator import RequeueEvaluator
 from trireme.queueing.states import (
     Active,
@@ -52,7 +53,7 @@ from trireme.queueing.states import (
 )
 from trireme.queueing.transition_log import DELETED, ImpossibleTransition, Transition
 from trireme.queueing.transitions import Transitions
-from trireme.queueing.unschedulable import RefusalGroup, UnschedulablePods
+from trireme.queueing.unschedulable import UnschedulablePods
 
 DEFAULT_MAX_IN_UNSCHEDULABLE: Final = 300.0
 # How often the shell calls `flush_unschedulable`.
@@ -107,6 +108,7 @@ class SchedulingQueue:
         self._groups = groups
         self._max_in_unschedulable = max_in_unschedulable
         self._evaluator = RequeueEvaluator(hints, in_flight_events, calls)
+        self._requeuer = EventRequeuer(transitions, unschedulable, hints, calls)
         self._cycle = 0
         self._batches = 0
 
@@ -166,7 +168,7 @@ class SchedulingQueue:
                 self._transitions.end_call(call)
                 self._transitions.enter(pod, call.destination, call.label, now)
             case Unschedulable() | Gated():
-                self._evaluate_own(pod, events, old, new, now)
+                self._requeuer.on_own_events(pod, events, old, new, now)
         return self._calls.take_instructions()
 
     def reclassify(self, key: str, uid: str, class_id: int) -> None:
@@ -338,19 +340,11 @@ class SchedulingQueue:
 
         `max_priority`: it can only help pods of at most this priority. `exclude_uid`: nor this waiting pod.
         """
-        matching = self._hints.matching(event)
-        if not matching:
+        if not self._hints.matching(event):
             return ()
         self._in_flight_events.append(InFlightEvent(event, old, new, max_priority))
-        for profile, registrations in matching.items() if self._unschedulable.group_count else ():
-            groups = [
-                group
-                for group in self._unschedulable.refused_by(profile, (r.plugin for r in registrations))
-                if (max_priority is None or group.priority <= max_priority)
-                and (not group.key.gated_by or self._hints.interests(group.key.gated_by, event))
-            ]
-            if groups:
-                self._evaluate_groups(profile, groups, (event, old, new), now, exclude_uid)
+        if self._unschedulable.group_count:
+            self._requeuer.on_cluster_event(event, old, new, now, max_priority, exclude_uid)
         if self._groups is not None:
             self._groups.on_event(event, now)
         return self._calls.take_instructions()
@@ -373,10 +367,7 @@ class SchedulingQueue:
         """
         if self._groups is not None:
             self._groups.flush_unschedulable(now)
-        for pod in self._unschedulable.parked_before(now - self._max_in_unschedulable):
-            pod.flushed = True
-            pod.flushed_at = now
-            self._wake(pod, Decision.AFTER_BACKOFF, cluster_event.UNSCHEDULABLE_TIMEOUT, now)
+        self._requeuer.flush(now - self._max_in_unschedulable, now)
         return self._calls.take_instructions()
 
     def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
@@ -439,15 +430,7 @@ class SchedulingQueue:
 
     def hint_answered(self, call_id: int, hints: Sequence[Hint] | None, now: float) -> Instructions:
         """The remote plugin answered, one hint for each pod of the call; None: the call failed."""
-        call = self._calls.close_hint(call_id, hints)
-        if call is None or call.answers is None:
-            return ()
-        for targets, hint in zip(call.targets, call.answers, strict=True):
-            self._hints.results[call.plugin, call.event.label, hint.value] += 1
-            if hint is not Hint.SKIP:
-                for pod in [pod for target in targets for pod in self._pods_of(target)]:
-                    pending = call.plugin in pod.pending_plugins
-                    self._wake(pod, Decision.IMMEDIATELY if pending else Decision.AFTER_BACKOFF, call.event, now)
+        self._requeuer.on_hint_answered(call_id, hints, now)
         return self._calls.take_instructions()
 
     # --- what is where -----------------------------------------------------------------------------------------------
@@ -581,61 +564,3 @@ class SchedulingQueue:
         """What is known of the object of a pod that is in flight or done is this now."""
         if isinstance(pod.state, (InFlight, Done)):
             self._transitions.update_attempt(pod, replace(pod.state, latest=record))
-
-    def _wake(
-        self, pod: QueuedPodInfo, decision: Decision, event: ClusterEvent, now: float, *, counted: bool = True
-    ) -> None:
-        """Moves an unschedulable pod. `counted`: as incoming, if a gate sends it back to where it was."""
-        self._transitions.detach(pod)
-        self._transitions.requeue(pod, decision, event.label, now, counted=counted)
-
-    def _evaluate_own(self, pod: QueuedPodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> None:
-        """What changes of its own object mean for an unschedulable pod: the first that helps moves it."""
-        profile = pod.record.profile
-        for event in events:
-            if not isinstance(pod.state, (Unschedulable, Gated)):
-                return
-            decisions, remote = self._hints.evaluate_hints(profile, event, old, new, [pod])
-            if decisions[0] is not Decision.SKIP:
-                self._wake(pod, decisions[0], event, now, counted=False)
-                continue
-            for registration, _ in remote:
-                targets: list[list[Target]] = [[PodTarget(pod, pod.stamp)]]
-                if self._calls.call_hint(profile, registration, (event, old, new), [pod], targets) is None:
-                    self._wake(pod, Decision.AFTER_BACKOFF, event, now, counted=False)
-                    break
-
-    def _evaluate_groups(
-        self,
-        profile: str,
-        groups: list[RefusalGroup],
-        change: tuple[ClusterEvent, Any, Any],
-        now: float,
-        exclude_uid: str,
-    ) -> None:
-        """Evaluates one pod of each group, and moves the pods of the groups that the event may help."""
-        event, old, new = change
-        examples = [group.example() for group in groups]
-        decisions, remote = self._hints.evaluate_hints(profile, event, old, new, examples)
-        for registration, indexes in remote:
-            pods = [examples[index] for index in indexes]
-            targets: list[list[Target]] = [
-                [RefusalGroupTarget(groups[index].key, self._transitions.stamp)] for index in indexes
-            ]
-            if self._calls.call_hint(profile, registration, change, pods, targets) is None:
-                for index in indexes:
-                    decisions[index] = Decision.AFTER_BACKOFF
-        for group, decision in zip(groups, decisions, strict=True):
-            if decision is not Decision.SKIP:
-                for pod in self._transitions.movable(group):
-                    if pod.record.uid != exclude_uid and not self._transitions.still_gated(pod):
-                        self._wake(pod, decision, event, now)
-
-    def _pods_of(self, target: Target) -> list[QueuedPodInfo]:
-        """The pods that an answer concerns: those that have not moved since the call."""
-        if isinstance(target, PodTarget):
-            pod = target.pod
-            waits = isinstance(pod.state, (Unschedulable, Gated))
-            return [pod] if waits and pod.stamp == target.stamp else []
-        group = self._unschedulable.get(target.group)
-        return [pod for pod in group.pods.values() if pod.stamp <= target.stamp] if group else []

@@ -1,0 +1,122 @@
+"""EventRequeuer: moves the unschedulable pods that an event may help.
+
+An event is evaluated once for a group of pods that were refused for the same (`unschedulable`), and for a pod alone if
+its own object changed. Where the hint is that of a remote plugin, it is called, and the pods move on its answer.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from trireme.framework import cluster_event
+from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.queue_hints import Decision, Hint, HintTable
+from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.remote_calls import PodTarget, RefusalGroupTarget, RemoteCalls, Target
+from trireme.queueing.states import Gated, Unschedulable
+from trireme.queueing.transitions import Transitions
+from trireme.queueing.unschedulable import RefusalGroup, UnschedulablePods
+
+
+class EventRequeuer:
+    """Moves pods out of `unschedulable`. Calls of remote hints become instructions of `calls`."""
+
+    __slots__ = ("_calls", "_hints", "_transitions", "_unschedulable")
+
+    def __init__(
+        self, transitions: Transitions, unschedulable: UnschedulablePods, hints: HintTable, calls: RemoteCalls
+    ) -> None:
+        self._transitions = transitions
+        self._unschedulable = unschedulable
+        self._hints = hints
+        self._calls = calls
+
+    def on_cluster_event(
+        self, event: ClusterEvent, old: Any, new: Any, now: float, max_priority: int | None, exclude_uid: str
+    ) -> None:
+        """Evaluates a change in the cluster for all pods; see `SchedulingQueue.on_event`."""
+        for profile, registrations in self._hints.matching(event).items():
+            groups = [
+                group
+                for group in self._unschedulable.refused_by(profile, (r.plugin for r in registrations))
+                if (max_priority is None or group.priority <= max_priority)
+                and (not group.key.gated_by or self._hints.interests(group.key.gated_by, event))
+            ]
+            if groups:
+                self._evaluate_groups(profile, groups, (event, old, new), now, exclude_uid)
+
+    def on_own_events(self, pod: QueuedPodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> None:
+        """Evaluates the changes of its own object for an unschedulable pod: the first that helps moves it."""
+        profile = pod.record.profile
+        for event in events:
+            if not isinstance(pod.state, (Unschedulable, Gated)):
+                return
+            decisions, remote = self._hints.evaluate_hints(profile, event, old, new, [pod])
+            if decisions[0] is not Decision.SKIP:
+                self._move(pod, decisions[0], event, now, counted=False)
+                continue
+            for registration, _ in remote:
+                targets: list[list[Target]] = [[PodTarget(pod, pod.stamp)]]
+                if self._calls.call_hint(profile, registration, (event, old, new), [pod], targets) is None:
+                    self._move(pod, Decision.AFTER_BACKOFF, event, now, counted=False)
+                    break
+
+    def on_hint_answered(self, call_id: int, hints: Sequence[Hint] | None, now: float) -> None:
+        """Moves the pods that the answer of a remote plugin concerns; see `SchedulingQueue.hint_answered`."""
+        call = self._calls.close_hint(call_id, hints)
+        if call is None or call.answers is None:
+            return
+        for targets, hint in zip(call.targets, call.answers, strict=True):
+            self._hints.results[call.plugin, call.event.label, hint.value] += 1
+            if hint is not Hint.SKIP:
+                for pod in [pod for target in targets for pod in self._pods_of(target)]:
+                    pending = call.plugin in pod.pending_plugins
+                    self._move(pod, Decision.IMMEDIATELY if pending else Decision.AFTER_BACKOFF, call.event, now)
+
+    def flush(self, before: float, now: float) -> None:
+        """Moves the pods that have been unschedulable, or gated, since before that moment."""
+        for pod in self._unschedulable.parked_before(before):
+            pod.flushed = True
+            pod.flushed_at = now
+            self._move(pod, Decision.AFTER_BACKOFF, cluster_event.UNSCHEDULABLE_TIMEOUT, now)
+
+    def _move(
+        self, pod: QueuedPodInfo, decision: Decision, event: ClusterEvent, now: float, *, counted: bool = True
+    ) -> None:
+        """Moves an unschedulable pod. `counted`: as incoming, if a gate sends it back to where it was."""
+        self._transitions.detach(pod)
+        self._transitions.requeue(pod, decision, event.label, now, counted=counted)
+
+    def _evaluate_groups(
+        self,
+        profile: str,
+        groups: list[RefusalGroup],
+        change: tuple[ClusterEvent, Any, Any],
+        now: float,
+        exclude_uid: str,
+    ) -> None:
+        """Evaluates one pod of each group, and moves the pods of the groups that the event may help."""
+        event, old, new = change
+        examples = [group.example() for group in groups]
+        decisions, remote = self._hints.evaluate_hints(profile, event, old, new, examples)
+        for registration, indexes in remote:
+            pods = [examples[index] for index in indexes]
+            targets: list[list[Target]] = [
+                [RefusalGroupTarget(groups[index].key, self._transitions.stamp)] for index in indexes
+            ]
+            if self._calls.call_hint(profile, registration, change, pods, targets) is None:
+                for index in indexes:
+                    decisions[index] = Decision.AFTER_BACKOFF
+        for group, decision in zip(groups, decisions, strict=True):
+            if decision is not Decision.SKIP:
+                for pod in self._transitions.movable(group):
+                    if pod.record.uid != exclude_uid and not self._transitions.still_gated(pod):
+                        self._move(pod, decision, event, now)
+
+    def _pods_of(self, target: Target) -> list[QueuedPodInfo]:
+        """The pods that an answer concerns: those that have not moved since the call."""
+        if isinstance(target, PodTarget):
+            pod = target.pod
+            waits = isinstance(pod.state, (Unschedulable, Gated))
+            return [pod] if waits and pod.stamp == target.stamp else []
+        group = self._unschedulable.get(target.group)
+        return [pod for pod in group.pods.values() if pod.stamp <= target.stamp] if group else []
