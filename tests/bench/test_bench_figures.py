@@ -180,7 +180,7 @@ def test_process_tree_counts_children_and_remembers_the_dead(tmp_path: Path) -> 
     assert by_label(tree.sample()) == expected
 
 
-def test_process_tree_of_this_process_alone() -> None:
+def test_process_tree_has_this_process_and_its_children_only() -> None:
     """The driver would be charged for the API server that it started, or /proc be read in the wrong places."""
     samples = processes.ProcessTree([os.getpid()], descend=False).sample()
     assert list(samples) == [os.getpid()]

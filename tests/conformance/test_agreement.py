@@ -119,7 +119,7 @@ def _setup_without(plugin: str) -> decision_profiles.Setup:
     )
 
 
-def test_what_a_plugin_that_is_not_there_would_say_is_open() -> None:
+def test_rows_of_an_absent_plugin_are_undecided() -> None:
     """Else a plugin that is still missing looks like a fault of the others, or like agreement."""
     row, answer = _elsewhere("Absent")
     findings = decision_differences.compare(row, answer, _setup_without("Absent"))
@@ -178,7 +178,7 @@ def test_registrations_hints_and_changes_are_those_of_the_hint_rows() -> None:
     assert [finding for finding in findings if finding.verdict is not Verdict.AGREES] == []
 
 
-def test_a_hint_that_says_otherwise_is_found() -> None:
+def test_a_different_hint_is_a_disagreement() -> None:
     """Else a wrong hint counts as agreement."""
     row = next(row for row in golden_rows.read(golden_rows.HINTS) if row["expect"].get("hint") == "Queue")
     (finding,) = hint_agreement.compare(

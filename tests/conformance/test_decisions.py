@@ -75,7 +75,7 @@ def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: AnyP
     assert len(findings) > len(rows)
 
 
-def test_what_random_situations_found_stays_found(phases: AnyPhases) -> None:
+def test_differences_found_at_random_stay_fixed(phases: AnyPhases) -> None:
     """Else a mistake that was mended comes back."""
     findings = _findings(phases, FOUND)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []

@@ -181,7 +181,7 @@ def test_the_real_claim_takes_the_place_of_the_assumed_one(phases: Phases) -> No
     assert here.place(later) == "n0"
 
 
-def test_a_long_search_holds_up_nobody_and_ends_with_its_caller(phases: Phases) -> None:
+def test_a_long_search_lets_others_work_and_ends_with_its_caller(phases: Phases) -> None:
     """Else one claim that is hard to meet stops every other pod, and the health checks, for the ten seconds of a
     search; and goes on for nobody after its deadline.
     """

@@ -66,7 +66,7 @@ def test_runs_of_situations_have_feature_gates_and_use_what_belongs_to_them() ->
     assert not any("featureGates" in row["case"] for row in differential.drawn(seed=2, count=9, source="preemption"))
 
 
-def test_the_oracle_says_what_the_golden_data_say() -> None:
+def test_the_oracle_agrees_with_the_golden_data() -> None:
     """Else a difference to it is no difference to kube-scheduler."""
     oracle_fixture.require_oracle()
     rows = list(golden_rows.read(golden_rows.DECISIONS))[::40]

@@ -28,7 +28,7 @@ def _require(kind: str) -> None:
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", sorted(COUNTS))
-def test_what_is_drawn_is_answered_as_by_kubernetes(kind: str) -> None:
+def test_drawn_values_are_read_as_by_kubernetes(kind: str) -> None:
     """Else the recorded cases are met, but not the rules behind them."""
     _require(kind)
     compared = list(drawn_kinds.KINDS[kind](1, COUNTS[kind]))

@@ -56,7 +56,7 @@ def test_a_group_is_tried_as_the_framework_tries_it(phases: AnyPhases, row: gold
     assert not _differences(phases, row), row
 
 
-def test_the_golden_groups_end_in_every_way() -> None:
+def test_the_golden_groups_have_every_outcome() -> None:
     """Data in which something never happens says nothing of it."""
     ends = Counter(_end(row["expect"]) for row in golden_rows.read(GOLDEN))
     assert min(ends.values()) >= 2, ends
@@ -72,7 +72,7 @@ def test_the_golden_groups_end_in_every_way() -> None:
         ),
     ],
 )
-def test_what_reserve_did_not_give_is_refused(phases: AnyPhases, state: bytes) -> None:
+def test_state_that_reserve_did_not_return_is_refused(phases: AnyPhases, state: bytes) -> None:
     """Who asks so has another version; an answer all the same would free devices that are in use."""
     row = next(row for row in golden_rows.read(GOLDEN) if "postFilter" in row["expect"])
     with pytest.raises((grpc.RpcError, questions.InvalidQuestionError), match="members: "):

@@ -111,7 +111,7 @@ async def setup(tmp_path: Path) -> AsyncIterator[_Setup]:
         yield _Setup(bind, plugin, target)
 
 
-async def test_permit_lets_wait_and_refuses(setup: _Setup) -> None:
+async def test_permit_waits_and_rejects(setup: _Setup) -> None:
     """The frontend learns who makes a pod wait and for how long, and why another is refused."""
     bind = setup.bind
     await setup.configure(permit=[NAME])
@@ -203,7 +203,7 @@ async def test_a_failed_binder_behind_a_failing_api_server_leaves_the_fate_open(
     ("ignore", "permit", "pre_bind"),
     [pytest.param(False, CODE_ERROR, CODE_ERROR, id="fail"), pytest.param(True, CODE_SUCCESS, CODE_SKIP, id="ignore")],
 )
-async def test_a_plugin_that_is_not_there_does_what_its_policy_says(
+async def test_an_absent_plugin_follows_its_failure_policy(
     setup: _Setup, ignore: bool, permit: int, pre_bind: int
 ) -> None:
     """With Fail the pod goes back with the reason, with Ignore it goes on without the plugin."""

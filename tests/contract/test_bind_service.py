@@ -153,7 +153,7 @@ async def test_binding_a_deleted_pod_is_reported_as_not_found(bind: Bind) -> Non
     assert text(status) == 'running Bind plugin "DefaultBinder": pods "web" not found'
 
 
-async def test_another_pod_of_the_name_is_left_alone(bind: Bind) -> None:
+async def test_another_pod_of_the_name_is_not_bound(bind: Bind) -> None:
     """A pod deleted and made again has another UID, and nobody has placed it."""
     await bind.make_pods("web")
     old = bind.identity("web")
@@ -206,7 +206,7 @@ async def test_a_successor_fences_its_predecessor(bind: Bind) -> None:
     assert ok(await successor.bind(*names[-3:], node="node-00001"))
 
 
-async def test_fence_says_how_long_older_work_may_last(bind: Bind, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fence_returns_how_long_older_work_may_last(bind: Bind, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that does not end within the caller's patience is told with the time that is left of it."""
     monkeypatch.setattr(binding, "POST_DEADLINE_SECONDS", 4.0)
     await bind.make_pods("web")
@@ -402,7 +402,7 @@ async def test_a_victim_is_marked_and_deleted(bind: Bind) -> None:
     assert ok(await bind.apply(eviction(bind, "victim")))
 
 
-async def test_a_victim_that_is_gone_or_replaced_is_left_alone(bind: Bind) -> None:
+async def test_a_deleted_or_replaced_victim_is_not_evicted(bind: Bind) -> None:
     """Evicting is done when the pod is not there; another pod of its name is not touched."""
     await bind.make_pods("victim", "preemptor")
     action = eviction(bind, "victim")

@@ -170,7 +170,7 @@ async def test_an_unreachable_extender_is_reported_with_its_address(session: aio
     assert str(caught.value) == f'Post "http://{address}/filter": dial tcp {address}: connect: connection refused'
 
 
-async def test_what_follows_the_first_value_is_nobodys_business(session: aiohttp.ClientSession) -> None:
+async def test_bytes_after_the_first_json_value_are_ignored(session: aiohttp.ClientSession) -> None:
     """Go decodes one value and looks no further; an extender that appends something goes on working."""
     async with _Server(_answering(b' {"nodeNames": ["n1"]}\n{"x": 1} trailing')) as url:
         client = extender_client.ExtenderClient(session, model.Extender(url_prefix=url, http_timeout=TIMEOUT))

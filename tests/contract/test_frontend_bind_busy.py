@@ -31,7 +31,7 @@ class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
         yield bind_pb2.BindResponse(results=[bind_pb2.BindResult(index=0)])
 
 
-async def test_a_busy_replica_keeps_its_other_callers(
+async def test_a_busy_replica_stays_available_to_other_callers(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each refusal takes the replica from all callers and costs a Fence, and the log a line for each."""

@@ -69,7 +69,7 @@ async def test_each_listens_under_its_own_name_and_none_is_left(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("victim", ["the-phase", "the-forker"])
-async def test_what_is_killed_is_there_again(victim: str) -> None:
+async def test_killed_children_are_restarted(victim: str) -> None:
     """If this fails, a phase that crashes, or the process that starts phases, takes scheduling down for good."""
     async with kept(filter=1) as local:
         (first,) = local.statistics()
@@ -115,7 +115,7 @@ def test_a_forker_forked_off_at_the_start_has_the_phases_and_ends_where_there_ar
     assert of_phases == [f"{forker} filter-0 forker"] * phases
 
 
-async def test_a_phase_that_cannot_start_says_so() -> None:
+async def test_a_phase_that_cannot_start_is_an_error() -> None:
     """If this fails, a frontend whose phases refuse their flags waits for them for ever."""
     local = children.Children({"filter": ("--no-such-flag",)}, {"filter": 1})
     try:

@@ -15,7 +15,7 @@ _LATE = "told.then(lambda: print('told', flush=True)); os.kill(os.getpid(), numb
     ("then", "code"),
     [pytest.param("sys.exit(0)", 0, id="once"), pytest.param("os.kill(os.getpid(), number)", 1, id="twice")],
 )
-def test_it_hears_signals_whenever_they_come(when: str, number: str, then: str, code: int) -> None:
+def test_a_signal_at_any_time_ends_the_frontend(when: str, number: str, then: str, code: int) -> None:
     """A frontend that still starts would be killed by the signal, and its end be taken for a crash; or a second signal
     would not end one that hangs.
     """
@@ -27,7 +27,7 @@ def test_it_hears_signals_whenever_they_come(when: str, number: str, then: str, 
     assert (ended.returncode, ended.stdout) == (code, "told\n"), ended.stderr
 
 
-def test_nothing_else_is_loaded_before_it_hears() -> None:
+def test_signal_handlers_need_no_heavy_imports() -> None:
     """The longer the frontend loads before it hears signals, the likelier one kills it."""
     script = (
         "import sys; import trireme.frontend.process; "

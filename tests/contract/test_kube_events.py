@@ -265,7 +265,7 @@ async def test_a_full_queue_drops_the_oldest_and_counts_them() -> None:
         pytest.param("busy", 3, "written", id="busy-server"),
     ],
 )
-async def test_what_becomes_of_an_event_that_cannot_be_written(way: str, tries: int, counter: str) -> None:
+async def test_events_are_retried_or_dropped_by_the_kind_of_error(way: str, tries: int, counter: str) -> None:
     """If this fails, events are lost in a restart of the API server, or a bad one is tried for ever."""
     posts = 0
 

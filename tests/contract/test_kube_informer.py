@@ -260,7 +260,7 @@ async def test_an_optional_collection_appears_when_it_is_served(monkeypatch: pyt
     assert log.kinds[2:] == ["LIST_START", "LISTED", "LIST_END"]
 
 
-async def test_one_odd_object_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_malformed_object_does_not_stop_the_informer(caplog: pytest.LogCaptureFixture) -> None:
     """If this fails, anybody who can create one odd object stops the scheduler."""
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
@@ -383,7 +383,7 @@ async def test_a_consumer_that_raises_ends_the_informer() -> None:
                 await informer.Informer(api, THINGS, _name, [Broken()]).run()
 
 
-async def test_catching_up_says_when_the_server_is_away() -> None:
+async def test_catching_up_fails_when_the_server_is_unreachable() -> None:
     """If this fails, a new leader believes to be up to date though it could not ask."""
 
     async def script(_request: web.Request, _seen: Seen) -> web.StreamResponse:

@@ -138,7 +138,7 @@ async def test_no_more_connections_than_allowed() -> None:
         pool.close()
 
 
-async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
+async def test_a_cancelled_waiter_passes_its_turn_on() -> None:
     """If this fails, one cancelled write leaves a connection idle while others wait for it until their deadline."""
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -94,7 +94,7 @@ BUSY = (500, "InternalError")
         pytest.param(["hang-up"], Uncertain, 1, id="connection-lost"),
     ],
 )
-async def test_what_a_binding_comes_to(
+async def test_outcomes_of_a_binding_request(
     server: FakeServer, writer: writes.Writer, answers: list[Any], expected: type, tries: int
 ) -> None:
     """If this fails, a pod is bound twice, given up too early, or reported unbound though it may be bound."""
@@ -151,7 +151,7 @@ async def test_doubt_is_settled_by_reading_the_pod(
     assert isinstance(await writer.settle_binding(POD, "node-a", 5), expected)
 
 
-async def test_what_cannot_be_read_back_stays_uncertain(server: FakeServer, writer: writes.Writer) -> None:
+async def test_a_binding_that_cannot_be_read_back_is_uncertain(server: FakeServer, writer: writes.Writer) -> None:
     """If this fails, a binding that may exist is reported as one that does not."""
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:

@@ -158,7 +158,7 @@ async def test_a_plugin_that_reads_nodes_gets_node_objects(
     ids=["an error", "invalid", "a long text", "no answer", "a wrong answer", "no message at all"],
 )
 @pytest.mark.parametrize("ignore", [False, True], ids=["fail", "ignore"])
-async def test_a_failure_is_what_the_policy_says(bench: Bench, answer: Any, detail: str, ignore: bool) -> None:
+async def test_a_failed_call_follows_the_failure_policy(bench: Bench, answer: Any, detail: str, ignore: bool) -> None:
     """Broken, a failing plugin crashes the phase, blocks pods for no reason, or lets pods through unseen."""
     target = await bench.serve(ScriptedPlugin({FILTER: answer}))
     policy = IGNORE if ignore else {}
@@ -207,7 +207,7 @@ async def test_an_endpoint_that_is_down_is_passed_over(bench: Bench, tmp_path: P
     assert bench.plugins.statistics()["P"].failed == 0
 
 
-async def test_an_endpoint_that_failed_is_left_alone_for_a_while(bench: Bench) -> None:
+async def test_a_failed_endpoint_is_avoided_for_a_while(bench: Bench) -> None:
     """Broken, each question is asked in vain first, at the replica that is going down."""
     failing = ScriptedPlugin({FILTER: lambda _: (grpc.StatusCode.UNAVAILABLE, "going down")})
     well = ScriptedPlugin({FILTER: passing})
@@ -289,7 +289,7 @@ async def test_waiting_for_a_turn_does_not_count_against_the_deadline(bench: Ben
     assert all(isinstance(answer, interfaces.Verdicts) for answer in answers[1:])
 
 
-async def test_who_goes_away_takes_the_question_along(bench: Bench) -> None:
+async def test_a_cancelled_caller_cancels_its_call(bench: Bench) -> None:
     """Broken, abandoned questions keep a plugin busy that takes few at once."""
     served = ScriptedPlugin({FILTER: lambda _: None})
     plugin = bench.filter_plugin(1, await bench.serve(served), info={"max_concurrent_calls": 1})
@@ -359,7 +359,7 @@ async def test_pre_filter_narrows_and_gives_state(bench: Bench) -> None:
     ],
     ids=["a status", "no status", "an error"],
 )
-async def test_a_failing_pre_filter_is_what_the_policy_says(bench: Bench, answer: Any) -> None:
+async def test_a_failed_pre_filter_follows_the_failure_policy(bench: Bench, answer: Any) -> None:
     """Broken, a pod whose plugin failed counts as refused, and preemption is tried for it."""
     target = await bench.serve(ScriptedPlugin({PRE_FILTER: answer}))
     failed = await pre_filter_plugin(bench, target).pre_filter("p", bench.pod_class, 7)
@@ -397,7 +397,7 @@ async def test_scores_come_in_the_order_of_the_slots(bench: Bench) -> None:
     ],
     ids=["an error", "a status", "a status of PreScore", "an error of PreScore"],
 )
-async def test_a_failing_score_is_what_the_policy_says(bench: Bench, answers: Any, words: str) -> None:
+async def test_a_failed_score_follows_the_failure_policy(bench: Bench, answers: Any, words: str) -> None:
     """Broken, pods are placed by half the scores, or the event reads otherwise than kube-scheduler's."""
     points = [plugin_pb2.EXTENSION_POINT_SCORE]
     if PRE_SCORE in answers:

@@ -263,7 +263,7 @@ async def test_a_call_under_an_unknown_configuration_is_refused_with_its_reason(
     assert plugin_control.lacks_configuration(caught.value)
 
 
-async def test_whoever_calls_a_restarted_plugin_brings_its_configuration(plugin: Served) -> None:
+async def test_a_restarted_plugin_is_configured_by_the_next_caller(plugin: Served) -> None:
     """Broken, a plugin that was restarted refuses every call until the scheduler is restarted, too."""
     config = snapshot_pb2.RemotePlugin(
         name="Maintenance",

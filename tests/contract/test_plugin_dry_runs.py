@@ -154,7 +154,7 @@ async def test_a_node_that_a_plugin_refuses_in_any_case_is_no_candidate(opened: 
     assert list(answer.status.messages) == ["preemption: 0/1 nodes are available: 1 guarded."]
 
 
-async def test_dry_runs_begin_anew_where_the_cluster_moved_on_meanwhile(opened: Any) -> None:
+async def test_dry_runs_restart_when_the_snapshot_changes(opened: Any) -> None:
     """A victim that is gone by the time the plugin answers must not be evicted, nor its row be somebody else's."""
     cluster: Cluster = await opened("n0")
     cluster.builder.add_class(1, pod_of({**requesting(cpu="2"), "priority": 10}))
@@ -194,7 +194,7 @@ async def test_a_failed_dry_run_follows_the_failure_policy(opened: Any) -> None:
     assert "down" in answer.status.messages[0]
 
 
-async def test_a_group_asks_plugins_whom_it_may_let_back(opened: Any) -> None:
+async def test_remote_plugins_decide_which_victims_of_a_group_are_reprieved(opened: Any) -> None:
     """There is room for two of the three; the plugin, which saw the node without any, wants but one beside the members.
 
     It is asked about each member beside those before it: of the first all members are gone, of the second one is.
@@ -213,7 +213,7 @@ async def test_a_group_asks_plugins_whom_it_may_let_back(opened: Any) -> None:
     assert asked == [*one, *two, *two]
 
 
-async def test_a_group_begins_anew_where_the_cluster_moved_on_meanwhile(opened: Any) -> None:
+async def test_group_preemption_restarts_when_the_snapshot_changes(opened: Any) -> None:
     """Rows and generations of before are somebody else's."""
     cluster: Cluster = await opened("n0", plugin=Crowded())
     cluster.builder.add_class(1, pod_of({**requesting(cpu="1"), "priority": 10}))

@@ -126,7 +126,7 @@ async def test_a_plugin_is_called_again_only_about_changed_nodes(
 
 
 @pytest.mark.parametrize("phase", ["filter", "score"])
-async def test_who_asks_meanwhile_waits_for_the_answer(opened: Any, phase: str) -> None:
+async def test_concurrent_requests_share_one_call(opened: Any, phase: str) -> None:
     """Broken, a class that is being prepared when its turn comes costs the plugin a second call."""
     evaluation = await opened(sdk.Dependency.NODE)
     await asyncio.gather(*(getattr(evaluation, phase)() for _ in range(4)))

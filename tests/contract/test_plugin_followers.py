@@ -147,7 +147,7 @@ async def test_a_follower_answers_dry_runs(follower: Served) -> None:
         assert await frontend.capacities(3, dry_runs=runs) == [3, 0, 1]
 
 
-async def test_a_follower_that_is_behind_says_so(follower: Served) -> None:
+async def test_a_follower_that_is_behind_refuses_the_call(follower: Served) -> None:
     """Broken, a call is answered from a cluster in which pods are missing that the scheduler has placed."""
     async with following(follower, 10, "behind") as frontend:
         with pytest.raises(aio.AioRpcError) as caught:
@@ -167,7 +167,7 @@ async def test_a_follower_refuses_what_it_cannot_apply(follower: Served) -> None
         assert await frontend.ended() is grpc.StatusCode.FAILED_PRECONDITION
 
 
-async def test_a_follower_follows_the_newest_leader_alone(follower: Served) -> None:
+async def test_a_follower_follows_only_the_newest_leader(follower: Served) -> None:
     """Broken, the plugin mixes two leaders' clusters, or a deposed one takes it away from its successor."""
     async with following(follower, 10, "leaders") as old:
         async with following(follower, 11, "leaders") as new:

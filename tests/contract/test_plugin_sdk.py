@@ -186,7 +186,7 @@ async def test_a_plugin_may_answer_for_all_nodes_at_once(stack: Stack) -> None:
     ],
     ids=["an exception", "a text", "no room", "a truth", "an error"],
 )
-async def test_what_a_plugin_does_wrong_is_an_error_that_says_so(stack: Stack, answer: Any, words: str) -> None:
+async def test_mistakes_of_a_plugin_are_errors_with_a_reason(stack: Stack, answer: Any, words: str) -> None:
     """Broken, the plugin's process ends, or its author looks for the fault in the scheduler."""
 
     class Odd:
@@ -203,7 +203,7 @@ async def test_what_a_plugin_does_wrong_is_an_error_that_says_so(stack: Stack, a
     assert (await hosts.verdicts()).code is status.Code.ERROR
 
 
-async def test_a_plugin_takes_no_more_calls_at_once_than_it_says(stack: Stack) -> None:
+async def test_concurrent_calls_are_limited_as_the_plugin_declares(stack: Stack) -> None:
     """Broken, several replicas that ask at once break a plugin that is not made for it."""
 
     class OneByOne:
@@ -412,7 +412,7 @@ async def test_the_steps_of_binding(stack: Stack) -> None:
     assert plugin.bound == ["a", "b"]
 
 
-async def test_a_bind_that_breaks_off_says_what_is_known(stack: Stack) -> None:
+async def test_an_interrupted_bind_reports_the_results_so_far(stack: Stack) -> None:
     """Broken, a pod whose binding is uncertain counts as bound, or as not bound."""
     bind = (await stack.host(Binding())).bind
     first, second = await bound(bind, item("a"), item("boom"), item("c"))
@@ -441,7 +441,7 @@ def test_an_invalid_plugin_description_is_refused_at_the_start(
         sdk.describe(plugin)
 
 
-def test_main_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:
+def test_main_prints_one_line_for_an_error(tmp_path: Path) -> None:
     """Broken, a plugin that cannot start ends with a traceback."""
     program = tmp_path / "plugin.py"
     program.write_text("from trireme import sdk\nclass P:\n    info = sdk.Info('P')\nraise SystemExit(sdk.main(P()))\n")

@@ -80,7 +80,7 @@ async def serve(
         await server.stop(0)
 
 
-async def test_a_phase_that_is_not_whom_we_expect_is_not_used(tmp_path: Path) -> None:
+async def test_a_phase_with_another_identity_is_not_used(tmp_path: Path) -> None:
     """Any certificate of the authority would do else: a filter could stand in for bind, and be told of every pod."""
     authority = Authority()
     caller = Side(tmp_path / "frontend", authority, "frontend")
@@ -279,7 +279,7 @@ async def _code(call: Any) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
-async def test_a_caller_on_this_machine_speaks_for_remote_plugins_only(tmp_path: Path) -> None:
+async def test_a_local_caller_may_only_act_for_remote_plugins(tmp_path: Path) -> None:
     """Without TLS a plugin could let gangs go that wait for an in-tree plugin."""
     config = own.TriremeConfiguration(
         handle_listen=f"unix:{tmp_path}/handle.sock", remote_plugins=(_permit_plugin("A"),)

@@ -102,7 +102,7 @@ def mutual(folder: Path, authority: Authority, *identities: str) -> Listener:
     )
 
 
-async def test_a_unix_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_a_unix_socket_is_accessible_to_its_owner_only(tmp_path: Path) -> None:
     """Another user of the machine cannot give orders."""
     async with serving(make_listener(f"unix:{tmp_path}/x.sock")) as (_, address):
         assert stat.S_IMODE((tmp_path / "x.sock").stat().st_mode) == 0o600

@@ -29,7 +29,7 @@ def _own_certificate() -> certificate_expiry.Expiries:
 
 
 @pytest.mark.parametrize(("phase", "make"), [("filter", FilterPhase), ("score", ScorePhase)])
-async def test_what_a_follower_serves(phase: str, make: Callable[..., FilterPhase | ScorePhase]) -> None:
+async def test_metrics_and_readiness_of_a_follower(phase: str, make: Callable[..., FilterPhase | ScorePhase]) -> None:
     """An operator would find other metrics than the document names, or a replica without a snapshot called ready."""
     service = make(Snapshot(), _no_remote)
     (port,) = ports.free_ports(1)

@@ -116,7 +116,7 @@ async def test_client_certificates_of_the_named_authority(tmp_path: Path) -> Non
             await _get(served, "/metrics", pair=other.issue("jane"))
 
 
-async def test_a_proxy_speaks_for_others_only_with_its_own_certificate(tmp_path: Path) -> None:
+async def test_impersonation_headers_need_the_proxys_certificate(tmp_path: Path) -> None:
     """Anybody could name himself an administrator in a header."""
     people, proxies = certificates.Authority(), certificates.Authority("proxies")
     (tmp_path / "clients.crt").write_bytes(people.certificate)
@@ -236,7 +236,7 @@ async def _run(*arguments: str) -> int:
     return await asyncio.to_thread(main.main, list(arguments))
 
 
-async def test_the_commands_ask_by_the_socket_of_this_user(
+async def test_the_commands_use_the_socket_of_this_user(
     tmp_path: Path, frontend: support.FakeFrontend, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`trireme status` and `trireme explain` would not work on the machine where the frontend runs."""
@@ -258,7 +258,7 @@ async def test_the_commands_ask_by_the_socket_of_this_user(
     assert str(path) in capsys.readouterr().err
 
 
-async def test_the_commands_ask_by_https_with_a_token(
+async def test_the_commands_use_https_with_a_token(
     tmp_path: Path, frontend: support.FakeFrontend, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The state of a frontend in a cluster could not be asked for from outside."""

@@ -36,7 +36,7 @@ def test_the_remarks_are_about_metrics_of_kube_scheduler() -> None:
     assert {name for each in metrics_document.REMARKS.values() for name in each} <= metrics_document.recorded().keys()
 
 
-def test_the_document_says_what_is_served(site: serving_site.FrontendSite) -> None:
+def test_the_document_lists_the_served_metrics(site: serving_site.FrontendSite) -> None:
     """The document would promise metrics that nobody serves, or deny some that are."""
     served = _instruments(site).keys() | set(metrics_document.OF_PODS)
     assert set(metrics_document.named("same")) == served & metrics_document.recorded().keys()
@@ -296,7 +296,7 @@ def _values(registry: Registry) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("flags", "hidden"), [((), 1), (("--show-hidden-metrics-for-version=1.36",), 0)])
-def test_what_kube_scheduler_hides_is_hidden(tmp_path: Path, flags: tuple[str, ...], hidden: int) -> None:
+def test_metrics_hidden_by_kube_scheduler_are_hidden(tmp_path: Path, flags: tuple[str, ...], hidden: int) -> None:
     """A metric would be relied on here that is gone there, or the flag that brings it back be without effect."""
     frontend = support.FakeFrontend()
     frontend.metrics.preempted("pod", True, 0.1)

@@ -144,7 +144,7 @@ def test_flags_configuration_and_names_fit_together(kustomization: str) -> None:
 
 
 @pytest.mark.parametrize("kustomization", deploy_manifests.KUSTOMIZATIONS)
-def test_filter_and_score_have_no_way_to_the_api_server(kustomization: str) -> None:
+def test_filter_and_score_have_no_access_to_the_api_server(kustomization: str) -> None:
     """They take part in every decision and read what plugins say: a hole in one of them must not open the cluster."""
     rendered = deploy_manifests.objects(kustomization)
     bindings = deploy_manifests.of_kind(rendered, "RoleBinding", "ClusterRoleBinding")

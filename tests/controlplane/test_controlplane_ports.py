@@ -28,7 +28,7 @@ def test_no_two_processes_are_given_the_same_port() -> None:
     assert len(given) == len(set(given)) == 4 * 70
 
 
-def test_the_kernel_gives_these_ports_to_nobody() -> None:
+def test_the_ports_are_outside_the_ephemeral_range() -> None:
     """A client that connects would take a port between the moment that it was found free and the server's start."""
     lowest, highest = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     assert not any(lowest <= port <= highest for port in ports.free_ports(100))

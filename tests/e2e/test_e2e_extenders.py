@@ -134,7 +134,7 @@ async def test_a_bad_extender_is_reported_and_loses_no_pod(cluster: clusters.Ope
 
 
 @pytest.mark.parametrize("capable", [True, False], ids=["names", "objects"])
-async def test_extenders_have_a_say_in_who_is_preempted(cluster: clusters.OpenCluster, capable: bool) -> None:
+async def test_extenders_filter_preemption_candidates(cluster: clusters.OpenCluster, capable: bool) -> None:
     """Of the candidates only those that the extender leaves are chosen from; where it leaves none, nobody goes."""
     async with cluster(nodes=2, cpu="2") as here, fake_extender.serving() as (extender,):
         await here.add_priority_class("vip", 1000)
@@ -185,7 +185,7 @@ def _without_own(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("cluster", [pytest.param("real", marks=pytest.mark.controlplane)], indirect=True)
-async def test_kube_scheduler_asks_and_decides_the_same(
+async def test_kube_scheduler_sends_the_same_requests_and_decides_the_same(
     cluster: clusters.OpenCluster, plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
     """On the real control plane both send extenders the same bodies in the same order, and their pods end up alike."""

@@ -56,7 +56,7 @@ async def test_json_logs_of_all_four_processes(cluster: clusters.OpenCluster) ->
     assert (bound["evaluatedNodes"], bound["feasibleNodes"]) == (2, 2)
 
 
-async def test_one_module_alone_says_more(cluster: clusters.OpenCluster) -> None:
+async def test_vmodule_raises_the_verbosity_of_one_module(cluster: clusters.OpenCluster) -> None:
     """--vmodule would show nothing, or everything, of the frontend or of the phases that it starts."""
     async with cluster(nodes=1) as here:
         here.frontend_flags += ["--vmodule=attempt_reporter=2,bind*=3"]

@@ -151,7 +151,7 @@ async def test_many_preemptors_each_find_their_own_place(cluster: clusters.OpenC
         assert len(left) == 20
 
 
-async def test_a_preemption_that_is_refused_half_way_is_tried_again(tmp_path: pathlib.Path) -> None:
+async def test_a_partly_refused_preemption_is_retried(tmp_path: pathlib.Path) -> None:
     """The API server deletes one victim and refuses to delete the other: the preemptor is neither stuck nor nominated
     for nothing; it is tried again and gets its room, and each victim is told of once.
     """
@@ -178,7 +178,7 @@ async def test_a_preemption_that_is_refused_half_way_is_tried_again(tmp_path: pa
         assert (refused["type"], refused["action"]) == ("Warning", "Preempting")
 
 
-async def test_without_asynchronous_preemption_the_attempt_says_what_became_of_it(tmp_path: pathlib.Path) -> None:
+async def test_without_asynchronous_preemption_the_attempt_reports_the_result(tmp_path: pathlib.Path) -> None:
     """With the gate off a pod is promised nothing where the API server refuses to delete a victim, and says so; when it
     is tried again the victim goes, with all that is told of victims, and the promise is seen while that takes its time.
     """

@@ -128,7 +128,7 @@ async def _brought(here: installation.Installation, number: int) -> None:
         await installation.until(lambda: here.welcomes(phase, number) > count, 30, lambda: phase)  # noqa: B023
 
 
-async def test_a_stopped_replica_delays_nobody(cluster: clusters.OpenCluster) -> None:
+async def test_a_stopped_replica_is_bypassed(cluster: clusters.OpenCluster) -> None:
     """A filter that hangs (SIGSTOP) is passed over: pods of the classes that it had are placed by the other."""
     async with cluster(nodes=20) as here:
         await here.start(filters=2, scores=2)
@@ -175,7 +175,7 @@ async def test_the_end_without_leader_election(cluster: clusters.OpenCluster) ->
         assert last.endswith('] "command failed" err="finished without leader elect"')
 
 
-async def test_the_frontend_stands_in_for_phases_that_are_all_gone(cluster: clusters.OpenCluster) -> None:
+async def test_the_frontend_starts_fallbacks_for_unavailable_phases(cluster: clusters.OpenCluster) -> None:
     """With every replica dead the frontend starts its own after a while; when the others are back, its own end."""
     async with cluster(nodes=3) as here:
         await here.start(own={"fallback": {"mode": "local", "after": "1s"}})

@@ -88,7 +88,7 @@ async def _steal_the_lease(url: str, http: aiohttp.ClientSession) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-async def test_losing_the_lease_ends_the_frontend_alone(tmp_path: pathlib.Path) -> None:
+async def test_losing_the_lease_ends_only_the_frontend(tmp_path: pathlib.Path) -> None:
     """A frontend that loses its Lease ends, as kube-scheduler does; the cluster with all its pods was gone, too."""
     election = tmp_path / "scheduler.yaml"
     election.write_text(_ELECTION)
@@ -132,7 +132,7 @@ def test_once_ends_where_nothing_fits(tmp_path: pathlib.Path) -> None:
     assert "demo: web: 50 of 50 pods stay pending: no nodes available to schedule pods" in done.stdout
 
 
-def test_up_ends_when_nobody_reads_it(tmp_path: pathlib.Path) -> None:
+def test_up_ends_when_its_output_is_closed(tmp_path: pathlib.Path) -> None:
     """`trireme up | head` would print a traceback, or leave its processes behind."""
     environment = _environment(tmp_path, "pipe")
     command = [*TRIREME, "up", "--nodes", "1"]
@@ -147,7 +147,7 @@ def test_up_ends_when_nobody_reads_it(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_second_scheduler_says_that_it_stands_by(tmp_path: pathlib.Path) -> None:
+async def test_a_second_scheduler_reports_that_it_is_standby(tmp_path: pathlib.Path) -> None:
     """It would sit there, schedule nothing, and not say why."""
     first = installation.Process("first", [*TRIREME, "up", "--nodes", "1"], tmp_path / "first.log")
     kubeconfig = tmp_path / "first/trireme/kubeconfig"

@@ -180,7 +180,7 @@ QUANTITY_FORM = "quantities must match the regular expression"
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_by_path(
+def test_values_of_a_wrong_type_are_refused_with_their_path(
     message_class: type[Message], value: Any, path: str, problem: str
 ) -> None:
     """One malformed object would stop the informer, or be reported without saying which field to mend."""
@@ -217,7 +217,7 @@ def test_what_does_not_fit_is_refused_by_path(
         ),
     ],
 )
-def test_bytes_that_json_cannot_say_are_refused_by_path(message: Message, path: str) -> None:
+def test_bytes_that_json_cannot_represent_are_refused_with_their_path(message: Message, path: str) -> None:
     """A message from a broken peer would stop whoever shows it."""
     with pytest.raises(FieldError) as caught:
         encode(message)
@@ -292,7 +292,7 @@ def _draw_object(data: st.DataObject, descriptor: Descriptor, junk: int) -> dict
 @pytest.mark.parametrize("message_class", KINDS)
 @settings(deadline=None)  # the machine may be busy
 @given(data=st.data())
-def test_valid_objects_survive_the_way_there_and_back(message_class: type[Message], data: st.DataObject) -> None:
+def test_valid_objects_round_trip(message_class: type[Message], data: st.DataObject) -> None:
     """An object kept as JSON and read again would be another object."""
     value = _draw_object(data, cast(Descriptor, message_class.DESCRIPTOR), junk=0)
     message = decode(value, message_class)
@@ -302,7 +302,7 @@ def test_valid_objects_survive_the_way_there_and_back(message_class: type[Messag
 @pytest.mark.parametrize("message_class", KINDS)
 @settings(deadline=None)  # the machine may be busy
 @given(data=st.data())
-def test_odd_objects_are_read_or_refused(message_class: type[Message], data: st.DataObject) -> None:
+def test_malformed_objects_are_read_or_refused(message_class: type[Message], data: st.DataObject) -> None:
     """Somebody's malformed object would end the process."""
     value = _draw_object(data, cast(Descriptor, message_class.DESCRIPTOR), junk=8)
     try:

@@ -112,7 +112,7 @@ _VALUES = st.recursive(
 
 
 @given(st.dictionaries(_TEXTS, _VALUES, max_size=4))
-def test_what_is_written_is_read_back_by_us_and_by_others(document: dict[str, object]) -> None:
+def test_written_yaml_is_read_back_by_us_and_by_others(document: dict[str, object]) -> None:
     """Else a configuration that was written means something else when it is read."""
     text = write_yaml(document)
     assert json_document.plain(yaml_document.parse(text.encode()).node) == document

@@ -42,7 +42,7 @@ def test_durations_are_read(text: str, nanoseconds: int) -> None:
         ("1 s", 'time: unknown unit " s" in duration "1 s"'),
     ],
 )
-def test_what_is_no_duration_is_refused(text: str, message: str) -> None:
+def test_invalid_durations_are_refused(text: str, message: str) -> None:
     """Else a mistyped timeout is taken for some number, or refused in words that no search finds."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         golang.parse_duration(text)
@@ -109,6 +109,6 @@ def test_lists_are_quoted_with_blanks_between() -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
-def test_a_float32_keeps_its_value_in_text(value: float) -> None:
+def test_a_float32_round_trips_through_text(value: float) -> None:
     """Else `qps` changes by being written back."""
     assert golang.to_float32(float(golang.json_float(value, 32))) == value

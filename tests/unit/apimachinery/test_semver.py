@@ -50,13 +50,13 @@ def test_build_metadata_does_not_count() -> None:
         ("99999999999999999999.0.0", 'strconv.ParseUint: parsing "99999999999999999999": value out of range'),
     ],
 )
-def test_what_is_no_version(text: str, why: str) -> None:
+def test_invalid_versions_are_refused(text: str, why: str) -> None:
     """The text goes into the event of the pod whose selector, or device, has it."""
     with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
         semver.parse(text)
 
 
 @pytest.mark.parametrize(("text", "put_right"), [("v1", "1.0.0"), ("1.02", "1.2.0"), ("v01.00.3-rc", "1.0.3-rc")])
-def test_what_can_be_put_right(text: str, put_right: str) -> None:
+def test_sloppy_versions_are_normalised(text: str, put_right: str) -> None:
     """As people write versions."""
     assert semver.normalized(text) == put_right

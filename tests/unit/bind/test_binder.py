@@ -265,7 +265,7 @@ def test_a_fault_of_the_writer_is_an_open_fate_and_spares_the_rest() -> None:
     run(main, concurrency=1)
 
 
-def test_who_comes_while_too_much_waits_is_refused_before_anything_begins() -> None:
+def test_a_request_beyond_the_limit_is_refused_before_any_write() -> None:
     """The queue is bounded; the caller goes to another replica."""
 
     async def main(setup: _Setup) -> None:

@@ -125,7 +125,7 @@ def test_a_withdrawn_binding_reads_only_where_there_is_a_doubt(doubt: bool) -> N
         assert step.reason.code == "notBegun"
 
 
-def test_what_cannot_be_read_stays_open() -> None:
+def test_an_unreadable_binding_stays_open() -> None:
     """A pod that nobody can tell about must not pass for unbound: the step is Open, after trying for a while."""
     one = attempt()
     now = 0.0

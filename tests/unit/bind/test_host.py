@@ -102,7 +102,7 @@ async def test_permit_ends_with_the_first_refusal() -> None:
     assert (response.results[1].status.plugin, list(response.results[1].status.messages)) == ("A", ["not now"])
 
 
-async def test_permit_asks_on_after_a_plugin_that_waits() -> None:
+async def test_permit_calls_the_plugins_after_one_that_waits() -> None:
     """A pod waits for all plugins that asked for it; a later refusal ends the waiting."""
     first, second = (
         _Plugin("A", a=(CODE_WAIT, ""), b=(CODE_WAIT, "")),
@@ -188,7 +188,7 @@ async def test_bind_goes_on_to_the_next_plugin_for_what_was_skipped() -> None:
     assert (found[3].plugin, list(found[3].messages)) == ("B", ["full"])
 
 
-async def test_a_plugin_that_skips_all_pods_leaves_their_places_alone() -> None:
+async def test_results_keep_their_index_when_a_plugin_skips_pods() -> None:
     """Results arrive in any order; whose result it is must not depend on it."""
     skip = (CODE_SKIP, "")
     made = chain(_Plugin("A", a=skip, b=skip), _Plugin("B", a=(CODE_ERROR, "full")))
@@ -196,13 +196,13 @@ async def test_a_plugin_that_skips_all_pods_leaves_their_places_alone() -> None:
     assert (found[0].code, found[1].code) == (CODE_ERROR, CODE_SUCCESS)
 
 
-async def test_a_pod_that_nobody_binds_is_an_error() -> None:
+async def test_a_pod_skipped_by_every_bind_plugin_is_an_error() -> None:
     """A pod must not vanish between plugins that all skip it."""
     found = await collect(chain(_Plugin("A", a=(CODE_SKIP, ""))), bind_pb2.BindRequest(items=items("a")))
     assert found[0].code == CODE_ERROR
 
 
-async def test_post_bind_tells_every_plugin() -> None:
+async def test_post_bind_calls_every_plugin() -> None:
     """All of them hear of all pods."""
     plugins = (_Plugin("A"), _Plugin("B"))
     await host.post_bind(chain(*plugins), bind_pb2.PostBindRequest(items=items("a", "b")))

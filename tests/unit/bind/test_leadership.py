@@ -169,7 +169,7 @@ def test_a_leader_that_stays_in_office_waits_for_one_reading_only() -> None:
     run(main)
 
 
-def test_a_failed_reading_ahead_of_time_does_no_harm_at_first() -> None:
+def test_a_failed_early_read_of_the_lease_is_tolerated_for_a_lease_duration() -> None:
     """An API server that is away for a moment stops nobody; one that is away for a Lease's duration does."""
 
     async def main(setup: _Setup) -> None:
@@ -183,7 +183,7 @@ def test_a_failed_reading_ahead_of_time_does_no_harm_at_first() -> None:
     run(main)
 
 
-def test_a_reading_ahead_of_time_that_shows_a_successor_ends_the_trust() -> None:
+def test_an_early_read_that_finds_a_successor_ends_the_tenure() -> None:
     """The next call of the deposed leader is read for, and refused."""
 
     async def main(setup: _Setup) -> None:
@@ -258,7 +258,7 @@ def test_draining_waits_for_lower_epochs_only() -> None:
     virtual_time.run(main)
 
 
-def test_what_does_not_drain_in_time_says_for_how_long_it_may_have_effects() -> None:
+def test_fence_returns_how_long_undrained_work_may_have_effects() -> None:
     """The new leader learns how long it has to wait where older work does not end."""
 
     async def main(clock: Callable[[], float]) -> None:
@@ -289,7 +289,7 @@ def test_work_that_is_broken_off_is_waited_for_until_it_can_have_no_effect(settl
     virtual_time.run(main)
 
 
-def test_a_lower_epoch_of_another_lease_is_in_force_if_the_lease_says_so() -> None:
+def test_a_lower_epoch_is_accepted_if_the_lease_was_replaced() -> None:
     """Else bind refuses for ever whoever leads a cluster that was rebuilt, or whose Lease was made again."""
 
     async def main(setup: _Setup) -> None:

@@ -77,7 +77,7 @@ async def test_turns_given_up_are_not_lost() -> None:
 
 
 @on_virtual_time
-async def test_a_stream_says_every_second_that_it_is_there() -> None:
+async def test_a_stream_sends_a_heartbeat_every_second() -> None:
     """Else its caller takes the replica for dead."""
 
     async def batches() -> AsyncGenerator[Sequence[int], None]:
@@ -91,7 +91,7 @@ async def test_a_stream_says_every_second_that_it_is_there() -> None:
 
 
 @on_virtual_time
-async def test_a_stream_that_nobody_reads_any_more_is_closed() -> None:
+async def test_a_stream_without_a_reader_is_closed() -> None:
     """Else its work goes on for nobody."""
     closed = []
 
@@ -109,7 +109,7 @@ async def test_a_stream_that_nobody_reads_any_more_is_closed() -> None:
 
 
 @on_virtual_time
-async def test_a_stream_that_fails_tells_its_error() -> None:
+async def test_a_failed_stream_raises_its_error() -> None:
     """Else the caller takes results that never came for results."""
 
     async def batches() -> AsyncGenerator[Sequence[int], None]:
@@ -183,7 +183,7 @@ async def test_each_result_is_sent_when_it_is_known() -> None:
 
 
 @on_virtual_time
-async def test_what_is_cancelled_has_ended_before_it_is_released() -> None:
+async def test_cancelled_work_ends_before_its_release() -> None:
     """Else PreBind writes once more what was just given back, whether it runs or waits for its turn."""
     world = World()
     world.seconds = {"a": 5.0}

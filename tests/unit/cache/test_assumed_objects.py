@@ -51,7 +51,7 @@ def test_an_assumption_is_streamed_and_taken_back() -> None:
     assert _synced(cache) == ""
 
 
-def test_what_the_informer_shows_later_counts() -> None:
+def test_a_later_version_from_the_informer_replaces_the_assumed_one() -> None:
     """Somebody else took the volume: an assumption that outlived that would hide it."""
     cache = _cache()
     cache.assume_objects("uid", [_volume("1", "claim")])
@@ -145,7 +145,7 @@ def _device_claim(
 DEVICE_CLAIM = ("resource_claim", "default", "claim")
 
 
-def test_a_claim_keeps_its_devices_until_it_shows_some() -> None:
+def test_an_assumed_allocation_holds_until_the_claim_has_one() -> None:
     """An allocation takes two writes; after the first the claim has another version and no devices yet."""
     shown = {DEVICE_CLAIM: _device_claim("1")}
     assumed = assumed_objects.AssumedObjects(shown)
@@ -192,7 +192,7 @@ def _open_claim(version: str = "1", group: str = "g") -> snapshot_pb2.ClusterObj
     return entry
 
 
-def test_what_pods_of_a_group_share_is_assumed_until_the_last_of_them_gives_it_back() -> None:
+def test_a_shared_claim_is_assumed_until_its_last_pod_restores_it() -> None:
     """Else the device would be given to others while pods of the group still go for it."""
     assumed = assumed_objects.AssumedObjects({DEVICE_CLAIM: _device_claim("1")})
     for uid in ("first", "second"):
@@ -214,7 +214,7 @@ def test_another_pod_of_the_group_shares_it_though_the_claim_was_touched_meanwhi
 
 
 @pytest.mark.parametrize("group", ["", "h"], ids=["no group", "another group"])
-def test_who_is_not_of_the_group_has_no_share(group: str) -> None:
+def test_a_pod_outside_the_group_does_not_share_the_claim(group: str) -> None:
     """One that only looks the same is another promise, and the first pod has none any more."""
     assumed = assumed_objects.AssumedObjects({DEVICE_CLAIM: _device_claim("1")})
     assumed.assume("first", {DEVICE_CLAIM: _open_claim()})

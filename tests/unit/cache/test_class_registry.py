@@ -123,7 +123,7 @@ def test_the_message_of_a_class_has_the_labels_that_take_part_and_no_name() -> N
     assert entry.pod.spec.containers[0].resources.requests["cpu"].string == "1"
 
 
-def test_all_labels_take_part_where_somebody_reads_them_all() -> None:
+def test_all_labels_define_the_class_if_a_plugin_reads_all() -> None:
     """Else a plugin that reads labels is answered for a pod with other ones."""
     registry = class_registry.ClassRegistry(all_labels=True)
     first = _intern(registry, _pod())

@@ -95,7 +95,7 @@ def _changed(changes: Changes) -> Json:
 @settings(deadline=None)  # the machine may be busy
 @example([(("metadata", "labels", "a"), [])])
 @given(st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=3))
-def test_an_odd_pod_is_read_or_refused(changes: Changes) -> None:
+def test_a_malformed_pod_is_read_or_refused(changes: Changes) -> None:
     """One pod that cannot be read would end the process that reads all of them."""
     pod = _changed(changes)
     try:
@@ -133,7 +133,7 @@ def test_a_pod_is_the_same_in_both_encodings(changes: Changes, extra: frozenset[
     assert pod_projection.parse_protobuf(sent, extra) == parsed
 
 
-def test_fields_that_a_plugin_reads_beside_are_part_of_the_class() -> None:
+def test_additional_fields_of_a_plugin_define_the_class() -> None:
     """Else a plugin is answered for a pod whose restart policy is another one."""
     always = copy.deepcopy(POD)
     always["spec"]["restartPolicy"] = "Always"

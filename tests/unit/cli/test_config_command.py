@@ -117,7 +117,7 @@ def test_the_files_that_a_configuration_names_are_checked(files: Path, capsys: p
     assert err.splitlines()[-1].endswith("tls.caFile: a.key: no PEM certificate")
 
 
-def test_a_plugin_that_nobody_has_is_invalid(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_plugin_is_invalid(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Else a mistyped plugin shows when the scheduler starts, and not before."""
     code, _, err = _run(capsys, "validate", "mine")
     assert (code, 'ScorePlugin "Mine" does not exist' in err) == (1, True)

@@ -60,7 +60,7 @@ def test_status_fits_the_screen(columns: int) -> None:
     assert "not in step: refused" in shown
 
 
-def test_a_scheduler_that_stands_by_says_who_leads() -> None:
+def test_the_status_of_a_standby_names_the_leader() -> None:
     """An operator looks at the wrong replica and takes it for a broken one."""
     leadership = {"leading": False, "holder": "host-1_x", "lease": "kube-system/kube-scheduler"}
     shown = display.as_text(status_command.render(_status(leadership=leadership)))
@@ -74,7 +74,7 @@ def test_wide_shows_more_of_replicas() -> None:
     assert "FULL SYNCS" not in display.as_text(status_command.render(_status()))
 
 
-def test_what_is_wrong_with_a_plugin_is_readable() -> None:
+def test_a_plugins_problem_has_a_line_of_its_own() -> None:
     """In the last of nine columns it would be cut off."""
     problem = "plugin Lonely at 127.0.0.1:9000: extensionPoints: score is not among those that it serves, filter"
     plugin = {

@@ -248,7 +248,7 @@ def test_stopping_gives_the_lease_back_through_conflicts() -> None:
     assert machine.done(101.4, _lease("", 10)) == Turn(End())
 
 
-def test_stopping_leaves_the_lease_of_another_alone() -> None:
+def test_stopping_does_not_release_the_lease_of_another() -> None:
     """If this fails, a scheduler that ends frees the Lease of the one that leads."""
     machine = _leader(100.0)
     machine.stop(101.0)

@@ -24,7 +24,7 @@ def test_the_same_message_again_is_the_same_event() -> None:
     assert [each.message for each in told] == ["m"]
 
 
-def test_what_is_long_past_is_not_similar() -> None:
+def test_old_events_are_not_aggregated() -> None:
     """If this fails, a pod's events of yesterday make those of today unreadable."""
     correlator = Correlator()
     for number in range(20):

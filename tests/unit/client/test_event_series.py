@@ -31,7 +31,7 @@ def test_a_changed_pod_begins_a_new_event() -> None:
     assert cache.repeated(KEY._replace(reason="Preempted"), 1.0, "t1") is None
 
 
-def test_what_falls_silent_is_forgotten_and_a_series_is_written_once_more() -> None:
+def test_an_ended_series_is_written_once_more_and_dropped() -> None:
     """If this fails, memory grows with every pod that ever failed, or a series ends with a wrong count."""
     cache = SeriesCache()
     other = KEY._replace(reason="Preempted")

@@ -184,7 +184,7 @@ def test_the_master_flag_replaces_the_server_or_stands_alone(tmp_path: pathlib.P
         pytest.param({"auth-provider": {"name": "oidc"}}, id="provider"),
     ],
 )
-def test_credentials_go_over_tls_alone(tmp_path: pathlib.Path, server: str, user: dict[str, Any]) -> None:
+def test_credentials_are_sent_over_tls_only(tmp_path: pathlib.Path, server: str, user: dict[str, Any]) -> None:
     """If this fails, a server without TLS is told what kube-scheduler keeps to itself, and so is all the network."""
     for there, master in ((server, ""), ("https://10.0.0.1", server)):
         document = _config(**_cluster(server=there), **_user(**user, **{"as": "bob"}))

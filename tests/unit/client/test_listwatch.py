@@ -179,7 +179,7 @@ def test_a_watch_that_brings_something_resets_the_pause() -> None:
         assert protocol.last_error == ""
 
 
-def test_a_server_that_asks_for_patience_gets_it() -> None:
+def test_retry_after_is_respected() -> None:
     """If this fails, Retry-After is ignored."""
     protocol = _watching()
     protocol.failed(ApiError(429, "TooManyRequests", "slow down", retry_after=20.0))
@@ -197,7 +197,7 @@ def test_a_server_that_asks_for_patience_gets_it() -> None:
         pytest.param(ApiError(404, "NotFound", ""), StreamList, id="api-removed"),
     ],
 )
-def test_what_a_failed_watch_leads_to(error: Failure, next_step: type) -> None:
+def test_next_step_after_a_failed_watch(error: Failure, next_step: type) -> None:
     """If this fails, a lost connection costs a list, or a version that the server refuses is tried for ever."""
     protocol = _watching()
     protocol.failed(error)

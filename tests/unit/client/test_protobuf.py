@@ -72,7 +72,7 @@ ODD = st.binary(max_size=60) | st.builds(_wrapped, st.binary(max_size=60)) | st.
 
 @given(ODD)
 @settings(deadline=None)  # the machine may be busy
-def test_odd_bytes_are_refused_by_the_error_that_is_expected(data: bytes) -> None:
+def test_malformed_bytes_raise_the_documented_error(data: bytes) -> None:
     """If this fails, one odd object, or a proxy in between, ends the process."""
     for message_class in KINDS:
         with contextlib.suppress(field_error.FieldError):

@@ -39,7 +39,7 @@ def test_a_list_that_starts_over_counts_from_its_new_start() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from(["ADDED", "MODIFIED", "DELETED"]), st.sampled_from("abc"), st.integers(0, 9)))
 )
-def test_the_cache_is_what_the_events_say(events: list[tuple[str, str, int]]) -> None:
+def test_the_cache_equals_a_replay_of_its_events(events: list[tuple[str, str, int]]) -> None:
     """If this fails, the cache differs from a dictionary kept by hand, or its changes do not add up to it."""
     seen: dict[str, str] = {}
 

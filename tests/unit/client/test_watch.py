@@ -53,6 +53,6 @@ def test_what_is_no_watch_breaks_the_stream(chunk: bytes) -> None:
         pytest.param({}, 0, id="empty"),
     ],
 )
-def test_versions_are_read_from_odd_objects_too(raw: dict[str, Any], version: int) -> None:
+def test_versions_are_read_from_malformed_objects_too(raw: dict[str, Any], version: int) -> None:
     """If this fails, one odd object stops an informer."""
     assert watch.version_of(raw) == version

@@ -74,7 +74,7 @@ async def test_a_refused_write_says_which_and_why(
     assert caplog.records[0].__dict__["values"]["err"] == FORBIDDEN.message
 
 
-async def test_what_is_refused_again_is_not_logged_again(
+async def test_a_repeated_refusal_is_logged_once(
     api: Api, writer: writes.Writer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Broken, a missing role writes a line for every pod of the cluster and attempt."""

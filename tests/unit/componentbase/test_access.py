@@ -57,7 +57,7 @@ def _authenticator(tokens: Tokens | None, clock: Clock | None = None) -> authent
     ],
     ids=["nothing", "no token", "empty token", "headers of a proxy"],
 )
-async def test_who_proves_nothing_is_anonymous(headers: authentication.Headers) -> None:
+async def test_a_caller_without_credentials_is_anonymous(headers: authentication.Headers) -> None:
     """Anybody could be whom he says he is, or probes without credentials would be refused."""
     assert await _authenticator(Tokens()).user_of(headers, None) == ANONYMOUS
 
@@ -103,7 +103,7 @@ async def test_a_token_names_its_user() -> None:
 
 
 @pytest.mark.parametrize("tokens", [Tokens(fails=True), Tokens()], ids=["no answer", "nobody's"])
-async def test_a_token_that_nobody_vouches_for_is_refused(tokens: Tokens) -> None:
+async def test_an_unauthenticated_token_is_refused(tokens: Tokens) -> None:
     """A wrong token would be as good as none, and hide that it is wrong."""
     wrong = (("Authorization", "Bearer other"),)
     with pytest.raises(Unauthenticated):
@@ -139,7 +139,7 @@ async def test_token_reviews_are_shared_and_expire() -> None:
         (User("system:masters"), "/metrics", False),
     ],
 )
-async def test_what_is_allowed_without_a_review(user: User, path: str, allowed: bool) -> None:
+async def test_paths_that_need_no_review(user: User, path: str, allowed: bool) -> None:
     """Probes would be refused, or more than them be open."""
     authorizer = authorization.Authorizer(("/healthz", "/open*"), None, 1.0, 1.0, Clock())
     assert (await authorizer.verdict(user, "get", path)).allowed is allowed

@@ -99,7 +99,7 @@ def test_a_gauge_shows_what_became_empty_as_zero() -> None:
     assert 'queue{name="a"} 0' in _text(gauge)
 
 
-def test_what_comes_and_goes_leaves_no_series() -> None:
+def test_a_removed_label_set_leaves_no_series() -> None:
     """Each rollout would add a series for each replica that it replaced, until the process ends."""
     now = {("10.0.0.1",): 3.0}
     gauge = instruments.Gauge("replica", "text", lambda: now, ("address",), transient=True)
@@ -108,7 +108,7 @@ def test_what_comes_and_goes_leaves_no_series() -> None:
     assert "10.0.0.1" not in _text(gauge)
 
 
-def test_what_comes_back_after_a_reset_counts_from_zero() -> None:
+def test_a_series_recreated_after_a_reset_counts_from_zero() -> None:
     """A counter would be negative."""
     counts = {("10.0.0.1",): 5.0}
     counter = instruments.CountedElsewhere("sent_total", "text", lambda: counts, ("address",))
@@ -117,7 +117,7 @@ def test_what_comes_back_after_a_reset_counts_from_zero() -> None:
     assert 'sent_total{address="10.0.0.1"} 2' in _text(counter)
 
 
-def test_a_reset_begins_anew() -> None:
+def test_a_reset_clears_all_samples() -> None:
     """A tool that resets and then measures would see what was before."""
     counts = {("a",): 5.0}
     counter = instruments.Counter("made_total", "text")
@@ -138,7 +138,7 @@ def test_a_name_is_taken_once() -> None:
         registry.add(instruments.Counter("made_total", "text"))
 
 
-def test_what_is_not_allowed_is_added_up() -> None:
+def test_disallowed_label_values_are_summed_up() -> None:
     """Counts would be lost where label values are limited, or shown twice."""
     registry = instruments.Registry(allowed={("made_total", "why"): frozenset({"a"})})
     counter = instruments.Counter("made_total", "text", ("why",))
@@ -164,7 +164,7 @@ def test_the_first_acceptable_format_is_served(accept: str, kind: str) -> None:
     assert exposition.answer((), {"Accept": accept}).content_type == kind
 
 
-def test_protobuf_says_what_the_text_says() -> None:
+def test_protobuf_and_text_expose_the_same_samples() -> None:
     """A scraper of protobuf would see other numbers."""
     counter = instruments.Counter("made_total", "text", ("why",))
     counter.add(("b",), 2)

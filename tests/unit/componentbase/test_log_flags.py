@@ -13,7 +13,7 @@ def _parse(*arguments: str) -> klog.LogOptions:
     return log_flags.options(parser.parse_args(arguments), "trireme")
 
 
-def test_what_the_flags_say() -> None:
+def test_logging_follows_the_flags() -> None:
     """A phase would not log as it is told to."""
     said = _parse("--logging-format=json", "-v=3", "--vmodule=binder=5,follow*=2,")
     assert said == klog.LogOptions("json", 3, (("binder", 5), ("follow*", 2)), packages=("trireme",))

@@ -75,7 +75,7 @@ async def test_every_unexpected_end_of_a_supervised_task_is_raised(
 
 
 @pytest.mark.parametrize("work", [_fail, _raise_cancelled, _await_cancelled])
-async def test_failed_work_is_raised_by_who_waits_for_it(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def test_a_failure_is_raised_where_it_is_awaited(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Else pods whose binding ends by a fault of ours are in flight for ever, and nobody hears of it."""
     quiet, failing = Supervisor(), Supervisor()
     waiting = asyncio.create_task(supervision.failure_of([quiet, failing]))
@@ -86,7 +86,7 @@ async def test_failed_work_is_raised_by_who_waits_for_it(work: Callable[[], Coro
     assert ended.name == work.__name__
 
 
-async def test_what_ends_by_itself_or_is_stopped_is_no_failure() -> None:
+async def test_a_task_that_finishes_or_is_stopped_is_no_failure() -> None:
     """Else the frontend ends because a binding did, or because an endpoint was removed."""
     supervisor = Supervisor()
     waiting = asyncio.create_task(supervisor.failure())

@@ -84,7 +84,7 @@ def test_flags_are_read(arguments: list[str], name: str, value: object) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_read_is_refused_in_known_words(arguments: list[str], message: str) -> None:
+def test_invalid_flags_have_the_message_of_kube_scheduler(arguments: list[str], message: str) -> None:
     """Else a mistake on the command line is passed over, or reported in words that nobody knows."""
     with pytest.raises(FlagError) as caught:
         _parse(*arguments)

@@ -68,7 +68,7 @@ def test_files_are_looked_for_beside_the_kubeconfig(tmp_path: Path) -> None:
         pytest.param({"kind": "Other"}, 'no kind "Other" is registered for version "v1"', id="another-kind"),
     ],
 )
-def test_a_kubeconfig_that_says_nothing_of_use_is_refused(tmp_path: Path, more: Value, message: str) -> None:
+def test_a_kubeconfig_without_a_usable_cluster_is_refused(tmp_path: Path, more: Value, message: str) -> None:
     """Else the scheduler goes on without a cluster, or with the wrong one."""
     path = _write(tmp_path, {"server": "https://one"}, **more)
     with pytest.raises(ConfigurationError) as caught:

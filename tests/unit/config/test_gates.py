@@ -80,7 +80,7 @@ def test_an_emulated_version_brings_its_own_defaults() -> None:
     assert {name for name in gates.table().gates if today.enabled(name) != before.enabled(name)}
 
 
-def test_all_alpha_sets_what_nobody_else_set() -> None:
+def test_all_alpha_sets_gates_not_set_by_name() -> None:
     """Else AllAlpha overrides what was asked for by name, or sets too little."""
     known, effective = gates.table(), versions.effective((), ())
     alphas = [name for name in known.gates if known.at(name, effective).stage is Stage.ALPHA and name != "AllAlpha"]

@@ -46,7 +46,7 @@ def _load(text: str) -> SchedulerConfiguration:
         ),
     ],
 )
-def test_what_is_no_configuration_is_refused(text: str, message: str) -> None:
+def test_invalid_documents_are_refused(text: str, message: str) -> None:
     """Else a wrong file is taken for a configuration, or refused in other words than by kube-scheduler."""
     with pytest.raises(ConfigurationError) as caught:
         _load(text)

@@ -65,7 +65,7 @@ def test_syntax(text: str, line: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"- 1\n- 2\n", b"a: &x [*x]\n"])
-def test_odd_files(data: bytes) -> None:
+def test_files_without_a_position(data: bytes) -> None:
     """A message is shown without a position, not as a traceback."""
     locate(data, "parallelism: Invalid value")
     locate(data, "json parse error: x")

@@ -44,7 +44,7 @@ DEFAULT_SCORES = {
 }
 
 
-def test_a_profile_that_says_nothing_runs_the_default_plugins() -> None:
+def test_an_empty_profile_runs_the_default_plugins() -> None:
     """Else a stock configuration schedules otherwise than kube-scheduler."""
     (profile,) = _make("")
     assert _weights(profile) == DEFAULT_SCORES

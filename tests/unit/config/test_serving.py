@@ -104,7 +104,7 @@ def test_a_port_that_is_taken_ends_the_start(desk: Desk) -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_ends_the_start(desk: Desk, flags: list[str], message: str) -> None:
+def test_unusable_serving_options_end_the_start(desk: Desk, flags: list[str], message: str) -> None:
     """Else the server starts with less security than was asked for, or fails when somebody calls."""
     ended = _serve(desk, *flags)
     assert (ended.outcome.code, ended.outcome.stage) == (1, "load")

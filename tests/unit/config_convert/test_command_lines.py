@@ -187,7 +187,9 @@ def test_flags_beside_a_file_count_as_they_did() -> None:
         ),
     ],
 )
-def test_what_cannot_be_converted_is_refused(arguments: list[str], files: dict[str, Any], message: str) -> None:
+def test_arguments_that_cannot_be_converted_are_refused(
+    arguments: list[str], files: dict[str, Any], message: str
+) -> None:
     """Else something is written that the scheduler does not take."""
     with pytest.raises(ConfigurationError) as caught:
         convert(*arguments, **files)

@@ -226,7 +226,7 @@ def test_settings_that_became_arguments() -> None:
     assert "metricsBindAddress" not in converted.notes
 
 
-def test_fields_that_nobody_knows_are_named() -> None:
+def test_unknown_fields_are_named() -> None:
     """Else a setting vanishes without a word."""
     notes = versioned("v1beta1", bogus=1, profiles=[{"other": 2, "plugins": {"filters": {}}}]).notes
     for path in ("bogus", "profiles[0].other", "profiles[0].plugins.filters"):
@@ -234,7 +234,7 @@ def test_fields_that_nobody_knows_are_named() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1"])
-def test_what_is_converted_converts_to_itself(version: str) -> None:
+def test_conversion_is_idempotent(version: str) -> None:
     """Else a second conversion changes what the first one made."""
     once = with_plugins(version, {"score": {"enabled": [{"name": "NodeAffinity", "weight": 7}]}})
     again = from_file(yaml.safe_load(once.text))

@@ -112,7 +112,7 @@ def test_suspended_it_rests() -> None:
 
 
 @pytest.mark.parametrize(("policy", "jobs"), [("Allow", 3), ("Forbid", 1), ("Replace", 1)])
-def test_what_becomes_of_jobs_that_take_long(policy: str, jobs: int) -> None:
+def test_concurrency_policies_of_long_jobs(policy: str, jobs: int) -> None:
     """Each run takes five minutes, and one is due every minute."""
     cluster = Cluster(1)
     body = cron_job(concurrencyPolicy=policy)

@@ -108,7 +108,7 @@ def test_named_ports_are_looked_up_in_the_pod() -> None:
     assert all(len(one["endpoints"]) == 1 for one in slices(cluster))
 
 
-def test_who_has_no_selector_writes_his_own() -> None:
+def test_endpoints_of_a_service_without_a_selector_are_left_alone() -> None:
     """A slice made by hand stays as it is."""
     cluster = Cluster(1)
     cluster.create("services", service(selector=None))

@@ -111,7 +111,7 @@ def test_only_the_minimum_of_a_group_can_be_changed(spec: Object, said: str) -> 
 
 
 @pytest.mark.parametrize("key", [COMPOSITES, GROUPS])
-def test_a_status_is_written_apart(key: str) -> None:
+def test_the_status_is_a_subresource(key: str) -> None:
     """Who writes conditions changes nothing else, and who changes the group no condition."""
     registry = make_registry()
     create(registry, key, tree() if key == COMPOSITES else leaf())

@@ -64,7 +64,7 @@ def test_pods_left_behind_are_adopted(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["replicasets.apps", "replicationcontrollers", "daemonsets.apps"])
-def test_a_pod_that_is_relabelled_is_let_go_and_replaced(key: str) -> None:
+def test_a_relabelled_pod_is_released_and_replaced(key: str) -> None:
     """How people take a pod out of service to look at it."""
     cluster = Cluster(2)
     uid = cluster.create(key, body_of(key))["metadata"]["uid"]
@@ -157,7 +157,7 @@ def test_a_stateful_set_adopts_its_own_names_alone() -> None:
     assert owners(cluster)["w-x"] == owners(cluster)["other-1"] == []
 
 
-def test_controllers_say_what_they_do() -> None:
+def test_controllers_write_events() -> None:
     """`kubectl describe` shows these events, and people wait for them."""
     cluster = Cluster(2)
     cluster.create("deployments.apps", workload("web", 2))

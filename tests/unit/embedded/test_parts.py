@@ -57,7 +57,7 @@ def test_the_earlier_time_counts() -> None:
     assert worked == ["a"]
 
 
-def test_what_fails_is_tried_again_and_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_key_is_retried_without_delaying_others(caplog: pytest.LogCaptureFixture) -> None:
     """One odd object must not stop a controller."""
     time, worked = FakeTime(), []
     queue = make_queue(time, worked, fail={"a"})
@@ -98,7 +98,7 @@ async def test_the_queue_wakes_for_new_work() -> None:
         (Fault(Action.STATUS, times=0), ("GET",), "/any", False),
     ],
 )
-def test_what_a_fault_strikes(fault: Fault, methods: tuple[str, ...], path: str, strikes: bool) -> None:
+def test_faults_match_their_requests(fault: Fault, methods: tuple[str, ...], path: str, strikes: bool) -> None:
     """A fault that strikes the wrong request makes a test prove nothing."""
     faults = Faults()
     faults.add(fault)

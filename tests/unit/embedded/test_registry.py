@@ -81,7 +81,7 @@ def test_limits_become_requests(registry: Registry) -> None:
     assert create(registry, "pods", body)["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "2"}
 
 
-def test_a_gated_pod_says_so(registry: Registry) -> None:
+def test_a_gated_pod_has_the_condition_scheduling_gated(registry: Registry) -> None:
     """The condition comes from the API server, not from the scheduler."""
     obj = create(registry, "pods", pod("p", schedulingGates=[{"name": "g"}]))
     (condition,) = obj["status"]["conditions"]
@@ -240,7 +240,7 @@ def test_generation_counts_changes_of_the_spec_alone(registry: Registry) -> None
     assert [one["metadata"]["generation"] for one in (labelled, reported, changed)] == [1, 1, 2]
 
 
-def test_spec_and_status_are_written_apart(registry: Registry) -> None:
+def test_spec_and_status_are_updated_separately(registry: Registry) -> None:
     """A user's edit must not undo what the kubelet reported, nor the other way round."""
     create(registry, "pods", pod("p"))
     patch(registry, "pods", "p", {"status": {"phase": "Running"}, "spec": {"schedulerName": "x"}}, "status")
@@ -261,7 +261,7 @@ def test_spec_and_status_are_written_apart(registry: Registry) -> None:
         ({"metadata": {"annotations": {"a": "b"}}}, True),
     ],
 )
-def test_what_may_change_in_a_pod(registry: Registry, change: dict[str, Any], allowed: bool) -> None:
+def test_mutable_fields_of_a_pod(registry: Registry, change: dict[str, Any], allowed: bool) -> None:
     """The scheduler's cache relies on requests, selectors and the assigned node staying as they are."""
     create(registry, "pods", pod("p"))
     if allowed:

@@ -23,7 +23,7 @@ def managers(obj: dict[str, Any]) -> list[str]:
     return [entry["manager"] for entry in obj["metadata"]["managedFields"]]
 
 
-def test_what_a_manager_no_longer_names_goes() -> None:
+def test_a_field_that_its_manager_drops_is_removed() -> None:
     """Removing a key from a manifest and applying it again must remove it from the object."""
     obj = applied("one", data={"a": "1"}).to(created(data={"a": "1", "b": "2"}))
     assert obj["data"] == {"a": "1"}
@@ -38,7 +38,7 @@ def test_fields_of_others_stay() -> None:
     assert managers(obj) == ["two", "one"]
 
 
-def test_what_both_own_stays_until_both_give_it_up() -> None:
+def test_a_shared_field_stays_until_both_managers_drop_it() -> None:
     """A shared field must outlive the first manager that drops it."""
     obj = applied("two", data={"a": "1"}).to(created(data={"a": "1"}))
     obj = applied("one").to(obj)
@@ -86,7 +86,7 @@ def test_a_conflict_within_a_list_names_the_item() -> None:
         applied("two", spec={"containers": [{"name": "a", "image": "2"}]}).to(obj)
 
 
-def test_the_identity_is_owned_by_nobody() -> None:
+def test_identity_fields_have_no_owner() -> None:
     """Two managers naming the same object must not conflict over its name."""
     obj = applied("two").to(created())
     assert managers(obj) == ["one", "two"]

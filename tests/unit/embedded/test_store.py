@@ -38,7 +38,7 @@ def test_a_record_stays_true_after_later_writes() -> None:
     assert first.object["data"] == 1
 
 
-def test_listeners_hear_of_each_write_once_and_in_order() -> None:
+def test_listeners_get_each_write_once_and_in_order() -> None:
     """Controllers and watches are driven by these calls alone."""
     store = Store()
     heard: list[Event] = []
@@ -62,7 +62,7 @@ def test_events_since_a_revision() -> None:
     assert store.since(PODS, revisions[4]) == []
 
 
-def test_history_is_bounded_and_says_so() -> None:
+def test_bounded_history_reports_expired_revisions() -> None:
     """A client that asks for what is forgotten must be told to list again, not be given half."""
     store = Store(history=3)
     revisions = [store.put(PODS, obj(f"p{index}")).revision for index in range(6)]

@@ -117,7 +117,7 @@ def test_the_scheduler_may_choose_the_volume(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Retain", ["Released"]), ("Delete", [])])
-def test_what_becomes_of_a_released_volume(cluster: Cluster, policy: str, left: list[str]) -> None:
+def test_reclaim_policies_of_a_released_volume(cluster: Cluster, policy: str, left: list[str]) -> None:
     """Retained data stays, provisioned volumes go."""
     cluster.create(VOLUMES, volume(persistentVolumeReclaimPolicy=policy))
     cluster.create(CLAIMS, claim())
@@ -128,7 +128,7 @@ def test_what_becomes_of_a_released_volume(cluster: Cluster, policy: str, left: 
     assert [one["status"]["phase"] for one in cluster.objects(VOLUMES)] == left
 
 
-def test_what_is_in_use_is_protected(cluster: Cluster) -> None:
+def test_claims_and_volumes_in_use_are_protected(cluster: Cluster) -> None:
     """A claim outlives the pods that use it, a volume its claim."""
     cluster.create(VOLUMES, volume(persistentVolumeReclaimPolicy="Retain"))
     cluster.create(CLAIMS, claim())

@@ -317,7 +317,7 @@ def test_plugins_that_leave_no_node_together_refuse_the_pod() -> None:
     assert _pre_filtered(_only("n0"), _only("n1")).refusal == status.unresolvable("", together)
 
 
-def test_who_narrowed_the_nodes_is_named_unless_another_plugin_ended_the_cycle() -> None:
+def test_plugins_that_narrowed_the_nodes_are_named() -> None:
     """Else a pod for which no node is left waits for events of the wrong plugins, or is retried as after an error."""
     assert _pre_filtered(_only("n0"), interfaces.PreFilterResult(), _only("n1")).narrowed_by == ("P0", "P2")
     assert _pre_filtered(_only("n0", "n1"), LATER).narrowed_by == ("P0",)
@@ -334,7 +334,7 @@ def test_which_refusal_of_the_pod_counts() -> None:
     assert outcome == status.unresolvable("", "node(s) didn't satisfy plugin P1")
 
 
-def test_a_new_incarnation_of_the_snapshot_is_evaluated_anew() -> None:
+def test_a_replaced_snapshot_is_evaluated_from_scratch() -> None:
     """Else a replica answers a new leader with verdicts about the cluster of the old one."""
     builder = _cluster()
     evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})

@@ -177,7 +177,7 @@ async def test_a_group_does_not_preempt_while_its_victims_are_going() -> None:
     assert (await cluster.who_may_go(nominated="elsewhere")).potential
 
 
-async def test_only_who_has_to_go_is_evicted() -> None:
+async def test_only_necessary_victims_are_evicted() -> None:
     """Beside two members of 2 CPUs on a node of 4 nobody stays; beside one the more important one does."""
     cluster = Cluster(2)
     cluster.add(1, "1", "n0", "n0", "n0", "n0")
@@ -213,7 +213,7 @@ async def test_a_group_that_goes_as_one_goes_although_half_of_it_could_stay() ->
     assert sorted(_evicted(answer)) == sorted(whole)
 
 
-async def test_who_is_protected_by_a_budget_is_let_back_first() -> None:
+async def test_victims_protected_by_a_budget_are_reprieved_first() -> None:
     """Though the other one is more important."""
     cluster = Cluster(1)
     (protected,) = cluster.add(1, "2", "n0")
@@ -272,7 +272,7 @@ async def test_members_of_several_classes_on_one_node_all_have_to_fit() -> None:
     assert _evicted(answer) == low
 
 
-async def test_who_is_going_already_counts_but_is_not_evicted_again() -> None:
+async def test_a_terminating_victim_counts_and_is_not_evicted_again() -> None:
     """It was told to go before."""
     cluster = Cluster(1, cpu="4")
     cluster.add(1, "4", "n0", flags=pods.TERMINATING)
@@ -329,7 +329,7 @@ async def test_the_victims_message_names_a_composite_pod_group() -> None:
     assert answer.actions[0].evict.message.endswith(": preempting to accommodate a higher priority compositepodgroup")
 
 
-async def test_who_fitted_counts_though_its_own_group_did_not_fit() -> None:
+async def test_placed_members_of_a_group_that_did_not_fit_count() -> None:
     """kube-scheduler promises the node to such pods too, so their victims go; the others stay where there is room."""
     cluster = Cluster(3)
     on_n0, on_n1, on_n2 = cluster.add(1, "3", "n0", "n1", "n2")
@@ -341,7 +341,7 @@ async def test_who_fitted_counts_though_its_own_group_did_not_fit() -> None:
 
 
 @pytest.mark.parametrize(("cpu", "staying"), [("2", True), ("3", False)], ids=["beside it", "in its way"])
-async def test_nobody_stays_where_members_are_in_the_way_of_each_other(cpu: str, staying: bool) -> None:
+async def test_no_victim_is_reprieved_where_members_overlap(cpu: str, staying: bool) -> None:
     """The place of a group that did not fit is given to others, and kube-scheduler counts both of them there."""
     cluster = Cluster(2, cpu=cpu)
     (gone,) = cluster.add(1, "1", "n0")

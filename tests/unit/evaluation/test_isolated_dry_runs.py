@@ -91,7 +91,7 @@ def _rehearse(
 
 
 @pytest.mark.parametrize("name", [SPREAD, AFFINITY])
-def test_many_nodes_apart_are_judged_as_each_by_itself(name: str) -> None:
+def test_isolated_dry_runs_of_many_nodes_equal_single_ones(name: str) -> None:
     """The slow twin rehearses one node at a time: were nodes not kept apart, victims would go in vain or not at all."""
     draw = random.Random(11)
     refused = 0
@@ -118,7 +118,7 @@ def test_many_nodes_apart_are_judged_as_each_by_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize(("apart", "passes"), [(True, False), (False, True)])
-def test_a_group_sees_what_is_rehearsed_elsewhere_and_a_single_pod_does_not(apart: bool, passes: bool) -> None:
+def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(apart: bool, passes: bool) -> None:
     """Victims of a group go from all its nodes; those of a single pod from the node that it is to run on alone."""
     builder = SnapshotBuilder()
     for name in ("n0", "n1"):

@@ -40,7 +40,7 @@ def test_too_many_kinds_of_nodes_are_not_narrowed() -> None:
     assert found.stands_for.sum() == 100_000
 
 
-def test_nodes_alone_in_domains_are_alike_by_their_domains_state() -> None:
+def test_nodes_in_domains_of_their_own_are_grouped_by_state() -> None:
     """Nodes told apart by their own names are as many kinds as nodes; those of one shared domain must stay one kind."""
     domain = np.array([0, *range(1, 20), 5], dtype=np.int32)
     state = np.array([7, 7, *[0] * 18])

@@ -220,7 +220,7 @@ def test_a_batch_is_placed_by_one_answer(spec: Json, count: int, by_zone: list[i
     cluster.close()
 
 
-def test_who_follows_the_first_stays_where_it_went() -> None:
+def test_pods_with_affinity_to_themselves_follow_the_first() -> None:
     """The first of a group may go anywhere, the others only beside it: also when its domain is full."""
     cluster = domain_cluster.Cluster()
     for node in _zones(3, 2, pods=2):

@@ -23,7 +23,7 @@ def _text(answer: filter_pb2.PostFilterResponse) -> str:
     return ", ".join(answer.status.messages)
 
 
-async def test_the_least_important_go_and_the_rest_is_let_back() -> None:
+async def test_the_least_important_are_evicted_and_the_rest_reprieved() -> None:
     """Reprieve begins with the most important; only who stands in the way goes."""
     case = Preemption(1)
     low, middle, small = (case.add(p, cpu, "n0")[0] for p, cpu in ((1, "1500m"), (50, "1500m"), (0, "500m")))
@@ -265,7 +265,7 @@ async def test_where_nodes_depend_on_each_other_nominated_pods_are_answered_for_
     assert list(said.nominated_slots) == []
 
 
-async def test_what_is_remembered_of_dry_runs_is_what_would_be_found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cached_dry_runs_equal_fresh_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """A preemptor after others of its class gets the victims that it would get had nobody asked before."""
     asked: list[int] = []
     plainly = preemption_victims.DryRun.run
@@ -298,7 +298,7 @@ async def test_what_is_remembered_of_dry_runs_is_what_would_be_found_anew(monkey
     assert with_memory < without / 2
 
 
-async def test_who_is_more_important_may_change_by_a_start_alone() -> None:
+async def test_a_start_time_alone_can_change_the_order_of_victims() -> None:
     """A kubelet tells when a pod started, which changes nothing that filters look at."""
     case = Preemption(1)
     case.builder.add_class(900, pod_of_priority(1, "2"))
@@ -446,7 +446,7 @@ async def test_a_pod_of_a_group_counts_by_its_group(gate: bool, priority: int, t
     assert len(_victims(answer)) == victims
 
 
-async def test_a_group_is_let_back_before_a_pod_of_its_priority_and_with_regard_to_budgets() -> None:
+async def test_a_group_is_reprieved_before_a_pod_of_its_priority_unless_a_budget_protects_it() -> None:
     """Of two victims the group is the more important one, unless a budget protects the other."""
     for label, gone in (("free", "pod"), ("kept", "group")):
         case = Preemption(2)
@@ -459,7 +459,7 @@ async def test_a_group_is_let_back_before_a_pod_of_its_priority_and_with_regard_
         assert sorted(_victims(answer)) == expected
 
 
-async def test_what_a_group_does_elsewhere_counts_for_who_looks_at_the_whole_cluster() -> None:
+async def test_victims_on_other_nodes_count_for_plugins_of_the_whole_cluster() -> None:
     """The pod refuses to be in a zone with the group's; that one is let go in both nodes makes the zone free."""
     own = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "foe"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [own]}}

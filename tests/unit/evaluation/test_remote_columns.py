@@ -265,7 +265,7 @@ def test_a_node_that_changes_during_the_last_call_is_skipped() -> None:
     assert world.plugins[0].calls == 1 + remote_columns.ROUNDS
 
 
-def test_a_pod_is_not_refused_for_nodes_that_nobody_has_answered_about() -> None:
+def test_a_pod_is_not_refused_while_nodes_are_unanswered() -> None:
     """Else a pod that fits sleeps until some event, for a node that changed while a plugin was called."""
     world = Evaluation(1, [NODE], [_appear(), *[_appear("n0")] * (remote_columns.ROUNDS + 2)])
     assert _evaluated(world) == {"n0": interfaces.UNLIMITED}

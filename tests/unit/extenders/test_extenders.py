@@ -205,7 +205,7 @@ async def test_extenders_filter_the_nominated_node_first() -> None:
     ("resources", "interested"),
     [((), True), (("a.io/b",), True), (("a.io/other",), False), (("a.io/other", "a.io/b"), True)],
 )
-async def test_only_pods_that_ask_for_a_managed_resource_are_its_business(
+async def test_an_extender_gets_only_pods_that_request_its_resources(
     resources: tuple[str, ...], interested: bool
 ) -> None:
     """Without managed resources every pod is; a limit counts as a request does."""
@@ -217,7 +217,7 @@ async def test_only_pods_that_ask_for_a_managed_resource_are_its_business(
     assert world.extenders.binds(world.number) is interested
 
 
-async def test_who_neither_filters_nor_prioritizes_leaves_batches_alone() -> None:
+async def test_an_extender_that_only_binds_does_not_split_batches() -> None:
     """Pods that an extender only binds are placed together like any others."""
     world = World((_extender("one", "bind", "preempt"), {}))
     assert not world.extenders.one_by_one(world.number)
@@ -330,7 +330,7 @@ async def test_a_victim_may_be_deleted_between_two_extenders() -> None:
         pytest.param({f"n{n}": "z" * 200 for n in range(5000)}, 200, id="many texts"),
     ],
 )
-def test_what_an_extender_says_has_an_end(failed: dict[str, str], longest: int) -> None:
+def test_long_extender_messages_are_truncated(failed: dict[str, str], longest: int) -> None:
     """It travels with the answer to filter, and into the pod's condition with many others': no call may burst of it."""
     said = extender_wire.filter_result({"FailedNodes": failed, "FailedAndUnresolvableNodes": failed}, True)
     for texts in (said.failed, said.unresolvable):
@@ -374,7 +374,7 @@ def test_a_wrong_type_in_a_response_is_reported_with_its_path(
     assert str(caught.value) == text
 
 
-def test_what_has_no_cache_of_its_own_gets_objects() -> None:
+def test_an_extender_without_a_node_cache_gets_objects() -> None:
     """Bodies are joined from bytes; what comes out must be JSON with all the keys that Go's structs have."""
     body = orjson.loads(extender_wire.nodes_body(b'{"x":1}', (), [b'{"a":1}', b'{"b":2}']))
     assert body == {"Pod": {"x": 1}, "Nodes": {"metadata": {}, "items": [{"a": 1}, {"b": 2}]}, "NodeNames": None}

@@ -133,7 +133,7 @@ async def test_an_answer_is_complete_first_and_then_a_patch() -> None:
     assert caller.patched == 3
 
 
-async def test_a_patch_is_only_for_who_has_an_answer_of_these_columns() -> None:
+async def test_a_patch_is_sent_only_to_a_caller_with_these_columns() -> None:
     """Else a caller reads the reasons of one numbering by another."""
     builder = _cluster()
     phase = await _phase(builder)
@@ -152,7 +152,7 @@ async def test_a_patch_is_only_for_who_has_an_answer_of_these_columns() -> None:
     assert answer["n7"] == ("Insufficient cpu", 0)
 
 
-async def test_what_a_remote_plugin_says_anew_reaches_a_caller_while_the_snapshot_stands_still() -> None:
+async def test_a_changed_remote_answer_reaches_callers_without_a_delta() -> None:
     """Else a caller goes on with a verdict that the plugin has taken back."""
     builder = _cluster()
     remote = Remote("Remote")

@@ -38,7 +38,7 @@ def _selector(stated: dict[str, Any]) -> meta_pb2.LabelSelector:
 
 
 @pytest.mark.parametrize(("stated", "expected"), MATCHES)
-def test_selectors_match_as_the_api_says(stated: dict[str, Any], expected: bool) -> None:
+def test_selectors_match_as_in_the_api(stated: dict[str, Any], expected: bool) -> None:
     """A selector read otherwise counts the wrong pods."""
     assert label_selectors.parse(_selector(stated)).matches(LABELS) is expected
 

@@ -62,7 +62,7 @@ async def test_an_error_is_raised_to_the_caller() -> None:
         await pausing.run(compute)
 
 
-def test_nothing_is_paused_where_nobody_waits() -> None:
+def test_nothing_is_paused_without_a_waiting_task() -> None:
     """The same code computes in one go where it was not started to be interrupted."""
     assert _until(lambda: True) == "computed"
     pausing.pause()

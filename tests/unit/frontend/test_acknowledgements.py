@@ -102,7 +102,7 @@ async def frontend(generation: int) -> AsyncIterator[Frontend]:
 
 
 @on_virtual_time
-async def test_a_replica_that_stops_acknowledging_is_synchronised_anew_while_nothing_changes() -> None:
+async def test_an_idle_replica_that_stops_acknowledging_is_synced_again() -> None:
     """Broken, the last change before a quiet night is not known to it until the next one in the morning."""
     async with frontend(7) as front:
         await front.in_step()
@@ -124,7 +124,7 @@ async def test_a_replica_that_never_acknowledges_its_full_sync_gets_another() ->
 
 
 @on_virtual_time
-async def test_an_acknowledgement_that_says_nothing_new_does_not_count() -> None:
+async def test_a_repeated_acknowledgement_does_not_count() -> None:
     """Broken, a replica that repeats its last acknowledgement for ever is taken for one that follows."""
     async with frontend(7) as front:
         stream = await front.in_step()
@@ -153,7 +153,7 @@ async def test_a_slow_replica_that_goes_on_acknowledging_keeps_its_stream() -> N
 
 
 @on_virtual_time
-async def test_nobody_wakes_up_while_everything_is_acknowledged() -> None:
+async def test_no_timer_runs_while_everything_is_acknowledged() -> None:
     """Broken, each replica of an idle cluster costs processor time."""
     async with frontend(7) as front:
         stream = await front.in_step()
@@ -205,7 +205,7 @@ async def test_an_acknowledgement_below_the_full_sync_does_not_put_a_replica_in_
 
 
 @on_virtual_time
-async def test_a_replica_that_never_completes_its_full_sync_is_synchronised_anew() -> None:
+async def test_a_replica_that_never_completes_its_full_sync_is_synced_again() -> None:
     """Broken, a replica that goes on saying that it has nothing is waited for for ever."""
     async with frontend(7) as front:
         for _ in range(62):

@@ -37,7 +37,7 @@ class Own:
         return [f"unix:/{phase}"]
 
 
-async def test_it_is_active_as_long_as_it_stands_in() -> None:
+async def test_the_metric_is_set_while_a_fallback_is_active() -> None:
     """Broken, the metric says that all is well while a cluster's phases are gone, or goes on to warn."""
     phase, now = Phase(), [0.0]
     own: Any = Own()

@@ -5,7 +5,7 @@ from frontend_world import World
 
 
 @pytest.mark.parametrize("gate", [True, False], ids=["on", "off"])
-def test_a_woken_pod_is_taken_early_only_where_the_gate_says_so(gate: bool) -> None:
+def test_a_woken_pod_skips_backoff_only_with_the_gate(gate: bool) -> None:
     """SchedulerPopFromBackoffQ: off, a pod that was woken waits its back-off out though nobody else waits."""
     world = World(f"--feature-gates=SchedulerPopFromBackoffQ={str(gate).lower()}")
     try:

@@ -17,7 +17,7 @@ def _world() -> Iterator[World]:
         yield world
 
 
-def test_a_pod_deleted_while_filter_thinks_is_let_go(world: World) -> None:
+def test_a_pod_deleted_during_filter_leaves_the_queue(world: World) -> None:
     """It stayed in flight for ever, and with it every event since."""
     world.create("p", 1)
     assert world.asked() == ["Filter"]
@@ -28,7 +28,7 @@ def test_a_pod_deleted_while_filter_thinks_is_let_go(world: World) -> None:
     assert world.frontend.cluster.cache.statistics().assumed_pods == 0
 
 
-def test_whoever_is_woken_by_a_refused_permit_is_tried_at_once(world: World) -> None:
+def test_a_pod_woken_by_a_rejected_permit_is_tried_at_once(world: World) -> None:
     """The room was free, the pod in the active queue, and nobody looked."""
     world.create("guarded", 3)
     world.answer_all()
@@ -101,7 +101,7 @@ def test_a_very_long_reason_does_not_burst_the_call_that_writes_it(world: World)
     assert len(written.set_condition.condition.message) == 64 << 10
 
 
-def test_a_pod_that_an_extender_did_not_bind_though_it_says_so_is_tried_again() -> None:
+def test_a_pod_that_an_extender_falsely_reports_bound_is_retried() -> None:
     """It took room for ever, and nobody tried it or bound it."""
     world = World(extended=True)
     world.api.put_node("n0", 3)

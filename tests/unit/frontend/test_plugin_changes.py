@@ -57,7 +57,7 @@ def test_a_steady_time_ends_the_back_offs() -> None:
     assert _counted(changes, clock, 60) == [clock.now - 60, clock.now - 30]
 
 
-def test_the_problem_says_how_long_a_new_description_does_not_count() -> None:
+def test_the_problem_has_the_time_until_a_new_description_counts() -> None:
     """Broken, nobody knows when the plugin is called as it describes itself."""
     clock = _Clock()
     changes = plugin_changes.DescriptionChanges(clock)

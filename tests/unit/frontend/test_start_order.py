@@ -101,7 +101,7 @@ class Leadership(leading.Leadership):
     ],
     ids=["usually", "delayCacheUntilActive", "without-election"],
 )
-async def test_who_leads_has_seen_the_cluster(delayed: bool, elects: bool, story: list[str]) -> None:
+async def test_a_leader_has_synced_its_informers(delayed: bool, elects: bool, story: list[str]) -> None:
     """Else one that cannot read the cluster takes the Lease from one that can, or nobody is told who has it."""
     leadership = Leadership(delayed, elects)
     with pytest.raises(ExceptionGroup) as raised:

@@ -10,7 +10,7 @@ HOUR = 3600.0
 
 
 @pytest.mark.parametrize("steps", [(-HOUR,), (HOUR,), (-HOUR, HOUR), (HOUR, -HOUR)], ids=str)
-def test_pods_back_off_as_long_as_they_should_whatever_the_wall_clock_says(steps: tuple[float, ...]) -> None:
+def test_backoff_does_not_depend_on_the_wall_clock(steps: tuple[float, ...]) -> None:
     """Else a clock that is set back by an hour keeps every pod that failed from being tried for an hour."""
     with frontend_world.one_node() as world:
         for number in range(3):

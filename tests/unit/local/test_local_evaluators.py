@@ -104,7 +104,7 @@ async def test_an_answer_is_as_it_was_though_the_cluster_changes() -> None:
     assert [filtered.answer.admits(0), now.answer.admits(0)] == [True, False]
 
 
-async def test_who_fits_nowhere_preempts() -> None:
+async def test_an_unschedulable_pod_preempts() -> None:
     """The victims are those that stand in the way."""
     cluster = Cluster()
     cluster.builder.place(UNIMPORTANT, "n0")
@@ -140,7 +140,7 @@ async def test_ways_to_make_room_come_with_the_answer() -> None:
     assert [each.post_filter.nominated_node for each in filtered.post_filter] == ["n0"]
 
 
-async def test_who_is_nominated_is_looked_at_there_first() -> None:
+async def test_the_nominated_node_is_tried_first() -> None:
     """Else a pod whose victims went may lose its place to what scores higher elsewhere."""
     cluster = Cluster()
     cluster.nominate("me", SMALL, "n1")
@@ -169,7 +169,7 @@ async def test_several_that_are_nominated_are_admitted_together() -> None:
     assert (await asked).admitted == 0
 
 
-async def test_what_was_prepared_is_known() -> None:
+async def test_prepared_classes_are_known() -> None:
     """Who prepares goes by it."""
     cluster = Cluster()
     assert (PROFILE, SMALL) not in cluster.evaluators.answers

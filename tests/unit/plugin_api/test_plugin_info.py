@@ -83,7 +83,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_named_with_the_allowed_values(case: str) -> None:
+def test_invalid_fields_are_named_with_the_allowed_values(case: str) -> None:
     """Broken, a plugin's author guesses, or the scheduler ends with a traceback."""
     fields, words = WRONG[case]
     with pytest.raises(ValueError, match=": ") as caught:
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_named_with_the_allowed_values(case: str) -> None:
     ],
     ids=["plain", "node", "pod", "target pod", "everything", "normalization", "own normalization"],
 )
-def test_what_is_right_is_accepted(fields: dict[str, Any]) -> None:
+def test_valid_plugin_info_is_accepted(fields: dict[str, Any]) -> None:
     """Broken, a good plugin keeps the scheduler from starting."""
     plugin_info.check(info(**fields))
 

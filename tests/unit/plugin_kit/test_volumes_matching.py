@@ -146,7 +146,7 @@ volumes_strategy = st.lists(
     drawn=volumes_strategy,
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
 )
-def test_claims_get_on_every_slot_what_they_would_get_there_alone(
+def test_matching_on_all_slots_equals_matching_on_each(
     zones: list[str], drawn: list[tuple[int, tuple[str, ...], str]], sizes: list[int]
 ) -> None:
     """A volume taken twice on a node, or a larger one than needed, would differ from kube-scheduler's choice."""

@@ -74,7 +74,7 @@ def test_of_a_scalar_resource_that_it_has_a_resize_needs_no_more() -> None:
     assert set(Answers(builder, plugin, pod).refusals()) == {"other"}
 
 
-def test_without_the_gate_a_pod_asks_for_all_of_it() -> None:
+def test_without_the_gate_a_resize_counts_in_full() -> None:
     """Else the gate's rules hold where it is off."""
     builder = _cluster({"cpu": "2"}, {"cpu": "1"}, {"cpu": "4"})
     plugin = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
@@ -89,7 +89,7 @@ def _preemption_policy(builder: SnapshotBuilder, name: str, *owners: str) -> Non
     builder.apply(nodes=delta)
 
 
-def test_only_its_own_node_is_looked_at_and_only_where_it_lets_resizes_preempt() -> None:
+def test_only_the_own_node_is_considered_and_only_if_resizes_may_preempt() -> None:
     """Else pods are evicted where an administrator said that none are."""
     builder = _cluster({"cpu": "2"}, {"cpu": "1"}, {"cpu": "4"})
     plugin = deferred_pod_scheduling.DeferredPodScheduling(True)
@@ -144,7 +144,7 @@ def test_hints_of_node_resources_fit_look_at_its_own_node(
     assert Hints("NodeResourcesFit", features=ON).about(waiting, resource, action, old, new) == expected
 
 
-def test_a_pod_that_grows_wakes_nobody_but_resizes() -> None:
+def test_a_growing_pod_wakes_only_resizes() -> None:
     """A pending pod has nothing from it."""
     grown = on("n", asking("x", cpu="1")), on("n", asking("x", cpu="2"))
     hints = Hints("NodeResourcesFit", features=ON)
@@ -251,7 +251,7 @@ def test_it_leaves_the_queue_with_its_condition(world: World, how: str) -> None:
     assert (world.frontend.cluster.cache.pod(raw["metadata"]["uid"]) is not None) == kept
 
 
-def test_without_the_gate_nobody_makes_room() -> None:
+def test_without_the_gate_a_resize_does_not_preempt() -> None:
     """Else a cluster that did not ask for it has pods evicted."""
     world = World()
     try:
@@ -266,7 +266,7 @@ def test_without_the_gate_nobody_makes_room() -> None:
         world.close()
 
 
-def test_a_deferred_resize_is_read_of_a_running_pod_alone() -> None:
+def test_only_running_pods_have_deferred_resizes() -> None:
     """Else a pending pod is taken for one that runs."""
     raw = on("n", {**asking("p", cpu="1"), "status": DEFERRED})
     assert pod_projection.parse(raw).deferred

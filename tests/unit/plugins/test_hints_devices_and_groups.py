@@ -92,7 +92,7 @@ def test_the_name_of_a_claim_that_was_made(owner: str, expected: str) -> None:
         ("resource.k8s.io/ResourceSlice", "Add"),
     ],
 )
-def test_what_always_may_help(resource: str, action: str) -> None:
+def test_events_that_always_wake(resource: str, action: str) -> None:
     """Else a pod sleeps while its devices are there."""
     new = {"Node": node(), "resource.k8s.io/DeviceClass": entry("DeviceClass", "c", spec={})}.get(resource)
     new = new or entry("ResourceSlice", "s", spec={})

@@ -149,7 +149,7 @@ def test_declared_features(resource: str, action: str, old: Json | None, new: Js
     assert Hints("NodeDeclaredFeatures").about(waiting, resource, action, old, new) == expected
 
 
-def test_a_plugin_that_a_feature_gate_turns_off_hears_of_nothing() -> None:
+def test_a_plugin_disabled_by_its_gate_registers_no_events() -> None:
     """Else events are weighed for plugins that refuse nobody."""
     assert Hints("NodeDeclaredFeatures").events
     assert not Hints("NodeDeclaredFeatures", features={"NodeDeclaredFeatures": False}).events

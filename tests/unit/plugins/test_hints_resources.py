@@ -201,7 +201,7 @@ def test_a_new_node_has_all_its_ports() -> None:
     assert Hints("NodePorts").about(_port(80), "Node", "Add", None, node()) == QUEUE
 
 
-def test_what_is_registered_follows_the_gates() -> None:
+def test_registered_events_follow_the_gates() -> None:
     """Else events are weighed that cannot come to pass."""
     assert "resource.k8s.io/DeviceClassAdd" in Hints("NodeResourcesFit").events
     assert "AssignedPodUpdatePodScaleUp" not in Hints("NodeResourcesFit").events

@@ -110,7 +110,7 @@ EXISTING_TERMS = [
 
 
 @pytest.mark.parametrize(("term", "namespace", "refusing"), EXISTING_TERMS)
-def test_pods_that_are_there_keep_others_out(term: Json, namespace: str, refusing: tuple[str, ...]) -> None:
+def test_existing_pods_with_anti_affinity_repel_others(term: Json, namespace: str, refusing: tuple[str, ...]) -> None:
     """Anti-affinity holds for who was there first, too."""
     cluster = _cluster()
     there = domain_cluster.pod(RED, namespace=namespace, affinity=domain_cluster.affinity((), [term]))

@@ -61,7 +61,7 @@ def _verdicts(spec: Json, declared: list[list[str]], enabled: bool = True) -> li
 
 
 @pytest.mark.parametrize(("spec", "needed"), NEEDS)
-def test_what_a_pod_needs_the_node_must_declare(spec: Json, needed: set[str]) -> None:
+def test_required_features_must_be_declared_by_the_node(spec: Json, needed: set[str]) -> None:
     """A pod that starts where the kubelet does not know what it asks for runs otherwise than it says."""
     said = _verdicts(spec, [[], sorted(needed), [*sorted(needed), "Other"]])
     refused = "node(s) didn't match Pod's required features"

@@ -51,7 +51,7 @@ def test_a_pod_that_names_a_node_runs_there_or_nowhere() -> None:
         pytest.param([{"operator": "Exists"}], True, id="everything"),
     ],
 )
-def test_a_cordoned_node_takes_who_tolerates_it(tolerations: list[Json], skips: bool) -> None:
+def test_a_cordoned_node_accepts_pods_that_tolerate_it(tolerations: list[Json], skips: bool) -> None:
     """Else a node that is being drained fills up again, or a DaemonSet's pod finds no node."""
     builder = _cluster(open={}, cordoned={"unschedulable": True})
     answers = Answers(
@@ -219,7 +219,7 @@ def test_terms_that_name_no_node_together_refuse_the_pod() -> None:
     assert (refusal.code, refusal.messages) == (UNRESOLVABLE, ("pod affinity terms conflict",))
 
 
-def test_a_pod_that_asks_for_nothing_is_not_filtered_by_affinity() -> None:
+def test_a_pod_without_node_affinity_skips_the_plugin() -> None:
     """Else the plugin counts as evaluated for every pod, in metrics and for requeueing."""
     filtering, scoring = node_affinity.NodeAffinityFilter(), affinity_score.NodeAffinityScore()
     assert Answers(_cluster(**LABELLED), filtering, pod_of()).pre_filter.skip

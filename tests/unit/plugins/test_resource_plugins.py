@@ -119,7 +119,7 @@ def test_a_node_takes_so_many_pods(allocatable: Json, pods: int, messages: tuple
         ),
     ],
 )
-def test_a_pod_asks_for_what_all_its_parts_need(spec: Json, cpu: int) -> None:
+def test_requests_include_init_containers_and_overhead(spec: Json, cpu: int) -> None:
     """Else a pod is placed where its init containers or its runtime do not fit."""
     for left, fits in ((cpu, True), (cpu - 1, False)):
         answers = Answers(_cluster({"cpu": f"{left}m", "pods": "9"}), FIT, pod_of(spec))

@@ -119,7 +119,7 @@ async def test_a_pod_without_volumes_is_skipped(preflight: bool) -> None:
 
 
 @pytest.mark.parametrize("bindings", [TO_BIND, TO_PROVISION], ids=["to-bind", "to-provision"])
-async def test_the_preflight_says_that_there_is_work_and_writes_nothing(
+async def test_the_preflight_reports_work_and_writes_nothing(
     bindings: volume_bindings.VolumeBindings,
 ) -> None:
     """The pod's status names the node before the work begins, so it has to be known beforehand."""
@@ -213,7 +213,7 @@ async def _gone(store: Store, path: str) -> None:
     ],
     ids=["claim-ref-reset", "out-of-reach", "volume-gone", "claim-gone", "pod-gone"],
 )
-async def test_what_ends_the_wait_for_a_volume(path: str, change: Json | None, text: str) -> None:
+async def test_errors_that_end_the_wait_for_a_volume(path: str, change: Json | None, text: str) -> None:
     """Each in kube-scheduler's words; the pod is tried again."""
     store = Store()
     pod = Pod(store, TO_BIND)
@@ -234,7 +234,7 @@ async def test_what_ends_the_wait_for_a_volume(path: str, change: Json | None, t
     ],
     ids=["no-annotations", "given-up", "another-node"],
 )
-async def test_what_ends_the_wait_for_provisioning(annotations: Json, text: str) -> None:
+async def test_errors_that_end_the_wait_for_provisioning(annotations: Json, text: str) -> None:
     """A provisioner that gives up takes the node away from the claim."""
     store = Store()
     pod = Pod(store, TO_PROVISION)
@@ -252,7 +252,7 @@ async def test_a_volume_in_reach_does_not_end_the_wait() -> None:
     assert (await pod.pre_bind()).status.code == status_pb2.CODE_WAIT
 
 
-async def test_state_that_is_none_fails_the_pod_alone() -> None:
+async def test_invalid_state_fails_only_its_pod() -> None:
     """Bytes that Reserve never gave must not end the call for other pods."""
     pod = Pod(Store(), None)
     pod.state = b"not json"

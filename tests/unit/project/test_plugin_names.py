@@ -112,7 +112,7 @@ def _modules(node: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("room", _rooms())
-def test_no_room_asks_whether_something_is_a_certain_plugin(room: str) -> None:
+def test_no_module_checks_for_the_class_of_a_plugin(room: str) -> None:
     """Else one plugin is another case than the rest where all are asked."""
     asked = {
         name

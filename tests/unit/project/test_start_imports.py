@@ -20,7 +20,7 @@ _KUBERNETES = ("kubernetes", "pydantic", "requests", "urllib3", "oauthlib")
     ],
     ids=["frontend", "bind", "what-hears-signals", "what-forks", "what-reads-the-configuration"],
 )
-def test_what_a_start_does_not_load(loaded: str, unneeded: tuple[str, ...]) -> None:
+def test_modules_that_a_start_does_not_load(loaded: str, unneeded: tuple[str, ...]) -> None:
     """If this fails, each process takes a tenth of a second longer to start, for nothing that it uses."""
     script = f"import sys, {loaded}; print(*[name for name in {unneeded!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
@@ -36,7 +36,7 @@ def _loaded(*scripts: str) -> list[set[str]]:
     return [set(names.split()) for names in said]
 
 
-def test_what_the_forker_loads_is_what_its_forks_would_load_each() -> None:
+def test_the_forker_loads_what_all_its_forks_need() -> None:
     """If this fails, filter and score load alike what one process could, or all wait for what none of them uses."""
     shared = "import importlib; from trireme.rpc import forker; [*map(importlib.import_module, forker.SHARED)]"
     phases = (f"import trireme.{name}.process" for name in ("filter", "score", "bind"))

@@ -73,7 +73,7 @@ def test_an_older_pod_goes_before_a_younger_one_that_came_earlier() -> None:
     assert _drain(pods, clock, 1) == [["old"], ["young"]]
 
 
-def test_a_pod_that_must_be_alone_is_alone_and_keeps_its_place() -> None:
+def test_an_exclusive_pod_is_batched_alone_and_in_its_order() -> None:
     """Else a pod of which its class does not say all is placed as if it did, or overtakes its class."""
     pods, clock = ActiveQueue(), Clock()
     for name in ("a", "b", "alone", "c", "d"):
@@ -131,7 +131,7 @@ def test_a_custom_sort_joins_only_what_it_calls_equal(level_bytes: int, expected
     assert batches == expected
 
 
-def test_the_classes_ahead_are_those_of_the_next_batches() -> None:
+def test_upcoming_classes_are_those_of_the_next_batches() -> None:
     """Else columns are prepared for classes whose turn is far."""
     pods, clock = ActiveQueue(), Clock()
     generator = random.Random(7)
@@ -146,7 +146,7 @@ def test_the_classes_ahead_are_those_of_the_next_batches() -> None:
     assert ahead == expected
 
 
-def test_a_class_is_ahead_once() -> None:
+def test_an_upcoming_class_is_listed_once() -> None:
     """Else the columns of one class are prepared twice, and those of another not at all."""
     pods, clock = ActiveQueue(), Clock()
     clock.pod(pods, record("a", 1), T0 + 5)
@@ -162,7 +162,7 @@ def test_a_class_is_ahead_once() -> None:
 
 @settings(deadline=None)  # a busy machine is no defect
 @given(st.lists(st.tuples(st.sampled_from("aadt"), st.integers(0, 5), st.integers(0, 1), st.integers(1, 3))))
-def test_nobody_waits_behind_two_batches_of_another_class(steps: list[tuple[str, int, int, int]]) -> None:
+def test_no_class_waits_for_two_batches_of_another_class(steps: list[tuple[str, int, int, int]]) -> None:
     """Else the promise on which batches rest is broken. Also: what goes in comes out once, deletions aside."""
     pods, clock = ActiveQueue(), Clock()
     inside: dict[str, QueuedPodInfo] = {}
@@ -195,7 +195,7 @@ def test_nobody_waits_behind_two_batches_of_another_class(steps: list[tuple[str,
     assert sorted(name for batch in _drain(pods, clock, 4) for name in batch) == sorted(inside)
 
 
-def test_what_was_removed_leaves_no_memory_behind() -> None:
+def test_removed_pods_leave_no_memory_behind() -> None:
     """Else a queue whose pods are deleted before their turn, or whose classes are many, grows for ever."""
     pods, clock = ActiveQueue(), Clock()
     first = clock.pod(pods, record("first", 0))

@@ -99,7 +99,7 @@ def test_those_refused_are_taken_early_by_second_then_priority_and_errors_never(
     assert (backoff.refused, backoff.errors) == (0, 1)
 
 
-def test_without_early_pops_nobody_is_taken_early() -> None:
+def test_without_early_pops_no_pod_leaves_backoff_early() -> None:
     """Else turning the feature gate off has no effect."""
     backoff = BackoffQueue(exact())
     add(backoff, failed("a", T0 + 0.5, refusals=1))

@@ -52,7 +52,7 @@ def test_a_pod_that_its_gate_sends_back_did_not_come_in() -> None:
     assert q.statistics().incoming["unschedulable", "UnschedulableTimeout"] == 1
 
 
-def test_a_gated_pod_listens_to_its_gate_alone() -> None:
+def test_a_gated_pod_is_woken_by_events_of_its_gate_only() -> None:
     """Else every event that may help a pod costs PreEnqueue of all that are gated and were refused for it once."""
     asked: list[str] = []
 
@@ -69,7 +69,7 @@ def test_a_gated_pod_listens_to_its_gate_alone() -> None:
     assert asked == ["ns/p"]
 
 
-def test_what_is_still_held_back_is_not_moved() -> None:
+def test_pods_that_stay_gated_are_not_moved() -> None:
     """Else each deletion during a wave of preemptions takes every preemptor out and puts it back."""
     q = parked()
     q._transitions._pre_enqueue = gate_of(closed := {"p": "Fit"})
@@ -129,7 +129,7 @@ def test_an_update_moves_an_active_pod_to_where_it_belongs_now() -> None:
     assert [pop_names(q, T0, 8) for _ in range(2)] == [["a", "c"], ["b"]]
 
 
-def test_an_update_of_a_pod_that_backs_off_keeps_its_time() -> None:
+def test_an_update_does_not_change_the_backoff() -> None:
     """Else updating a pod's labels lets it skip, or start again, its back-off."""
     q = queue()
     q.add(record("p"), T0)
@@ -210,7 +210,7 @@ def test_the_nominator_follows_the_objects() -> None:
     assert len(q.nominator) == 0
 
 
-def test_a_pod_with_a_promise_is_tried_alone_before_its_object_says_so() -> None:
+def test_a_nominated_pod_is_tried_alone_before_its_object_has_the_nomination() -> None:
     """Batched with others of its class, it would find the room that is kept for it taken by itself."""
     q = queue()
     for name in ("p", "other"):

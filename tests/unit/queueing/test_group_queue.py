@@ -135,7 +135,7 @@ def test_a_gated_member_that_comes_late_takes_the_group_out_of_the_active_queue(
     assert len(popped(queue)[1]) == 3
 
 
-def test_an_event_that_the_gate_registered_lets_the_group_be_looked_at_again() -> None:
+def test_an_event_registered_by_pre_enqueue_reactivates_the_group() -> None:
     """A plugin's PreEnqueue may wait for any object; without this its groups would sleep until the flush."""
     closed = {"closed": True}
     queue = grouping_queue(
@@ -186,7 +186,7 @@ def test_a_big_group_may_back_off_for_longer(failures: int, members: int, second
     assert where.state == BackOff(T0 + seconds)
 
 
-def test_what_is_left_of_a_group_that_went_is_tried_again_at_once() -> None:
+def test_the_rest_of_a_placed_group_is_retried_at_once() -> None:
     """Those beyond the minimum that did not fit must not wait for an event that will not come."""
     queue = grouping_queue()
     of_three(queue)
@@ -198,7 +198,7 @@ def test_what_is_left_of_a_group_that_went_is_tried_again_at_once() -> None:
     assert (place(queue, "p0"), place(queue, "p1")) == (Active, Done)
 
 
-def test_who_comes_during_the_attempt_joins_after_it() -> None:
+def test_a_member_created_during_the_attempt_joins_after_it() -> None:
     """A late member must neither be lost nor be tried beside its group."""
     queue = grouping_queue()
     of_three(queue)
@@ -234,7 +234,7 @@ def test_a_pod_group_that_is_deleted_leaves_its_members_waiting_for_another() ->
     assert len(popped(queue)[1]) == 3
 
 
-def test_a_pod_group_that_comes_again_during_the_attempt_keeps_its_pods() -> None:
+def test_a_pod_group_recreated_during_the_attempt_keeps_its_pods() -> None:
     """Deleted and made anew while it was being tried: what failed is tried under the new one."""
     queue = grouping_queue()
     of_three(queue)
@@ -264,7 +264,7 @@ def test_a_gang_below_its_minimum_waits_and_is_reported_once() -> None:
     assert len(popped(queue)[1]) == 3
 
 
-def test_a_lower_minimum_lets_a_waiting_gang_go_and_a_higher_one_holds_it_back() -> None:
+def test_changing_the_minimum_releases_or_holds_a_waiting_gang() -> None:
     """minCount may be changed while its pods wait."""
     queue = grouping_queue()
     of_three(queue, 2)
@@ -287,7 +287,7 @@ def test_members_that_have_a_node_count_for_the_minimum() -> None:
     assert place(queue, "p1") is Gated
 
 
-def test_a_member_whose_binding_failed_forms_its_group_anew() -> None:
+def test_a_member_whose_binding_failed_is_requeued_with_its_group() -> None:
     """It comes back when the attempt is long over."""
     queue = grouping_queue()
     of_three(queue)
@@ -334,7 +334,7 @@ def test_requeueing_a_waiting_member_is_impossible() -> None:
         queue.requeue(waiting, T0)
 
 
-def test_statistics_count_pods_and_groups_apart() -> None:
+def test_statistics_count_pods_and_groups_separately() -> None:
     """pending_pods counts pods, queued_entities counts a group once."""
     queue = grouping_queue()
     of_three(queue)
@@ -359,7 +359,7 @@ def _asked(instructions: Sequence[Instruction]) -> dict[str, int]:
     return {each.pod.key.removeprefix("ns/"): each.call_id for each in instructions if isinstance(each, CallPreEnqueue)}
 
 
-def test_a_group_enters_when_remote_plugins_let_in_all_of_its_members() -> None:
+def test_a_group_enters_when_remote_pre_enqueue_admits_all_members() -> None:
     """Else a plugin that is to hold pods back would be passed by whoever belongs to a group."""
     queue = _asking_queue()
     queue.groups.set_group(pod_group("g", min_count=2), T0)

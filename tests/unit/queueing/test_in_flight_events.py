@@ -31,7 +31,7 @@ def test_a_cell_sees_what_happened_since_it_was_opened() -> None:
     assert log.by_label() == {"NodeAdd": 2}
 
 
-def test_events_that_nobody_needs_any_more_go() -> None:
+def test_events_without_a_cursor_before_them_are_dropped() -> None:
     """Else a busy cluster's events pile up for ever."""
     log = InFlightEvents()
     first = log.open(2)
@@ -49,7 +49,7 @@ def test_events_that_nobody_needs_any_more_go() -> None:
     assert len(log) == 0
 
 
-def test_a_long_attempt_does_not_keep_what_it_does_not_need() -> None:
+def test_a_long_attempt_does_not_retain_other_events() -> None:
     """Else what is kept in memory is more than what `in_flight_events` says."""
     log = InFlightEvents()
     cells = []
@@ -77,7 +77,7 @@ def test_a_pod_whose_events_were_dropped_is_known() -> None:
 
 @settings(deadline=None)  # a busy machine is no defect
 @given(st.lists(st.sampled_from(["open", "happen", "close first", "close last"]), max_size=60))
-def test_the_log_agrees_with_keeping_everything(steps: list[str]) -> None:
+def test_the_pruned_log_equals_the_full_log(steps: list[str]) -> None:
     """Else pruning loses or repeats an event in some order of pops and dones."""
     log = InFlightEvents()
     history: list[int] = []

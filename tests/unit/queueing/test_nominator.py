@@ -11,7 +11,7 @@ def nominations(nominator: Nominator) -> dict[str, list[str]]:
     return {node: [pod.uid for pod in nominator.pods_for(node)] for node in ("n1", "n2")}
 
 
-def test_a_promise_in_memory_counts_at_once_and_one_node_at_a_time() -> None:
+def test_a_nomination_in_memory_counts_at_once_and_for_one_node() -> None:
     """Else the next cycle gives the room that preemption made to another pod."""
     nominator = Nominator()
     nominator.nominate(record("a"), "n1")
@@ -42,7 +42,7 @@ def test_updates_of_the_object(old: str, new: str, memory: str, expected: str) -
     assert nominator.node_of("uid-a") == expected
 
 
-def test_the_object_says_it_where_nothing_else_does() -> None:
+def test_the_nomination_of_the_object_counts_where_none_is_in_memory() -> None:
     """Else nominations made before a restart are forgotten."""
     nominator = Nominator()
     nominator.nominate(record("a", nominated_node="n1"))
@@ -59,7 +59,7 @@ def test_a_pod_that_is_gone_or_bound_is_not_nominated() -> None:
     assert nominations(nominator) == {"n1": [], "n2": []}
 
 
-def test_a_pod_made_again_does_not_inherit_the_promise() -> None:
+def test_a_recreated_pod_does_not_inherit_the_nomination() -> None:
     """Else room is kept for a pod that nobody promised it to."""
     nominator = Nominator()
     nominator.nominate(record("a"), "n1")

@@ -55,7 +55,7 @@ def test_remote_plugins_are_called_only_where_no_local_one_refuses(remote: bool)
 @pytest.mark.parametrize(
     ("plugin", "expected"), [("SchedulingGates", {"gates": ["later"]}), ("Far", {})], ids=["local", "remote"]
 )
-def test_the_plugin_that_holds_a_pod_back_says_what_it_waits_for(plugin: str, expected: dict[str, list[str]]) -> None:
+def test_the_gating_plugin_names_what_the_pod_waits_for(plugin: str, expected: dict[str, list[str]]) -> None:
     """`trireme explain` names the gates, and only where they are why the pod waits."""
     pod = _pod()
     pod.state = Gated(plugin)

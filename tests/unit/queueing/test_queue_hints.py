@@ -150,7 +150,7 @@ def test_remote_hints_are_called_only_for_pods_that_no_local_hint_wakes() -> Non
     assert questions == [RemoteHint(B_FAR, (1,))]
 
 
-def test_registrations_for_pod_hear_of_all_three_kinds() -> None:
+def test_registrations_for_pod_match_all_three_kinds() -> None:
     """Else a plugin that registered for pods in general is deaf to one kind."""
     table = HintTable({"p": [Registration("A", event(Resource.POD, ActionType.ADD))]})
     for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD, Resource.TARGET_POD):

@@ -41,7 +41,7 @@ def test_a_remote_gate_that_refuses_parks_the_pod_until_its_event() -> None:
     assert place(q, "p") is Active
 
 
-def test_an_event_during_the_question_asks_again() -> None:
+def test_an_event_during_the_call_repeats_it() -> None:
     """Else the event that opened the gate, overtaken by the old answer, is lost."""
     q = queue([Registration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
     asked = call_id(q.add(record("p"), T0))
@@ -60,7 +60,7 @@ def test_an_event_during_the_question_asks_again() -> None:
         pytest.param(NODE_ADD, 3, id="that-helps-only-lower-priorities"),
     ],
 )
-def test_an_event_that_does_not_concern_the_gate_does_not_ask_again(
+def test_an_unregistered_event_during_the_call_does_not_repeat_it(
     event: ClusterEvent, max_priority: int | None
 ) -> None:
     """Else a busy cluster asks a remote gate about the same pod without end."""
@@ -163,7 +163,7 @@ def test_a_remote_hint_wakes_its_pods_if_they_still_wait() -> None:
     assert q.statistics().open_hint_calls == 0
 
 
-def test_a_batch_that_comes_back_asks_a_remote_plugin_once() -> None:
+def test_a_requeued_batch_calls_a_remote_plugin_once() -> None:
     """Else a hundred pods that come back ask the same question a hundred times."""
     q = queue()
     for name in ("a", "b", "c"):
@@ -177,7 +177,7 @@ def test_a_batch_that_comes_back_asks_a_remote_plugin_once() -> None:
     assert [place(q, name) for name in ("a", "b", "c")] == [BackOff] * 3
 
 
-def test_own_updates_ask_a_remote_plugin_about_that_pod_alone() -> None:
+def test_an_update_of_a_pod_calls_the_remote_hint_for_that_pod_only() -> None:
     """Else a remote plugin cannot say that a user's fix helps."""
     q = queue()
     for name in ("a", "b"):

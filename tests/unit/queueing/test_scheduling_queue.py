@@ -104,7 +104,7 @@ def test_a_refused_pod_that_backs_off_is_taken_early_when_nothing_is_active() ->
     assert q.statistics().incoming["active", "PopFromBackoffQ"] == 1
 
 
-def test_the_classes_ahead_go_on_with_those_that_back_off() -> None:
+def test_upcoming_classes_continue_with_those_in_backoff() -> None:
     """Else columns of pods that are taken early are not prepared, or one class is prepared twice."""
     q = queue()
     for name, class_id in (("a", 1), ("b", 2), ("c", 3)):
@@ -439,7 +439,7 @@ def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
 # --- what it says of itself ------------------------------------------------------------------------------------------
 
 
-def test_metrics_and_status_say_what_is() -> None:
+def test_metrics_and_status_equal_the_queue() -> None:
     """Else pending_pods, unschedulable_pods and queue_incoming_pods_total are wrong, and `trireme status` with them."""
     q = queue(pre_enqueue=gate_of({"gated": "Gates"}))
     for name, class_id in (("refused", 1), ("error", 2), ("gated", 3), ("active", 4)):
@@ -479,7 +479,7 @@ def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:
     assert place(q, "p") is BackOff
 
 
-def test_an_event_that_nobody_registered_costs_nothing() -> None:
+def test_an_unregistered_event_is_not_recorded() -> None:
     """Else every heartbeat of a node is kept for the pods in flight."""
     q = queue()
     q.add(record("p"), T0)

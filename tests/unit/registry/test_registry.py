@@ -56,7 +56,7 @@ def test_the_sides_of_the_bind_phase_are_plugins_of_their_name_at_their_point() 
             assert getattr(made[name], calls[point]) is not None
 
 
-def test_what_plugins_carry_out_in_the_bind_phase_are_actions() -> None:
+def test_the_declared_actions_of_plugins_exist() -> None:
     """A kind that is written wrongly would be an action that nobody carries out."""
     kinds = {field.name for field in bind_pb2.Action.DESCRIPTOR.oneofs_by_name["action"].fields}
     stated = [kind for spec in IN_TREE.plugins.values() for kind in spec.actions]

@@ -67,7 +67,7 @@ def test_one_call_tries_when_the_time_is_over() -> None:
     ("outcome", "state", "admits_next"),
     [("answered", State.CLOSED, True), ("failed", State.OPEN, False), ("abandoned", State.OPEN, True)],
 )
-def test_what_the_try_decides(outcome: str, state: State, admits_next: bool) -> None:
+def test_outcome_of_a_half_open_call(outcome: str, state: State, admits_next: bool) -> None:
     """Broken, the try has the wrong consequence; above all, a caller that left would shut the plugin out for ever."""
     clock = Clock()
     breaker = opened(clock)

@@ -100,7 +100,7 @@ def test_nodes_are_sent_in_the_declared_form(form: plugin_pb2.NodeData.ValueType
     assert view.json == (b'{"n":2}' if json else b"")
 
 
-def test_who_follows_the_stream_gets_slots() -> None:
+def test_a_plugin_that_follows_the_stream_gets_slots() -> None:
     """Broken, a plugin with a snapshot of its own is asked about no nodes."""
     ((part, selection),) = selections(plugin_pb2.NODE_DATA_SNAPSHOT, table(300), [299, 0, 130])
     assert list(selection.slots) == [299, 0, 130]

@@ -121,7 +121,7 @@ def test_a_wrong_answer_names_its_field(response: filter_pb2.FilterResponse, wor
     assert words in str(caught.value)
 
 
-def test_a_plugin_of_the_node_alone_cannot_count_pods() -> None:
+def test_a_plugin_that_depends_on_the_node_only_cannot_limit_copies() -> None:
     """Broken, its kept answer would admit as many pods again after each batch."""
     with pytest.raises(ValueError, match=r"columns.capacity\[1\]: 5; .* depends on NODE_PODS"):
         remote_response.read_filter(columns([1, 0], [0, 5], REFUSED), "P", 2, NODE)
@@ -161,7 +161,9 @@ def test_an_error_of_one_node_is_an_error_of_the_answer() -> None:
     ],
     ids=["goes on", "skip", "narrowed to none", "narrowed", "refused"],
 )
-def test_what_pre_filter_may_say(response: filter_pb2.PreFilterResponse, expected: interfaces.PreFilterResult) -> None:
+def test_answers_that_pre_filter_may_give(
+    response: filter_pb2.PreFilterResponse, expected: interfaces.PreFilterResult
+) -> None:
     """Broken, a plugin's PreFilter has another effect than its author meant."""
     assert remote_response.read_pre_filter(response, "P") == expected
 

@@ -83,7 +83,7 @@ def test_another_scheduler_resets_the_fence_with_a_log_line(caplog: pytest.LogCa
     assert len(caplog.messages) == 2
 
 
-def test_a_refusal_says_what_to_do_where_a_backup_was_restored() -> None:
+def test_a_stale_epoch_error_explains_restored_backups() -> None:
     """Else every leader after a restore is refused, by epochs that its cluster no longer has, and nobody knows why."""
     hint = "; restart this process if the cluster was restored from a backup"
     guard, epochs = EpochGuard(), SchedulerEpochs()

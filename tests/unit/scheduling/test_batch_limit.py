@@ -50,6 +50,6 @@ def test_speculation_doubles_while_it_is_used() -> None:
 
 
 @pytest.mark.parametrize(("asynchronous", "count"), [(True, MAX_PREEMPTORS), (False, 1)])
-def test_who_waits_for_its_victims_preempts_alone(asynchronous: bool, count: int) -> None:
+def test_a_pod_with_terminating_victims_preempts_alone(asynchronous: bool, count: int) -> None:
     """If this fails, victims are chosen beside others that may still be there."""
     assert BatchLimit(100).for_post_filter(asynchronous) == count

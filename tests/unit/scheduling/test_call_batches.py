@@ -46,7 +46,7 @@ async def _settle() -> None:
     await asyncio.sleep(2 * call_batches.LINGER_SECONDS)
 
 
-async def test_those_who_ask_at_once_go_together_and_later_ones_do_not_wait_for_them() -> None:
+async def test_concurrent_requests_share_a_call_and_later_ones_do_not_wait() -> None:
     """A call for each costs more than the writes; one that waits for a slow write would hold up all others."""
     bind = Bind()
     first, second = bind.ask("a", "b"), bind.ask("c")
@@ -67,7 +67,7 @@ async def test_those_who_ask_at_once_go_together_and_later_ones_do_not_wait_for_
     assert await third == [ord("d")]
 
 
-async def test_so_many_are_under_way_and_the_rest_follows_by_rank() -> None:
+async def test_calls_under_way_are_bounded_and_the_rest_is_sent_by_rank() -> None:
     """A crowd that is sent at once stands before all that matters more, and one that is not sent on waits for ever."""
     bind = Bind()
     most = call_batches.MAX_UNDER_WAY
@@ -100,7 +100,7 @@ async def test_a_failed_call_fails_all_its_callers_and_no_later_ones() -> None:
     assert await third == [ord("c")]
 
 
-async def test_closing_gives_up_what_is_under_way_and_what_waits() -> None:
+async def test_closing_cancels_calls_under_way_and_waiting_ones() -> None:
     """A leader that has lost its Lease asks for nothing more."""
     bind = Bind()
     first = bind.ask("a")

@@ -107,7 +107,7 @@ async def test_the_trial_ends_as_soon_as_too_few_are_left() -> None:
     assert len(cluster.asked) == 3
 
 
-async def test_members_beyond_the_minimum_that_do_not_fit_go_back_alone() -> None:
+async def test_members_beyond_the_minimum_that_do_not_fit_are_requeued() -> None:
     """The rest is bound, and the group counts as scheduled."""
     cluster = Cluster([2])
     cluster.group(pod_group("g", 2))
@@ -209,7 +209,7 @@ async def test_an_error_fails_the_whole_group_and_undoes_what_was_assumed() -> N
     assert cluster.failures["p0"].reason == "SchedulerError"
 
 
-async def test_what_reserve_refuses_did_not_fit_and_what_it_gave_is_given_back() -> None:
+async def test_a_failed_reserve_unreserves_the_whole_gang() -> None:
     """Volumes and devices that were reserved for a gang must not stay so when it does not go."""
     cluster = Cluster([3])
     cluster.reserving = True
@@ -348,7 +348,7 @@ async def test_synchronous_evictions_report_the_nominations_of_a_gang(refusal: s
         assert reason == "Unschedulable"
 
 
-async def test_a_gang_for_which_no_eviction_is_enough_evicts_nobody() -> None:
+async def test_a_gang_that_no_eviction_helps_evicts_nobody() -> None:
     """And who was hidden for the trial is shown again."""
     cluster = Cluster([1], post_filters=("DynamicResources", "DefaultPreemption"))
     cluster.occupy("low", "n0")
@@ -436,7 +436,7 @@ async def test_a_gang_that_does_not_fit_leaves_no_claim_assumed() -> None:
     assert not entry.resource_claim.status.HasField("allocation")
 
 
-async def test_claims_that_a_group_cannot_use_are_given_up_though_nobody_is_preempted() -> None:
+async def test_unusable_claims_of_a_group_are_released_without_preemption() -> None:
     """The group would wait for ever for devices where it does not fit; filter is asked once, after the trial."""
     cluster = Cluster([1], post_filters=("DynamicResources",))
     group = pod_group("g", 2)
@@ -501,7 +501,7 @@ def _reasons(written: list[bind_pb2.Action]) -> list[str]:
     return [action.set_group_condition.condition.reason for action in written]
 
 
-def test_a_condition_that_somebody_took_away_is_written_anew() -> None:
+def test_a_removed_condition_is_written_again() -> None:
     """What counts is what the group shows: a group that is set back would never be said to wait, or to be scheduled."""
     conditions, written = _conditions([5.0])
     group = pod_group("g", 2)

@@ -55,7 +55,7 @@ async def test_a_tree_that_fits_is_bound_whole() -> None:
     assert not cluster.failures
 
 
-async def test_what_succeeded_is_undone_when_its_tree_fails() -> None:
+async def test_placed_groups_are_undone_when_their_tree_fails() -> None:
     """Else half of a tree would hold room that it cannot use."""
     cluster = Cluster([2, 1], composite=True)
     cluster.reserving = True
@@ -229,7 +229,7 @@ async def test_a_placed_member_is_nominated_though_its_group_did_not_fit() -> No
     assert violations == [({"preemptor": "compositepodgroup"}, 1)]
 
 
-async def test_promises_to_a_tree_do_not_count_while_it_is_tried() -> None:
+async def test_nominations_of_a_tree_do_not_count_during_its_attempt() -> None:
     """Promises to groups that did not fit would keep the others from their places for good."""
     cluster = Cluster([1], composite=True)
     cluster.group(of_groups("root", 1))
@@ -276,7 +276,7 @@ def test_a_tree_waits_until_enough_of_its_groups_are_there() -> None:
 
 
 @pytest.mark.parametrize("kind", ["parent", "leaf"])
-def test_members_are_held_while_somebody_above_them_is_missing(kind: str) -> None:
+def test_members_wait_while_a_parent_group_is_missing(kind: str) -> None:
     """They come back with it, and the rest of the tree is tried without them meanwhile."""
     queue = grouping_queue(composite=True)
     groups = {"parent": of_groups("m", parent="root"), "leaf": pod_group("a", parent="m")}

@@ -98,7 +98,7 @@ def test_one_pod_that_always_fails_is_not_called_about_without_pause(world: Worl
     assert far.calls.count("p") == 1
 
 
-def test_an_event_asks_no_hint_for_a_pod_whose_call_failed(
+def test_an_event_calls_no_hint_for_a_pod_whose_pre_enqueue_failed(
     world: World, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Broken, a plugin that never saw a pod decides by its hint that the pod goes on waiting."""
@@ -148,7 +148,7 @@ def test_the_status_has_the_error_and_the_time_of_the_next_call(world: World, fa
     assert (alike["pods"], alike["waitsFor"]["because"]) == (2, "far:1: UNAVAILABLE: refused")
 
 
-def test_a_pod_that_is_held_back_says_why(world: World, far: Far) -> None:
+def test_the_status_of_a_gated_pod_has_the_reason(world: World, far: Far) -> None:
     """Broken, an operator sees which plugin holds the pod back and has to search the log for its reason."""
     far.failing, far.refused = set(), {"p"}
     world.create("p", 1)

@@ -218,7 +218,7 @@ async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again
     assert world.told == ["vip: not name-a on node: no"]
 
 
-async def test_who_fails_again_and_again_waits_in_between_and_the_others_with_it() -> None:
+async def test_repeated_failures_back_off_together_with_waiting_calls() -> None:
     """What is refused for ever would be asked for dozens of times a second, by all who want the node."""
     world = World("a")
     world.patience = 3600.0
@@ -249,7 +249,7 @@ async def test_who_fails_again_and_again_waits_in_between_and_the_others_with_it
     await world.preempting.close()
 
 
-async def test_the_victim_of_an_attempt_that_failed_says_nothing_of_a_later_one() -> None:
+async def test_a_victim_of_a_failed_attempt_does_not_wake_a_later_one() -> None:
     """The pod would be tried while its victims are being evicted, in vain."""
     world = World("a", "b", "c")
     world.failing = {"b"}
@@ -354,7 +354,7 @@ async def test_victims_are_known_as_such_from_the_decision_until_they_are_gone()
     assert world.evicting() == {"a", "b"}, "bind deleted them, but nobody has seen them go"
 
 
-async def test_a_victim_that_stays_is_no_victim_any_more_and_who_waited_for_it_is_tried() -> None:
+async def test_a_surviving_victim_wakes_the_pods_that_waited_for_it() -> None:
     """They were told that room is being made on their node, and nothing else would wake them."""
     world = World("a", "b", "c")
     for uid in ("waits", "elsewhere"):
@@ -410,7 +410,7 @@ async def test_a_victim_of_two_preemptors_that_stays_fails_both() -> None:
     assert not world.preempting.holds("second")
 
 
-async def test_less_important_pods_lose_their_promise_of_the_node() -> None:
+async def test_less_important_pods_lose_their_nomination() -> None:
     """They would find their room taken: kube-scheduler has them look elsewhere at once."""
     world = World("a")
     for uid, priority in (("less", 5), ("same", 100)):
@@ -421,7 +421,7 @@ async def test_less_important_pods_lose_their_promise_of_the_node() -> None:
     assert world.asked == [["clear_nomination less"], ["evict a"]]
 
 
-async def test_what_is_waited_for_evicts_all_victims_at_once_and_holds_nobody() -> None:
+async def test_synchronous_preemption_evicts_all_victims_at_once() -> None:
     """With the gate off the attempt ends when the victims have gone, so that the pod is woken by what comes after."""
     world = World("a", "b")
     world.nominations.nominate(_record("less", 5), "node")
@@ -436,7 +436,7 @@ async def test_what_is_waited_for_evicts_all_victims_at_once_and_holds_nobody() 
     ]
 
 
-async def test_what_is_waited_for_answers_what_was_refused() -> None:
+async def test_synchronous_preemption_returns_the_refusal() -> None:
     """With the gate off nobody tries the pod again at once: its condition has to say why its victims stay."""
     world = World("a", "b")
     world.nominations.nominate(_record("less", 5), "node")

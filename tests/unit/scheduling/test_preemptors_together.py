@@ -70,7 +70,7 @@ def _where(world: World) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("written", [True, False], ids=["nominations-written", "nominations-not-written-yet"])
-def test_who_is_woken_before_the_others_victims_are_gone_preempts_nobody_else(world: World, written: bool) -> None:
+def test_a_pod_woken_early_does_not_preempt_elsewhere(world: World, written: bool) -> None:
     """Its room is promised to another one, whose victim still stands: it looked elsewhere, and a pod went in vain."""
     for name in ("p", "q", "r"):
         _create(world, name, 100)
@@ -202,7 +202,7 @@ def test_preemptors_whose_room_is_there_get_it_by_one_call(world: World) -> None
     assert _where(world) == {"a": "n0", "c": "n1", "p": "n0", "q": "n1"}
 
 
-def test_who_cannot_have_its_room_is_tried_by_itself_after_those_before_it(world: World) -> None:
+def test_a_pod_refused_on_its_nominated_node_is_filtered_alone(world: World) -> None:
     """It may have to look elsewhere, and must see that the ones before it are placed by then."""
     _promised(world)
     question = _all_go(world, "b", "d")

@@ -107,7 +107,7 @@ def test_speculation_is_bounded(roomy: World) -> None:
         pytest.param(_bound_by_another, ["Filter"], id="a pod has come"),
     ],
 )
-def test_what_was_foreseen_holds_until_something_changes(
+def test_speculation_is_valid_until_something_changes(
     roomy: World, change: Callable[[World], None], asked: list[str]
 ) -> None:
     """A pod would go where it does not fit, or everything would be asked again for a heartbeat."""
@@ -129,7 +129,7 @@ def test_after_a_change_speculation_shrinks_to_what_was_used(roomy: World) -> No
     assert [question.request.count for question in roomy.questions if question.rpc == "Filter"] == [2 * 2]
 
 
-def test_a_binding_that_failed_voids_what_was_foreseen(roomy: World) -> None:
+def test_a_failed_binding_discards_speculation(roomy: World) -> None:
     """The place of the pod that was not bound would stay empty, and the others go elsewhere."""
     _bind_one_by_one(roomy, 4)
     roomy.create("refused", 1)
@@ -140,7 +140,7 @@ def test_a_binding_that_failed_voids_what_was_foreseen(roomy: World) -> None:
     assert "Filter" in roomy.asked()
 
 
-def test_pods_that_come_together_go_where_it_was_foreseen_if_there_is_room_for_all(roomy: World) -> None:
+def test_a_batch_uses_speculation_if_it_covers_all_pods(roomy: World) -> None:
     """Some of a batch would be placed by old answers and some by new ones, in two calls of bind."""
     _bind_one_by_one(roomy, 4)
     for name in ("second", "third"):
@@ -193,7 +193,7 @@ def test_nothing_is_speculated_after_a_refusal(world: World) -> None:
     assert world.asked() == []
 
 
-def test_who_asks_plugins_of_others_asks_when_there_is_a_pod(world: World) -> None:
+def test_profiles_with_remote_plugins_do_not_speculate(world: World) -> None:
     """They may answer otherwise by then, though nothing in the cluster has changed."""
     completed = world.frontend.site.completed
     assert scheduling_builder.speculating_profiles(completed) == {PROFILE}
@@ -201,7 +201,7 @@ def test_who_asks_plugins_of_others_asks_when_there_is_a_pod(world: World) -> No
     assert scheduling_builder.speculating_profiles(dataclasses.replace(completed, trireme=own)) == frozenset()
 
 
-def test_whoever_creates_each_pod_when_the_one_before_is_bound_waits_for_no_batch(roomy: World) -> None:
+def test_pods_created_one_after_the_other_do_not_wait_for_a_batch(roomy: World) -> None:
     """Bind says of a pod that it is bound after a watch has shown it, and the next would be held back until then."""
     for number in range(100):  # at once: far more a second than pods of a batch are waited for
         roomy.create(f"pod-{number}", 1)

@@ -71,7 +71,7 @@ async def test_the_newest_condition_and_nomination_of_a_pod_are_written() -> Non
 
 
 @on_virtual_time
-async def test_what_is_sent_is_written_at_once() -> None:
+async def test_a_condition_is_written_at_once() -> None:
     """If this fails, nobody learns which node a preemptor waits for before it is bound, as kube-scheduler tells it."""
     async with _outbox() as (outbox, written):
         outbox.send(_condition("a", "no room", "node"))
@@ -82,7 +82,7 @@ async def test_what_is_sent_is_written_at_once() -> None:
 
 
 @on_virtual_time
-async def test_who_waits_for_a_pod_waits_until_the_last_write_about_it() -> None:
+async def test_flushing_a_pod_waits_for_its_last_write() -> None:
     """If this fails, a pod is bound and then said to be unschedulable."""
     async with _outbox(seconds=1.0) as (outbox, written):
         outbox.send(_condition("a", "first"))
@@ -98,7 +98,7 @@ async def test_who_waits_for_a_pod_waits_until_the_last_write_about_it() -> None
 
 
 @on_virtual_time
-async def test_who_waits_for_a_pod_that_is_deleted_goes_on() -> None:
+async def test_flushing_a_deleted_pod_returns() -> None:
     """If this fails, the binding of a pod that was deleted meanwhile stays under way for ever."""
     async with _outbox(running=False) as (outbox, _):
         outbox.send(_condition("a", "first"))
@@ -109,7 +109,7 @@ async def test_who_waits_for_a_pod_that_is_deleted_goes_on() -> None:
 
 
 @on_virtual_time
-async def test_only_so_many_are_under_way_and_all_are_written() -> None:
+async def test_writes_under_way_are_bounded_and_all_are_written() -> None:
     """If this fails, a newer condition cannot take the place of one that waits, or one is forgotten."""
     async with _outbox(seconds=1.0) as (outbox, written):
         names = [f"p{number}" for number in range(3 * status_outbox.MAX_UNDER_WAY)]

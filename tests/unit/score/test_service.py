@@ -291,7 +291,7 @@ async def test_a_remote_plugin_is_called_once_per_node() -> None:
     assert remote.asked == 4
 
 
-async def test_a_remote_plugin_that_fails_fails_the_pods_and_one_that_has_nothing_to_say_adds_nothing() -> None:
+async def test_a_failed_remote_score_fails_the_pods_and_a_skipped_one_adds_nothing() -> None:
     """Else pods are placed by half of the scores, or not at all."""
     builder = _three_nodes()
     remote = Remote(interfaces.Normalization.MAX)

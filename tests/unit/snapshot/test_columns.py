@@ -14,7 +14,7 @@ SLOTS = 120
 slots = st.integers(0, SLOTS - 1)
 
 
-def test_a_dictionary_numbers_values_from_one_and_never_anew() -> None:
+def test_a_dictionary_numbers_values_from_one_and_never_renumbers() -> None:
     """Else a table over numbers speaks of another value than the one it was made for."""
     values: Dictionary[str] = Dictionary()
     assert [values.intern(text) for text in ("a", "b", "a")] == [1, 2, 1]
@@ -122,7 +122,7 @@ def test_the_image_index_is_a_dictionary_of_slots(changes: list[tuple[int, list[
         assert found.size == min(reported, key=lambda size: (-reported.count(size), size))
 
 
-def test_what_no_node_lists_any_more_is_forgotten() -> None:
+def test_images_that_no_node_has_are_dropped() -> None:
     """Else the index grows with every image that was ever on a node."""
     index = images.ImageIndex()
     for round_ in range(3):

@@ -151,7 +151,7 @@ def test_a_full_sync_is_another_incarnation_and_done_with_its_last_chunk() -> No
     assert builder.snap.generation == 3
 
 
-def test_a_thousand_nodes_and_pods_keep_their_columns_apart() -> None:
+def test_growing_columns_does_not_mix_slots() -> None:
     """Else growing a column mixes up slots."""
     builder = SnapshotBuilder()
     builder.add_class(1, pod_of(requesting(cpu="1")))

@@ -36,7 +36,7 @@ def _tally(builder: SnapshotBuilder, *, live_only: bool = False) -> list[int]:
     return tally.at_slots("", builder.snap.nodes.size).tolist()
 
 
-def test_a_rehearsal_shows_what_would_be_and_leaves_nothing_behind() -> None:
+def test_a_rehearsal_applies_and_reverts_its_changes() -> None:
     """Amounts, pod counts and the pod table change and come back exactly: a trace left would corrupt every answer."""
     builder = _cluster()
     snap = builder.snap
@@ -60,7 +60,7 @@ def _rehearse_within(builder: SnapshotBuilder, rehearsed: rehearsal.Rehearsal) -
         raise AssertionError("not reached")
 
 
-def test_a_rehearsal_ends_with_an_error_too() -> None:
+def test_a_rehearsal_is_reverted_after_an_error() -> None:
     """A plugin that fails must not leave the snapshot rehearsed; and rehearsals do not nest."""
     builder = _cluster()
     before = _state(builder)

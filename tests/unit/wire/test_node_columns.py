@@ -18,7 +18,7 @@ STATUSES = [status.unschedulable("P", f"no {number}") for number in range(300)]
     st.lists(st.tuples(st.integers(0, 300), st.integers(0, 2**31 - 1)), max_size=40),
     st.one_of(st.none(), st.integers(1, 2**60)),
 )
-def test_what_is_packed_is_unpacked(entries: list[tuple[int, int]], base: int | None) -> None:
+def test_packed_columns_unpack_to_the_same(entries: list[tuple[int, int]], base: int | None) -> None:
     """Else a caller reads other verdicts than were given, from indexes above a byte or as a patch."""
     index = np.array([number for number, _ in entries], dtype=np.int16)
     capacity = np.array([copies for _, copies in entries], dtype=np.int32)

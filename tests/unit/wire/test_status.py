@@ -34,7 +34,7 @@ def test_the_common_answers_are_one_object_each(value: Status) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 99], ids=["unset", "unknown"])
-def test_an_unknown_code_is_an_error_of_who_answered(code: int) -> None:
+def test_an_unknown_code_is_an_error_of_the_plugin(code: int) -> None:
     """A plugin that forgets the code must not let a pod pass."""
     message = status_pb2.Status.FromString(b"\x08" + bytes([code]))
     got = from_message(message, "Picky")

@@ -24,7 +24,7 @@ def test_the_first_devices_are_taken_in_the_order_of_slices_and_devices() -> Non
     assert search(slices, claim_of(exactly(count=2), exactly("other"))) == [["r=z", "r=y", "other=a"]]
 
 
-def test_a_device_that_is_taken_is_left_alone_but_by_who_only_looks() -> None:
+def test_an_allocated_device_is_available_to_admin_access_only() -> None:
     """Dedicated devices go to one claim; admin access sees all of them."""
     slices = slices_of(named("a", "b"))
     assert search(slices, claim_of(exactly()), taken=[held_device("a")]) == [["r=b"]]
@@ -208,7 +208,7 @@ def test_a_search_without_end_is_given_up() -> None:
         search(slices_of(named("a")), claim_of(exactly()), out_of_time=True)
 
 
-def test_a_slice_with_an_odd_amount_is_refused_as_a_whole() -> None:
+def test_a_slice_with_an_invalid_amount_is_refused_as_a_whole() -> None:
     """Whoever reads slices leaves it out, and nothing else suffers."""
     with pytest.raises(ValueError, match="quantities must match"):
         slices_of(named("a", capacity={"lanes": {"value": "10x"}}))

@@ -86,7 +86,7 @@ MEMORY = 'device.capacity["gpu.example.com"].memory'
         pytest.param(f'"x" == {OWN}.nosuch || true', True, id="an error that does not matter"),
     ],
 )
-def test_what_a_selector_says(expression: str, matches: bool) -> None:
+def test_results_of_selectors(expression: str, matches: bool) -> None:
     """The variables, types and functions that Kubernetes gives selectors: else a claim gets a wrong device, or none."""
     assert expressions.Expressions().matches(expression, DEVICE) is matches
 

@@ -112,7 +112,7 @@ def test_address_functions_evaluate_as_in_kubernetes(expression: str, matches: b
         pytest.param("fe80::1%", "zone must be a non-empty string", id="an empty zone"),
     ],
 )
-def test_what_is_wrong_with_an_address(text: str, why: str) -> None:
+def test_errors_of_address_parsing(text: str, why: str) -> None:
     """The text goes into the event of the pod, in the words of Go's parser."""
     with pytest.raises(expressions.EvaluationError) as failed:
         expressions.Expressions().matches(f'ip("{text}").isLoopback()', DEVICE)
@@ -158,7 +158,7 @@ def test_what_is_wrong_with_an_address(text: str, why: str) -> None:
         ),
     ],
 )
-def test_what_is_refused(expression: str, text: str) -> None:
+def test_values_that_are_not_addresses_are_refused(expression: str, text: str) -> None:
     """What reads as an address and is not taken as one, said in kube-scheduler's words."""
     with pytest.raises(expressions.EvaluationError) as failed:
         expressions.Expressions().matches(expression, DEVICE)

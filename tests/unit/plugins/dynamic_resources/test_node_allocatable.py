@@ -90,7 +90,9 @@ def _stated(pod: core_pb2.Pod, device: Json, consumed: dict[str, str] | None = N
         pytest.param({"name": "a"}, None, 1, None, id="an ordinary device"),
     ],
 )
-def test_what_devices_come_to(device: Json, consumed: dict[str, str] | None, count: int, expected: Json | None) -> None:
+def test_resources_of_devices_in_the_pod_status(
+    device: Json, consumed: dict[str, str] | None, count: int, expected: Json | None
+) -> None:
     """Else the kubelet and other schedulers count the pod as something else than it takes."""
     stated = _stated(_using("one", "two"), device, consumed, count)
     claim = {"resourceClaimName": "c", "containers": ["one", "two"]}
@@ -108,7 +110,7 @@ def test_what_devices_come_to(device: Json, consumed: dict[str, str] | None, cou
         ),
     ],
 )
-def test_what_cannot_be_counted_is_an_error(device: Json, problem: str) -> None:
+def test_devices_that_cannot_be_counted_are_an_error(device: Json, problem: str) -> None:
     """Else the pod is placed as if its devices stood for nothing."""
     with pytest.raises(node_allocatable.NodeAllocatableError) as caught:
         _stated(_using(), device)

@@ -203,7 +203,7 @@ async def test_a_call_that_is_repeated_finds_its_own_writes() -> None:
     assert store.written == [CLAIM, f"{CLAIM}/status"]
 
 
-async def test_somebody_elses_change_in_between_is_met() -> None:
+async def test_a_conflicting_update_is_retried() -> None:
     """A conflict is no reason to give the pod back."""
     store = Store()
     store.before = lambda: store.touch(CLAIM)
@@ -338,7 +338,7 @@ async def test_a_claim_whose_answer_is_lost_is_found() -> None:
     assert len(_made(store)) == 1
 
 
-async def test_a_claim_of_somebody_else_with_the_same_name_is_left_alone() -> None:
+async def test_a_foreign_claim_of_the_same_name_is_not_used() -> None:
     """Names have few characters of their own: two pods may come to one name."""
     store, other = Store(), Store()
     await _pre_bind(other, TO_MAKE)
@@ -362,7 +362,7 @@ async def test_a_long_name_is_cut_as_generated_ones_are() -> None:
     assert len(name) == 63
 
 
-async def test_a_claim_that_nobody_noted_is_given_back() -> None:
+async def test_an_unrecorded_claim_is_deleted() -> None:
     """The call ended between making the claim and noting its name: else its devices stay taken."""
     store = Store()
     await extended_claims.make(store, CLAIMS, POD, TO_MAKE, 1.0)
@@ -374,7 +374,7 @@ async def test_a_claim_that_nobody_noted_is_given_back() -> None:
 RESOURCES: Json = {"resourceClaimName": "claim", "mapping": [{"name": "cpu", "quantity": "2"}]}
 
 
-async def test_what_claims_take_of_the_node_is_noted_and_taken_back() -> None:
+async def test_node_resources_of_claims_are_written_and_removed() -> None:
     """Else the node's kubelet, and schedulers that start later, count the pod as less than it takes."""
     store = Store()
     result = await _pre_bind(store, _to_allocate(), node_allocatable=(RESOURCES,))
@@ -388,7 +388,7 @@ async def test_what_claims_take_of_the_node_is_noted_and_taken_back() -> None:
     assert "updating pod default/pod NodeAllocatableResourceClaimStatuses: no" in result.status.messages[0]
 
 
-async def test_without_binding_conditions_nobody_waits_and_no_time_is_written() -> None:
+async def test_without_binding_conditions_nothing_is_awaited_or_timestamped() -> None:
     """With the gate off devices are there as soon as they are allocated."""
     store = Store()
     waiting = {"request": "r", "driver": "d", "pool": "p", "device": "x", "bindingConditions": ["ready"]}
@@ -406,7 +406,7 @@ async def test_a_claim_that_was_made_in_vain_is_deleted() -> None:
     assert list(store.objects) == [CLAIM]
 
 
-async def test_what_was_written_is_given_back() -> None:
+async def test_unreserve_reverts_what_was_written() -> None:
     """The pod is not bound after all: it uses the claims no more, and the one that was made for it is deleted."""
     store = Store()
     await _pre_bind(store, _to_allocate(), TO_MAKE)
@@ -432,7 +432,7 @@ async def test_a_claim_of_a_group_is_reserved_for_the_group_once() -> None:
 
 
 @pytest.mark.parametrize("user", [{**GROUP_USER, "name": "h"}, {**GROUP_USER, "resource": "pods"}, USER | {"uid": "x"}])
-async def test_a_reservation_for_somebody_else_is_not_the_groups(user: Json) -> None:
+async def test_a_reservation_for_another_consumer_is_not_the_groups(user: Json) -> None:
     """A pod would be bound that nobody reserved its devices for."""
     store = Store()
     store.set_status(allocation={**ALLOCATION, "allocationTimestamp": "2027-01-01T00:00:00Z"}, reservedFor=[user])
