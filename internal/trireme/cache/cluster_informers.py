@@ -56,14 +56,14 @@ def make(
         node_consumers.append(_Consumer(extender_cache.on_nodes))
     nodes = json.decoder(nodes[0]), nodes[1]
     make_one = functools.partial(_informer, api, prefetched, gate(listwatch.STREAMS_GATE))
-    made = [make_one(resources.PODS, pods, pod_consumers), make_one(resources.NODES, nodes, node_consumers)]
+    informers = [make_one(resources.PODS, pods, pod_consumers), make_one(resources.NODES, nodes, node_consumers)]
     for kind in object_kinds.KINDS:
         if all(gate(name) for name in kind.gates):
             consumer = _Consumer(functools.partial(on_objects, kind))
-            made.append(make_one(kind.watched, _decoders(kind.message), [consumer]))
+            informers.append(make_one(kind.watched, _decoders(kind.message), [consumer]))
     if json.enabled:
-        made[1].request_json()
-    return made
+        informers[1].request_json()
+    return informers
 
 
 class _Consumer:

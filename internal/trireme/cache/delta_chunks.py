@@ -62,29 +62,29 @@ def nomination(message: snapshot_pb2.Nomination) -> Part:
     return message.ByteSize(), lambda delta: delta.nominations.append(message)
 
 
-def pods(listed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]) -> Iterator[Part]:
+def pods(placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]) -> Iterator[Part]:
     """Placed pods; replicas know the names and UIDs of those at `known_rows`."""
-    for start in range(0, len(listed), PODS_PER_PART):
-        some = listed[start : start + PODS_PER_PART]
+    for start in range(0, len(placed), PODS_PER_PART):
+        some = placed[start : start + PODS_PER_PART]
         yield BYTES_PER_POD * len(some), functools.partial(_add_pods, some, known_rows)
 
 
-def numbers(listed: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Iterator[Part]:
+def numbers(values: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Iterator[Part]:
     """Removed rows, slots or classes."""
-    for start in range(0, len(listed), NAMES_PER_PART):
-        yield _numbers(listed[start : start + NAMES_PER_PART], add)
+    for start in range(0, len(values), NAMES_PER_PART):
+        yield _numbers(values[start : start + NAMES_PER_PART], add)
 
 
 def _numbers(some: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Part:
     return 5 * len(some), lambda delta: add(delta, some)
 
 
-def _add_pods(listed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int], delta: snapshot_pb2.Delta) -> None:
+def _add_pods(placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int], delta: snapshot_pb2.Delta) -> None:
     columns = delta.pods
-    columns.row.extend(pod.row for pod in listed)
-    columns.pod_class.extend(pod.class_id for pod in listed)
-    columns.slot.extend(pod.slot for pod in listed)
-    columns.uid.extend("" if pod.row in known_rows else pod.uid for pod in listed)
-    columns.name.extend("" if pod.row in known_rows else pod.name for pod in listed)
-    columns.start_time_s.extend(pod.start for pod in listed)
-    columns.flags.extend(pod.flags | pod.evicting for pod in listed)
+    columns.row.extend(pod.row for pod in placed)
+    columns.pod_class.extend(pod.class_id for pod in placed)
+    columns.slot.extend(pod.slot for pod in placed)
+    columns.uid.extend("" if pod.row in known_rows else pod.uid for pod in placed)
+    columns.name.extend("" if pod.row in known_rows else pod.name for pod in placed)
+    columns.start_time_s.extend(pod.start for pod in placed)
+    columns.flags.extend(pod.flags | pod.evicting for pod in placed)

@@ -132,7 +132,7 @@ def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra:
         _replace(spec.volumes, [volume for volume in spec.volumes if volume.volume_source.ByteSize()])
     shared = _shared(pod.SerializeToString())
     base = shared.base
-    if shared.named:
+    if shared.needs_name:
         # Serialised messages, one after the other, are the serialised message of both.
         base += core_pb2.Pod(metadata=meta_pb2.ObjectMeta(name=name, uid=uid)).SerializeToString()
     if whole is not None:
@@ -171,10 +171,10 @@ def _keep_resource_status(status: projection_pb2.ProjectedPodStatus) -> None:
 
 
 class _Shared(NamedTuple):
-    """The shared part of pods that differ in individual fields alone. `named`: the key must contain their names."""
+    """The shared part of pods that differ in individual fields alone. `needs_name`: their key contains the name."""
 
     base: bytes
-    named: bool
+    needs_name: bool
     scheduler_name: str
     priority: int
     gates: tuple[str, ...]
@@ -212,14 +212,14 @@ def _shared(text: bytes) -> _Shared:
     for name in ("resources", "extended_resource_claim_status"):
         _drop_if_empty(status, name)
     _drop_if_empty(pod, "status")
-    named = (
+    needs_name = (
         bool(spec.resource_claims or status.resource_claim_statuses)
         or status.HasField("extended_resource_claim_status")
         or any(volume.volume_source.HasField("ephemeral") for volume in spec.volumes)
     )
     return _Shared(
         pod.SerializeToString(deterministic=True),
-        named,
+        needs_name,
         spec.scheduler_name,
         spec.priority,
         tuple(gate.name for gate in spec.scheduling_gates),

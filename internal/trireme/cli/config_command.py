@@ -99,13 +99,13 @@ def _place(path: str, problem: str) -> str:
 def _validate(path: str, options: argparse.Namespace) -> None:
     data = loading.read_file(path)
     if inspection.is_own(data):
-        named = list(named_files.of_own(own_loading.parse(data)))
+        file_groups = list(named_files.of_own(own_loading.parse(data)))
     else:
         enabled = inspection.feature_gates(options.feature_gates)
-        inspected = inspection.inspect(data, own_loading.load(options.trireme_config), enabled)
-        named = list(named_files.of_scheduler(inspected))
+        contents = inspection.inspect(data, own_loading.load(options.trireme_config), enabled)
+        file_groups = list(named_files.of_scheduler(contents))
     problems: list[str] = []
-    for files in named:
+    for files in file_groups:
         here, absent = named_files.present(files)
         for each in absent:
             print(f"{path}: {each} is not on this machine, and not checked", file=sys.stderr)
@@ -120,11 +120,11 @@ def run_print(options: argparse.Namespace) -> int:
     def show() -> None:
         data = loading.read_file(options.file) if options.file else None
         enabled = inspection.feature_gates(options.feature_gates)
-        inspected = inspection.inspect(data, own_loading.load(options.trireme_config), enabled)
+        contents = inspection.inspect(data, own_loading.load(options.trireme_config), enabled)
         if options.plugins:
-            print(*(line for profile in inspected.profiles for line in inspection.plugin_table(profile)), sep="\n")
+            print(*(line for profile in contents.profiles for line in inspection.plugin_table(profile)), sep="\n")
         else:
-            print(write_yaml(inspected.document()), end="")
+            print(write_yaml(contents.document()), end="")
 
     return _report(_problems(show))
 

@@ -77,15 +77,15 @@ def _refusals(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
     for refusal in refusals:
         reason = ", ".join(refusal["messages"]) or refusal["code"]
         details = [_details(refusal["plugin"], reason) for reason in refusal["reasons"]]
-        shown = refusal["examples"] if wide else refusal["examples"][:3]
-        more = " …" if refusal["nodes"] > len(shown) and shown else ""
-        known = "; ".join(detail for detail in details if detail)
+        examples = refusal["examples"] if wide else refusal["examples"][:3]
+        more = " …" if refusal["nodes"] > len(examples) and examples else ""
+        parameters = "; ".join(detail for detail in details if detail)
         entries.append(
             [
                 str(refusal["nodes"]),
                 refusal["plugin"] or "PreFilter",
-                f"{reason}{f' ({known})' if known else ''}",
-                f"{', '.join(shown)}{more}",
+                f"{reason}{f' ({parameters})' if parameters else ''}",
+                f"{', '.join(examples)}{more}",
             ]
         )
     return display.rows(("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON",))
@@ -99,10 +99,10 @@ def _details(plugin: str, reason: Report) -> str:
 
 
 def _events(events: Sequence[str], wide: bool) -> str:
-    shown = events if wide else events[:_EVENTS]
-    lines = [f"- {event_phrases.phrase(label)}" for label in shown]
-    if len(events) > len(shown):
-        lines.append(f"- or on {len(events) - len(shown)} rarer events (-o wide names them)")
+    listing = events if wide else events[:_EVENTS]
+    lines = [f"- {event_phrases.phrase(label)}" for label in listing]
+    if len(events) > len(listing):
+        lines.append(f"- or on {len(events) - len(listing)} rarer events (-o wide names them)")
     return "\n".join(lines)
 
 

@@ -33,9 +33,9 @@ class Unanswered(Exception):
 
 def default_socket() -> pathlib.Path:
     """The socket of this user's own installation."""
-    named = os.environ.get(_SOCKET_VARIABLE)
+    path = os.environ.get(_SOCKET_VARIABLE)
     folder = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/trireme-{os.getuid()}"
-    return pathlib.Path(named) if named else pathlib.Path(folder, "trireme-admin.sock")
+    return pathlib.Path(path) if path else pathlib.Path(folder, "trireme-admin.sock")
 
 
 def socket_for(folder: pathlib.Path) -> pathlib.Path:

@@ -53,7 +53,7 @@ def present(files: tls_files.Files) -> tuple[tls_files.Files, list[str]]:
 
 
 def _files(field: str, certificate: str, key: str, authorities: str) -> tls_files.Files:
-    named = (("certFile", certificate), ("keyFile", key), ("caFile", authorities))
+    fields = (("certFile", certificate), ("keyFile", key), ("caFile", authorities))
     return tls_files.Files(
-        *(tls_files.NamedFile(f"{field}.{name}", pathlib.Path(path)) if path else None for name, path in named)
+        *(tls_files.NamedFile(f"{field}.{name}", pathlib.Path(path)) if path else None for name, path in fields)
     )

@@ -30,10 +30,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(options: argparse.Namespace) -> int:
     """Show it. Returns the exit code."""
-    named: int | None = options.pods
-    pods = named if named is not None else _ALL if options.output in ("json", "yaml") else 0
-    shown = functools.partial(render, one_by_one=named is not None)
-    return frontend_connection.show(options, "/trireme/v1/status", {"pods": str(pods)}, shown)
+    limit: int | None = options.pods
+    pods = limit if limit is not None else _ALL if options.output in ("json", "yaml") else 0
+    render_pods = functools.partial(render, one_by_one=limit is not None)
+    return frontend_connection.show(options, "/trireme/v1/status", {"pods": str(pods)}, render_pods)
 
 
 def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> console.Group:
@@ -43,12 +43,12 @@ def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> c
         parts += ["", _phases(report["replicas"], wide)]
     if report.get("plugins"):
         parts += ["", _plugins(report["plugins"])]
-    pending, named = _one_by_one(report, wide) if one_by_one else _alike(report, wide)
-    if named:
+    pending, count = _one_by_one(report, wide) if one_by_one else _alike(report, wide)
+    if count:
         parts += ["", pending]
-    more = report["pendingPods"] - named
+    more = report["pendingPods"] - count
     if more > 0:
-        parts.append(f"… and {more} more pending pods" if named else f"\n{more} pending pods")
+        parts.append(f"… and {more} more pending pods" if count else f"\n{more} pending pods")
     return console.Group(*parts)
 
 
@@ -147,10 +147,10 @@ def _one_by_one(report: Report, wide: bool) -> tuple[console.RenderableType, int
 
 
 def _alike(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
-    shown: Sequence[Any] = report["pendingAlike"][:LINES]
+    rows: Sequence[Any] = report["pendingAlike"][:LINES]
     headers = ["PENDING", "EXAMPLE", "AGE", "ATTEMPTS", *(["CLASS"] if wide else []), "STATUS"]
     entries = []
-    for alike in shown:
+    for alike in rows:
         least, most = alike["attempts"]
         attempts = str(least) if least == most else f"{least} to {most}"
         status = alike["summary"]
@@ -164,4 +164,4 @@ def _alike(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
                 status,
             ]
         )
-    return display.rows(headers, entries, right=("PENDING", "ATTEMPTS", "CLASS")), sum(a["pods"] for a in shown)
+    return display.rows(headers, entries, right=("PENDING", "ATTEMPTS", "CLASS")), sum(a["pods"] for a in rows)

@@ -114,9 +114,11 @@ async def _up(options: argparse.Namespace) -> int:
         if not options.kubeconfig:
             output.say("kubectl, helm and every other client use the embedded cluster after")
             output.say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
-        named = "" if layout.admin == frontend_connection.default_socket() else f" --socket {layout.admin}"
+        socket_flag = "" if layout.admin == frontend_connection.default_socket() else f" --socket {layout.admin}"
         program = sys.argv[0]
-        output.say(f"the scheduler's own view: {program} status{named}, {program} explain{named} NAMESPACE/POD")
+        output.say(
+            f"the scheduler's own view: {program} status{socket_flag}, {program} explain{socket_flag} NAMESPACE/POD"
+        )
         return await _watch(options, layout, running, output, stopping)
     finally:
         output.status("")
@@ -130,10 +132,10 @@ async def _up(options: argparse.Namespace) -> int:
 def _admin_socket(options: argparse.Namespace, free: pathlib.Path) -> pathlib.Path:
     """The socket that the TriremeConfiguration names, or else one that is free for this run."""
     try:
-        named = own_loading.load(options.trireme_config).admin_socket
+        path = own_loading.load(options.trireme_config).admin_socket
     except loading.ConfigurationError:
         return free  # the problem is reported when all files are checked
-    return pathlib.Path(named) if named else free
+    return pathlib.Path(path) if path else free
 
 
 def _kubeconfig(options: argparse.Namespace, folder: pathlib.Path, *, alone: bool) -> pathlib.Path:
@@ -195,8 +197,8 @@ async def _watch(
         asyncio.create_task(process.ended()): process for process in running
     }
     stop = asyncio.create_task(stopping.wait())
-    shown = options.demo or options.once
-    showing = asyncio.create_task(demo.show(layout.kubeconfig, output.say)) if shown else None
+    demonstrate = options.demo or options.once
+    showing = asyncio.create_task(demo.show(layout.kubeconfig, output.say)) if demonstrate else None
     waited: set[asyncio.Task[Any]] = {stop, counting, *ends, *([showing] if showing else [])}
     try:
         while True:
@@ -212,9 +214,9 @@ async def _watch(
                     return 1
                 output.say(f"{process.name} is started again")
                 await process.start()
-                started, again = clock(), asyncio.create_task(process.ended())
-                ends[again] = process
-                waited.add(again)
+                started, ending = clock(), asyncio.create_task(process.ended())
+                ends[ending] = process
+                waited.add(ending)
             if showing in done and showing is not None:
                 scheduled = await showing
                 if options.once:
@@ -282,9 +284,9 @@ def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.L
 def _own_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:
     """The given TriremeConfiguration, or an empty one, with the phases that run here."""
     document = _document(options.trireme_config, "trireme.dev/v1alpha1", "TriremeConfiguration")
-    given = document.get("phases") or {}
+    phases = document.get("phases") or {}
     document["phases"] = {
-        phase: {**(given.get(phase) or {}), "endpoints": [layout.socket(phase, number) for number in range(count)]}
+        phase: {**(phases.get(phase) or {}), "endpoints": [layout.socket(phase, number) for number in range(count)]}
         for phase, count in _replicas(options).items()
     }
     document["admin"] = {**(document.get("admin") or {}), "socket": str(layout.admin)}
@@ -297,8 +299,8 @@ def _scheduler_document(options: argparse.Namespace, layout: Layout) -> Mapping[
     """
     document = _document(options.config, "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
     unlimited = {} if options.kubeconfig else {"qps": 5000, "burst": 5000}
-    given = document.get("clientConnection") or {}
-    document["clientConnection"] = {**unlimited, **given, "kubeconfig": str(layout.kubeconfig)}
+    connection = document.get("clientConnection") or {}
+    document["clientConnection"] = {**unlimited, **connection, "kubeconfig": str(layout.kubeconfig)}
     return document
 
 

@@ -158,8 +158,8 @@ class Start:
             self.stdout.write(f"{about}\n\n{usage}")
             raise _Stopped(Outcome(0))
         if any(parsed.positional):
-            listed = quote_list(parsed.positional)
-            text = f'"{command_flags.PROGRAM}" does not take any arguments, got {listed}'
+            arguments = quote_list(parsed.positional)
+            text = f'"{command_flags.PROGRAM}" does not take any arguments, got {arguments}'
             self.stderr.write(f"Error: {text}\n")
             raise _Stopped(Outcome(1, "load", text, "usage"))
         return parsed

@@ -191,18 +191,18 @@ def _by_name(entries: list[Value], kind: str) -> dict[str, Value]:
         if name in found:
             raise ConfigurationError(
                 f"error converting *[]Named{kind} into *map[string]*api.{kind}: "
-                f'duplicate name "{name}" in list{_shown(entries, kind)}'
+                f'duplicate name "{name}" in list{_format_entries(entries, kind)}'
             )
         found[name] = entry
     return found
 
 
-def _shown(entries: list[Value], kind: str) -> str:
+def _format_entries(entries: list[Value], kind: str) -> str:
     """A list as Go prints it; users' secrets are masked."""
     rows: list[str] = []
     for entry in entries:
         if kind == "AuthInfo":
-            inner = _shown_user(entry.get("user") or {})
+            inner = _format_user(entry.get("user") or {})
         elif kind == "Context":
             value = entry.get("context") or {}
             inner = [value.get("cluster", ""), value.get("user", ""), value.get("namespace", ""), "[]"]
@@ -223,7 +223,7 @@ def _shown(entries: list[Value], kind: str) -> str:
     return f": [{' '.join(rows)}]"
 
 
-def _shown_user(user: Value) -> list[str]:
+def _format_user(user: Value) -> list[str]:
     def data(name: str) -> str:
         return f"[{' '.join(map(str, user.get(name) or b''))}]"
 
@@ -231,7 +231,7 @@ def _shown_user(user: Value) -> list[str]:
         return "REDACTED" if user.get(name) else ""
 
     extra = user.get("as-user-extra") or {}
-    named = " ".join(f"{key}:[{' '.join(extra[key] or ())}]" for key in sorted(extra))
+    extra_text = " ".join(f"{key}:[{' '.join(extra[key] or ())}]" for key in sorted(extra))
     return [
         user.get("client-certificate", ""),
         data("client-certificate-data"),
@@ -242,7 +242,7 @@ def _shown_user(user: Value) -> list[str]:
         user.get("as", ""),
         user.get("as-uid", ""),
         f"[{' '.join(user.get('as-groups') or ())}]",
-        f"map[{named}]",
+        f"map[{extra_text}]",
         user.get("username", ""),
         secret("password"),
         # Go prints the addresses of these.
@@ -355,8 +355,8 @@ def _open_problem(path: str) -> str:
 def _cluster_problems(name: str, cluster: Value) -> list[str]:
     problems: list[str] = []
     if not cluster.get("server"):
-        shown = f"no server found for cluster {quote(name)}" if name else "default cluster has no server defined"
-        problems.append(shown)
+        problem = f"no server found for cluster {quote(name)}" if name else "default cluster has no server defined"
+        problems.append(problem)
     proxy = cluster.get("proxy-url", "")
     if proxy:
         problem = _proxy_problem(proxy)

@@ -144,7 +144,7 @@ def _merge(default: Value, custom: Value, log: Log) -> Value:
 
 def args(plugin: str, value: Value, gates: FeatureGates) -> Value:
     """Fill in the defaults of a plugin's decoded arguments; return them."""
-    known = config_sides.plugin_args().get(plugin)
-    if known is not None:
-        known.set_defaults(value, gates)
+    plugin_args = config_sides.plugin_args().get(plugin)
+    if plugin_args is not None:
+        plugin_args.set_defaults(value, gates)
     return value

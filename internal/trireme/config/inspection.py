@@ -72,8 +72,8 @@ def plugin_table(profile: CompletedProfile) -> list[str]:
     for point in ExtensionPoint:
         plugins = profile.plugins[point]
         if plugins:
-            shown = (f"{plugin.name} ({plugin.weight})" if point.weighted else plugin.name for plugin in plugins)
-            lines.append(f"  {point.value:<20} {', '.join(shown)}")
+            labels = (f"{plugin.name} ({plugin.weight})" if point.weighted else plugin.name for plugin in plugins)
+            lines.append(f"  {point.value:<20} {', '.join(labels)}")
     return lines
 
 

@@ -55,15 +55,15 @@ def _own_type(of: Type) -> Type:
     return schema(of) if isinstance(of, Struct) else of
 
 
-def spelt_out(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
+def with_all_fields(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
     """The decoded value with the API's names for its fields, and zeros for missing ones."""
     if of.name in _OF_OTHERS:
         return dict(value)
     out: dict[str, Any] = {}
     for name, entry in of.fields.items():
-        given = value.get(_own(entry))
-        if given is not None:
-            out[name] = _spelt_out(given, entry.type)
+        member = value.get(_own(entry))
+        if member is not None:
+            out[name] = _with_all_fields(member, entry.type)
         elif name in _OPTIONAL:
             out[name] = None
         elif name in _EMPTY:
@@ -71,13 +71,13 @@ def spelt_out(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
         elif isinstance(entry.type, Scalar):
             out[name] = Duration() if entry.type.kind is Kind.DURATION else zero(entry.type.kind)
         elif isinstance(entry.type, Struct) and not entry.type.optional:
-            out[name] = spelt_out({}, entry.type)
+            out[name] = with_all_fields({}, entry.type)
     return out
 
 
-def _spelt_out(value: Any, of: Type) -> Any:
+def _with_all_fields(value: Any, of: Type) -> Any:
     if isinstance(of, Struct):
-        return spelt_out(value, of)
+        return with_all_fields(value, of)
     if isinstance(of, Many):
-        return [_spelt_out(each, of.of) for each in value]
+        return [_with_all_fields(each, of.of) for each in value]
     return value

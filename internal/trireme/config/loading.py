@@ -204,7 +204,7 @@ def _decode_as(source: Source, kind: GroupVersionKind) -> tuple[dict[str, Any], 
         decoded = decode(source.node, internal_version.schema(schema) if own else schema)
     except DecodeError as error:
         raise ConfigurationError(str(error)) from error
-    value = internal_version.spelt_out(decoded.value, schema) if own else decoded.value
+    value = internal_version.with_all_fields(decoded.value, schema) if own else decoded.value
     return value, [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
 
 

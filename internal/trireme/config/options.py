@@ -164,10 +164,10 @@ class MetricsOptions:
         found: list[str] = []
         major, minor = versions.BINARY.minor
         previous = f"{major}.{minor - 1}"
-        shown = self.show_hidden_for_version
-        if shown and shown != previous:
+        version = self.show_hidden_for_version
+        if version and version != previous:
             rule = f"must be omitted or have the value '{previous}'; only the previous minor version is allowed"
-            found.append(invalid(child(path, "showHiddenMetricsForVersion"), shown, rule))
+            found.append(invalid(child(path, "showHiddenMetricsForVersion"), version, rule))
         for name in self.disabled:
             if not re.fullmatch(_METRIC_NAME, name):
                 pattern = quote(f"^{_METRIC_NAME}$")

@@ -41,13 +41,13 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
     if config.fallback.mode not in FALLBACKS:
         problems.append(not_supported("fallback.mode", config.fallback.mode, FALLBACKS))
     problems.extend(_positive("fallback.after", config.fallback.after))
-    seen: set[str] = set()
+    names: set[str] = set()
     for position, plugin in enumerate(config.remote_plugins):
         path = index("remotePlugins", position)
         problems.extend(_plugin_problems(path, plugin))
-        if plugin.name in seen:
+        if plugin.name in names:
             problems.append(duplicate(child(path, "name"), plugin.name))
-        seen.add(plugin.name)
+        names.add(plugin.name)
     problems.extend(_tls_problems("tls", config.tls))
     problems.extend(_handle_problems(config))
     if config.batch.max_pods <= 0:
@@ -115,18 +115,18 @@ def _phase_problems(path: str, config: TriremeConfiguration, name: str) -> list[
     problems = _identity_problems(path, phase.allowed_identities)
     if phase.allowed_identities and not config.tls.enabled:
         problems.append(required("tls", f"{path}.allowedIdentities are those of certificates"))
-    seen: set[str] = set()
+    names: set[str] = set()
     for position, endpoint in enumerate(phase.endpoints):
         where = index(child(path, "endpoints"), position)
         rule = address_problem(endpoint)
         if rule:
             problems.append(invalid(where, endpoint, rule))
-        elif endpoint in seen:
+        elif endpoint in names:
             problems.append(duplicate(where, endpoint))
         elif endpoint.startswith(_RESOLVED) and config.tls.enabled and not config.identities(name):
             why = f"no certificate names the addresses that {endpoint} stands for"
             problems.append(required(child(path, "allowedIdentities"), why))
-        seen.add(endpoint)
+        names.add(endpoint)
     if phase.local_replicas <= 0:
         problems.append(invalid(child(path, "localReplicas"), phase.local_replicas, "must be greater than zero"))
     return problems + _positive(child(path, "deadline"), phase.deadline)

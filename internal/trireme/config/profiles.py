@@ -150,8 +150,8 @@ def _map(
                 f"creating profile for scheduler name {profile.scheduler_name}: {error}"
             ) from error
         sort = completed.plugins[ExtensionPoint.QUEUE_SORT][0].name
-        given = profile.args_of(sort)
-        args = given.args if given else None
+        sort_config = profile.args_of(sort)
+        args = sort_config.args if sort_config else None
         if not first_sort:
             first_sort, first_args = sort, args
         elif first_sort != sort:
@@ -172,13 +172,13 @@ def complete(
     Raises: ConfigurationError: a plugin does not exist, does not fit its extension point, or has arguments it cannot
     use.
     """
-    needed = sorted(name for name in _named(profile.plugins) if name in registry)
+    needed = sorted(name for name in _enabled_names(profile.plugins) if name in registry)
     configs = _plugin_configs(profile, needed, gates)
-    chosen = {point: _listed(profile.plugins, point, registry) for point in ExtensionPoint}
+    plugins_by_point = {point: _point_plugins(profile.plugins, point, registry) for point in ExtensionPoint}
     if profile.plugins.multi_point.enabled:
         for point in ExtensionPoint:
-            chosen[point] = _expanded(profile.plugins, point, registry, chosen[point], log)
-    _check_counts(profile.scheduler_name, chosen)
+            plugins_by_point[point] = _with_multi_point(profile.plugins, point, registry, plugins_by_point[point], log)
+    _check_counts(profile.scheduler_name, plugins_by_point)
     weights = {
         point: _weights(profile.plugins, point, registry, what)
         for point, what in (
@@ -189,7 +189,7 @@ def complete(
     own = profile.percentage_of_nodes_to_score
     plugins = {
         point: tuple(Plugin(name, weights[point][name] if point.weighted else 0) for name in names)
-        for point, names in chosen.items()
+        for point, names in plugins_by_point.items()
     }
     _tell_of_signatures(profile.scheduler_name, config, registry, gates, plugins, log)
     _check_groups(gates, needed, log)
@@ -202,33 +202,33 @@ def complete(
     )
 
 
-def _named(plugins: Plugins) -> set[str]:
+def _enabled_names(plugins: Plugins) -> set[str]:
     sets = (plugins.multi_point, *(plugins.at(point) for point in ExtensionPoint))
     return {plugin.name for plugin_set in sets for plugin in plugin_set.enabled or ()}
 
 
 def _plugin_configs(profile: Profile, needed: Sequence[str], gates: FeatureGates) -> tuple[PluginConfig, ...]:
     """The arguments of the plugins that are made, by name; some are checked only here."""
-    given: dict[str, PluginConfig] = {}
+    configs_by_name: dict[str, PluginConfig] = {}
     for config in profile.plugin_config:
-        if config.name in given:
+        if config.name in configs_by_name:
             raise ConfigurationError(f"repeated config for plugin {config.name}")
-        given[config.name] = config
+        configs_by_name[config.name] = config
     configs: list[PluginConfig] = []
-    known = config_sides.plugin_args()
+    arguments = config_sides.plugin_args()
     for name in needed:
-        if name not in given or given[name].args is None:
-            if name in known:
-                raise ConfigurationError(f"initializing plugin {quote(name)}: {known[name].missing}")
+        if name not in configs_by_name or configs_by_name[name].args is None:
+            if name in arguments:
+                raise ConfigurationError(f"initializing plugin {quote(name)}: {arguments[name].missing}")
             continue
-        problems = known[name].validate("", given[name].args, gates) if name in known else []
+        problems = arguments[name].validate("", configs_by_name[name].args, gates) if name in arguments else []
         if problems:
             raise ConfigurationError(f"initializing plugin {quote(name)}: {aggregate(problems)}")
-        configs.append(given[name])
+        configs.append(configs_by_name[name])
     return tuple(configs)
 
 
-def _listed(plugins: Plugins, point: ExtensionPoint, registry: Registry) -> list[str]:
+def _point_plugins(plugins: Plugins, point: ExtensionPoint, registry: Registry) -> list[str]:
     """The plugins that the extension point itself lists."""
     names: list[str] = []
     for plugin in plugins.at(point).enabled or ():
@@ -243,7 +243,9 @@ def _listed(plugins: Plugins, point: ExtensionPoint, registry: Registry) -> list
     return names
 
 
-def _expanded(plugins: Plugins, point: ExtensionPoint, registry: Registry, listed: list[str], log: Log) -> list[str]:
+def _with_multi_point(
+    plugins: Plugins, point: ExtensionPoint, registry: Registry, point_plugins: list[str], log: Log
+) -> list[str]:
     """The plugins of an extension point with those of `multiPoint`.
 
     Order: plugins that both list, as the point lists them; then the rest of `multiPoint`; then plugins that only the
@@ -251,7 +253,7 @@ def _expanded(plugins: Plugins, point: ExtensionPoint, registry: Registry, liste
     """
     disabled = {plugin.name for plugin in plugins.at(point).disabled or ()}
     if "*" in disabled:
-        return listed
+        return point_plugins
     overriding: list[str] = []
     spread: list[str] = []
     for plugin in plugins.multi_point.enabled or ():
@@ -260,7 +262,7 @@ def _expanded(plugins: Plugins, point: ExtensionPoint, registry: Registry, liste
             raise ConfigurationError(f"{point.interface} {quote(name)} does not exist")
         if not registry.implements(name, point) or name in disabled:
             continue
-        if name in listed:
+        if name in point_plugins:
             log(f'I "MultiPoint plugin is explicitly re-configured; overriding" plugin={quote(name)}')
             overriding.append(name)
         elif name in spread:
@@ -268,22 +270,22 @@ def _expanded(plugins: Plugins, point: ExtensionPoint, registry: Registry, liste
         else:
             spread.append(name)
     return [
-        *(name for name in listed if name in overriding),
+        *(name for name in point_plugins if name in overriding),
         *spread,
-        *(name for name in listed if name not in overriding),
+        *(name for name in point_plugins if name not in overriding),
     ]
 
 
-def _check_counts(scheduler_name: str, chosen: dict[ExtensionPoint, list[str]]) -> None:
+def _check_counts(scheduler_name: str, plugins_by_point: dict[ExtensionPoint, list[str]]) -> None:
     name = quote(scheduler_name)
-    sorts = len(chosen[ExtensionPoint.QUEUE_SORT])
+    sorts = len(plugins_by_point[ExtensionPoint.QUEUE_SORT])
     if sorts != 1:
         raise ConfigurationError(
             f"only one queue sort plugin required for profile with scheduler name {name}, but got {sorts}"
         )
-    if not chosen[ExtensionPoint.BIND]:
+    if not plugins_by_point[ExtensionPoint.BIND]:
         raise ConfigurationError(f"at least one bind plugin is needed for profile with scheduler name {name}")
-    if len(chosen[ExtensionPoint.PLACEMENT_GENERATE]) > 1:
+    if len(plugins_by_point[ExtensionPoint.PLACEMENT_GENERATE]) > 1:
         raise ConfigurationError(
             f"at most one placement generate plugin is allowed for profile with scheduler name {name}"
         )
@@ -328,8 +330,8 @@ def _tell_of_signatures(
     if config.extenders:
         log(f'I "Disabling signatures for profile because it has extenders configured." {profile}')
     if unable or config.extenders:
-        shown = "[" + ",".join(quote(name) for name in unable) + "]"
-        log(f'I "Disabling signatures for profile because plugins do not support it." {profile} plugins={shown}')
+        names = "[" + ",".join(quote(name) for name in unable) + "]"
+        log(f'I "Disabling signatures for profile because plugins do not support it." {profile} plugins={names}')
 
 
 def _check_groups(gates: FeatureGates, needed: Sequence[str], log: Log) -> None:

@@ -276,8 +276,8 @@ def _cluster_settings(
 
     Raises: ConfigurationError: they cannot be read, and that is not tolerated.
     """
-    wanted = not options.skip_lookup and not options.request_header_client_ca_file
-    if connection is None or lookup is None or not wanted:
+    needed = not options.skip_lookup and not options.request_header_client_ca_file
+    if connection is None or lookup is None or not needed:
         return {}
     try:
         return lookup(connection)

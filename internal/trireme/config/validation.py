@@ -156,9 +156,9 @@ def _profile(path: str, api_version: str, profile: Profile, gates: FeatureGates)
         seen.add(config.name)
         removed = _removed(where, api_version, config.name)
         problems.extend(removed)
-        known = None if removed else config_sides.plugin_args().get(config.name)
-        if known is not None and known.validated_early:
-            problems.extend(known.validate(child(where, "args"), config.args, gates))
+        arguments = None if removed else config_sides.plugin_args().get(config.name)
+        if arguments is not None and arguments.validated_early:
+            problems.extend(arguments.validate(child(where, "args"), config.args, gates))
     return problems
 
 

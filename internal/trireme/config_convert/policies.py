@@ -45,12 +45,12 @@ def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, 
         notes.append(
             Note("alwaysCheckAllPredicates", "was removed: the status of the first plugin that refuses a node counts")
         )
-    listed = extenders.convert(policy, notes)
+    extenders_ = extenders.convert(policy, notes)
     for name in ("kind", "apiVersion", "metadata"):
         policy.take(name)
     notes.extend(policy.unknown())
     work.assemble()
-    return work.plugins, listed
+    return work.plugins, extenders_
 
 
 @dataclass(slots=True)
@@ -64,9 +64,9 @@ class _Conversion:
 
     # What filters.
 
-    def predicates(self, listed: list[Reader] | None) -> None:
-        names = list(legacy.DEFAULT_PREDICATES if listed is None else legacy.MANDATORY_PREDICATES)
-        for predicate in listed or ():
+    def predicates(self, entries: list[Reader] | None) -> None:
+        names = list(legacy.DEFAULT_PREDICATES if entries is None else legacy.MANDATORY_PREDICATES)
+        for predicate in entries or ():
             name = self._predicate(predicate)
             if name:
                 names.append(name)
@@ -108,11 +108,11 @@ class _Conversion:
 
     # What scores.
 
-    def priorities(self, listed: list[Reader] | None) -> None:
+    def priorities(self, entries: list[Reader] | None) -> None:
         scorers: dict[str, int] = {}
-        if listed is None:
+        if entries is None:
             scorers = {legacy.PRIORITIES[name]: weight for name, weight in legacy.DEFAULT_PRIORITIES.items()}
-        for priority in listed or ():
+        for priority in entries or ():
             self._priority(priority, scorers)
         self._spreading(scorers)
         self._resources(scorers)

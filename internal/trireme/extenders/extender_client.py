@@ -123,8 +123,8 @@ class _Tls:
 def _stamp(config: model.Extender) -> tuple[object, ...]:
     """The versions of the certificate files."""
     tls = config.tls_config or model.ExtenderTLS()
-    named = ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file))
-    return tuple(credentials.file_version(Path(file)) for data, file in named if file and not data)
+    files = ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file))
+    return tuple(credentials.file_version(Path(file)) for data, file in files if file and not data)
 
 
 async def _value(body: bytes) -> Any:

@@ -87,11 +87,11 @@ class Extenders:
         cache: cluster_cache.ClusterCache,
         objects: extender_objects.ObjectSource,
     ) -> None:
-        made = [
+        built = [
             _Extender(config, client, frozenset(resource.name for resource in config.managed_resources))
             for config, client in configured
         ]
-        self._extenders = sorted(made, key=lambda extender: extender.config.ignorable)
+        self._extenders = sorted(built, key=lambda extender: extender.config.ignorable)
         self._registry = registry
         self._cache = cache
         self._objects = objects
@@ -290,8 +290,8 @@ class Extenders:
             for node in empty:
                 del victims[node]
             # Looked up now: an added victim may be deleted before the next extender responds.
-            named = [uid for node_victims in victims.values() for uid in node_victims.uids if uid not in identities]
-            identities |= {uid: self._identity(uid) for uid in named}
+            unknown = [uid for node_victims in victims.values() for uid in node_victims.uids if uid not in identities]
+            identities |= {uid: self._identity(uid) for uid in unknown}
         out = filter_pb2.PreemptionCandidates()
         for node, node_victims in victims.items():
             entry = out.candidates.add(node_name=node, violations=node_victims.violations)

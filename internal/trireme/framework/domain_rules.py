@@ -60,7 +60,7 @@ class DomainConstraint:
 _FEW = 8
 
 
-def told_apart(domain: npt.NDArray[np.int32], state: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+def distinguishing_columns(domain: npt.NDArray[np.int32], state: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     """Columns in which two nodes are equal only if placements elsewhere can never make them differ: nodes of one
     domain, and nodes that are alone in domains of the same state.
 

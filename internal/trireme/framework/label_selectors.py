@@ -84,8 +84,8 @@ def _requirement(key: str, operator: str, values: Sequence[str]) -> selectors.Re
         # An empty list and none are the same once an API server has stored them: Go writes null for both.
         wrong.append("values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")
     if operator in (selectors.EXISTS, selectors.DOES_NOT_EXIST) and values:
-        listed = orjson.dumps(list(values)).decode()
-        wrong.append(f"values: Invalid value: {listed}: values set must be empty for exists and does not exist")
+        text = orjson.dumps(list(values)).decode()
+        wrong.append(f"values: Invalid value: {text}: values set must be empty for exists and does not exist")
     for index, value in enumerate(values):
         about_value = "; ".join(selectors.value_faults(value))
         if about_value:

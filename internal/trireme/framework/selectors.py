@@ -224,8 +224,8 @@ def _invalid(value: str | Sequence[str]) -> str:
 
 
 def _unsupported(path: str, operator: str, supported: Sequence[str]) -> str:
-    known = ", ".join(f'"{each}"' for each in supported)
-    return f"{path}.operator: Unsupported value: {orjson.dumps(operator).decode()}: supported values: {known}"
+    names = ", ".join(f'"{each}"' for each in supported)
+    return f"{path}.operator: Unsupported value: {orjson.dumps(operator).decode()}: supported values: {names}"
 
 
 def parse_int64(text: str) -> int | None:

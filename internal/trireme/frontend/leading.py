@@ -73,8 +73,8 @@ class Leadership:
             if not delayed:
                 self._start_informers(group)
             # Without leader election there is nobody to wait for, and the replicas follow from the first page on.
-            seen = not delayed and configuration.leader_election.leader_elect
-            if seen:
+            populate_first = not delayed and configuration.leader_election.leader_elect
+            if populate_first:
                 await self._populated()
             term = await elected()
             if term.lease is not None:
@@ -85,7 +85,7 @@ class Leadership:
                 self._start_informers(group)
             self._begin(group, term)
             _add(group, "background", app.failed)
-            if not seen:
+            if not populate_first:
                 await self._populated()
             await supervision.supervise("scheduler", functools.partial(self._lead, term))
 

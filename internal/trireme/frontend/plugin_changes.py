@@ -19,7 +19,7 @@ class DescriptionChanges:
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` returns seconds."""
         self._clock = clock
-        self._last_seen: float | None = None
+        self._last_difference: float | None = None
         self._back_off = 0.0
         self._end = 0.0  # of the back-off
         self._refused = False
@@ -39,9 +39,9 @@ class DescriptionChanges:
     def admits(self) -> bool:
         """Whether a description that differs from the one in force may take effect now."""
         now = self._clock()
-        if self._last_seen is None or now - self._last_seen > STEADY_SECONDS:
+        if self._last_difference is None or now - self._last_difference > STEADY_SECONDS:
             self._back_off = 0.0
-        self._last_seen = now
+        self._last_difference = now
         if now >= self._end:
             return True
         self._refused = True

@@ -20,26 +20,26 @@ class PodReads:
     """The fields of pods that remote plugins read, beside those that in-tree plugins read. The set only grows."""
 
     def __init__(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
-        self._seen = remote_plugins.pods_seen(infos)
+        self._reads = remote_plugins.pod_reads(infos)
         #: Fields of pods; informers look them up for each pod.
-        self.paths = set(self._seen.paths)
+        self.paths = set(self._reads.paths)
 
     @property
     def label_keys(self) -> frozenset[str] | None:
         """The labels that plugins read; None: all."""
-        return self._seen.label_keys
+        return self._reads.label_keys
 
     def extend(self, infos: Mapping[str, plugin_pb2.PluginInfo], registry: class_registry.ClassRegistry) -> bool:
         """Add the fields that these plugins read; False if all of them are read already."""
-        seen = remote_plugins.pods_seen(infos)
-        if self._seen.covers(seen):
+        reads = remote_plugins.pod_reads(infos)
+        if self._reads.covers(reads):
             return False
-        self._seen = self._seen.with_more(seen)
-        self.paths |= seen.paths
-        if seen.label_keys is None:
+        self._reads = self._reads.with_more(reads)
+        self.paths |= reads.paths
+        if reads.label_keys is None:
             registry.select_all()
         else:
-            registry.select_by(seen.label_keys)
+            registry.select_by(reads.label_keys)
         return True
 
 

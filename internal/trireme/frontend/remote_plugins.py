@@ -30,7 +30,7 @@ _WILDCARD = cluster_event.ClusterEvent(cluster_event.Resource.WILDCARD, cluster_
 
 
 @dataclass(frozen=True, slots=True)
-class PodsSeen:
+class PodReadSet:
     """The pod fields that the plugins read beside those of the in-tree ones; they decide the pod's class. `label_keys`
     None: all.
     """
@@ -38,18 +38,18 @@ class PodsSeen:
     label_keys: frozenset[str] | None = frozenset()
     paths: frozenset[tuple[str, str]] = frozenset()
 
-    def covers(self, other: "PodsSeen") -> bool:
+    def covers(self, other: "PodReadSet") -> bool:
         """Whether this includes all of the other."""
         keys = self.label_keys is None or (other.label_keys is not None and other.label_keys <= self.label_keys)
         return keys and other.paths <= self.paths
 
-    def with_more(self, other: "PodsSeen") -> "PodsSeen":
+    def with_more(self, other: "PodReadSet") -> "PodReadSet":
         """The union of both."""
         keys = None if self.label_keys is None or other.label_keys is None else self.label_keys | other.label_keys
-        return PodsSeen(keys, self.paths | other.paths)
+        return PodReadSet(keys, self.paths | other.paths)
 
 
-def pods_seen(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodsSeen:
+def pod_reads(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodReadSet:
     """The pod fields that all of these plugins together read."""
     keys: frozenset[str] | None = frozenset()
     paths = set()
@@ -60,7 +60,7 @@ def pods_seen(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodsSeen:
             parts = path.split("[", 1)[0].split(".")
             if len(parts) > 1 and parts[:2] != ["metadata", "labels"]:
                 paths.add((parts[0], parts[1]))
-    return PodsSeen(keys, frozenset(paths))
+    return PodReadSet(keys, frozenset(paths))
 
 
 def want_node_json(infos: Mapping[str, plugin_pb2.PluginInfo]) -> bool:
@@ -75,8 +75,8 @@ def missing_required(
     out: dict[str, str] = {}
     for profile in completed.profiles:
         for plugin in completed.trireme.remote_plugins:
-            wanted = plugin.failure_policy != "Ignore" and plugin.name in profile.all_names()
-            if wanted and plugin.name not in infos:
+            required = plugin.failure_policy != "Ignore" and plugin.name in profile.all_names()
+            if required and plugin.name not in infos:
                 out.setdefault(profile.scheduler_name, plugin.name)
     return out
 

@@ -44,7 +44,7 @@ def test_nodes_in_domains_of_their_own_are_grouped_by_state() -> None:
     """Nodes told apart by their own names are as many kinds as nodes; those of one shared domain must stay one kind."""
     domain = np.array([0, *range(1, 20), 5], dtype=np.int32)
     state = np.array([7, 7, *[0] * 18])
-    columns = domain_rules.told_apart(domain, state)
+    columns = domain_rules.distinguishing_columns(domain, state)
     kinds = list(zip(*(column.tolist() for column in columns), strict=True))
     assert kinds[0] == kinds[1]
     assert kinds[5] == kinds[20]

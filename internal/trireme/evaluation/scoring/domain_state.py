@@ -15,7 +15,7 @@ def alike(constraint: domain_rules.DomainConstraint, slots: arrays.SlotArray) ->
     either. Shapes: (node,).
     """
     # From 0, and in the state of none: nodes in no domain.
-    return domain_rules.told_apart(arrays.at(constraint.domain, slots) + 1, np.append(-1, constraint.count))
+    return domain_rules.distinguishing_columns(arrays.at(constraint.domain, slots) + 1, np.append(-1, constraint.count))
 
 
 class _Skew:

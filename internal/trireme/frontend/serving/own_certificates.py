@@ -24,12 +24,10 @@ def of(completed: commandline.CompletedConfig, environment: Mapping[str, str]) -
     for plugin in own.remote_plugins:
         if plugin.tls is not None:
             yield from of_file("client", plugin.tls.cert_file)
-    yield from _shown_to_api_servers(completed, environment)
+    yield from _for_api_servers(completed, environment)
 
 
-def _shown_to_api_servers(
-    completed: commandline.CompletedConfig, environment: Mapping[str, str]
-) -> Iterator[Certificate]:
+def _for_api_servers(completed: commandline.CompletedConfig, environment: Mapping[str, str]) -> Iterator[Certificate]:
     connections = [completed.connection]
     for path in (completed.options.authentication.kubeconfig, completed.options.authorization.kubeconfig):
         if path and path not in [each.kubeconfig for each in connections]:

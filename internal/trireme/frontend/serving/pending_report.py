@@ -125,7 +125,7 @@ class PendingReport:
     def _circumstances(self, pod: queued_pod.QueuedPodInfo) -> Hashable:
         """The facts that pods waiting for the same share: so that of very many pods only a few are examined."""
         preemptions = self._preemptions
-        if not isinstance(pod.state, _ALIKE) or self._promised(pod):
+        if not isinstance(pod.state, _ALIKE) or self._nominated_node(pod):
             return pod.uid
         if preemptions.victims_of(pod.uid) or preemptions.retries.waiting(pod.uid):
             return pod.uid
@@ -195,7 +195,7 @@ class PendingReport:
         if gate.plugin == pre_enqueue.DEFAULT_PREEMPTION:
             # A group preempts as one.
             preemptor = status.root or pod.uid
-            return self._preemption(self._preemptions.victims_of(preemptor), self._promised(pod))
+            return self._preemption(self._preemptions.victims_of(preemptor), self._nominated_node(pod))
         if gate.plugin == self._membership.missing_plugin(pod.record.profile):
             why = "was rejected" if self._membership.is_rejected(gate.plugin) else "does not take part yet"
             text = f"waits for the plugin {gate.plugin}, which {why}"
@@ -214,7 +214,7 @@ class PendingReport:
         return waits, text
 
     def _event(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus) -> Waits:
-        node = self._promised(pod)
+        node = self._nominated_node(pod)
         victims = self._preemptions.victims_of(pod.uid) or self._victims_on(node)
         if victims:
             return self._preemption(victims, node)
@@ -249,7 +249,7 @@ class PendingReport:
         missing = [phase for phase in self._missing if phase != "bind"]
         return self._service(missing) if missing else ({"for": "attempt"}, "is being tried")
 
-    def _promised(self, pod: queued_pod.QueuedPodInfo) -> str:
+    def _nominated_node(self, pod: queued_pod.QueuedPodInfo) -> str:
         return self._queue.nominator.node_of(pod.uid)
 
     def _victims_on(self, node: str) -> Sequence[str]:

@@ -182,10 +182,10 @@ class _Guard:
 
 
 async def _reviewer(
-    stack: contextlib.AsyncExitStack, completed: commandline.CompletedConfig, wanted: bool, kubeconfig: str
+    stack: contextlib.AsyncExitStack, completed: commandline.CompletedConfig, enabled: bool, kubeconfig: str
 ) -> client.ApiClient | None:
     """The connection for reviews; with its own rate limit, so that a scraper cannot slow down scheduling."""
-    if not wanted:
+    if not enabled:
         return None
     agent = release.user_agent(version=completed.version)
     source, (qps, burst) = credentials.Source(kubeconfig), REVIEW_RATE

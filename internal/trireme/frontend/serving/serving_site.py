@@ -118,8 +118,8 @@ class FrontendSite:
         state = self._served
         elects = self._completed.configuration.leader_election.leader_elect
         election = [health.Check("leaderElection", self._election_problem)] if elects else []
-        chosen = elects and self._completed.gates.enabled(lease_candidate.GATE)
-        candidacy = [health.Check("informer-sync", self._candidacy_problem)] if chosen else []
+        coordinated = elects and self._completed.gates.enabled(lease_candidate.GATE)
+        candidacy = [health.Check("informer-sync", self._candidacy_problem)] if coordinated else []
         phases = [
             health.Check(phase, functools.partial(self._phase_problem, phase), quiet=True)
             for phase in ("filter", "score", "bind")
@@ -228,12 +228,12 @@ class FrontendSite:
 
     def _flags_page(self) -> status_documents.Page:
         parsed = self._completed.options.flags
-        shown = {
+        values = {
             flag.name: flag.type.show(parsed[flag.name])
             for flag in sorted(command_flags.flag_set().flags(), key=lambda flag: flag.name)
             if not flag.own or flag.name in parsed.given
         }
-        return status_documents.Page(PROGRAM, "flagz", "Flagz", lambda: shown, lambda: {"flags": shown})
+        return status_documents.Page(PROGRAM, "flagz", "Flagz", lambda: values, lambda: {"flags": values})
 
     def _status_page(self) -> status_documents.Page:
         started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
@@ -273,12 +273,12 @@ class FrontendSite:
     async def _verbosity(self, request: Request) -> Reply:
         if request.method != "PUT":
             return http_site.text("unsupported http method\n", 406, "text/plain")
-        given = request.body.decode("utf-8", "replace").strip()
-        if not given.isascii() or not given.isdigit():
-            refusal = f"strconv.ParseUint: parsing {json.dumps(given)}: invalid syntax\n"
+        level = request.body.decode("utf-8", "replace").strip()
+        if not level.isascii() or not level.isdigit():
+            refusal = f"strconv.ParseUint: parsing {json.dumps(level)}: invalid syntax\n"
             return http_site.text(refusal, 400, "text/plain")
-        klog.set_verbosity(int(given))
-        return http_site.text(f"successfully set klog.logging.verbosity to {given}\n", 200, "text/plain")
+        klog.set_verbosity(int(level))
+        return http_site.text(f"successfully set klog.logging.verbosity to {level}\n", 200, "text/plain")
 
     async def _status(self, request: Request) -> Reply:
         try:

@@ -104,16 +104,16 @@ class ClusterTrust:
 
     def _bundle(self, file: str, key: str) -> bytes:
         """The bundle in the file, or else in the ConfigMap; an unusable one changes nothing."""
-        known = self._usable.get(key, (b"", b""))
+        previous = self._usable.get(key, (b"", b""))
         try:
-            found = Path(file).read_bytes() if file else self._cluster_settings.get(key, "").encode()
+            bundle = Path(file).read_bytes() if file else self._cluster_settings.get(key, "").encode()
         except OSError as error:
             log.error("%s: %s", file, error.strerror)
-            return known[1]
-        if found == known[0]:
-            return known[1]
-        usable = not found.strip() or bool(_certificates(found))
-        self._usable[key] = (found, found if usable else known[1])
+            return previous[1]
+        if bundle == previous[0]:
+            return previous[1]
+        usable = not bundle.strip() or bool(_certificates(bundle))
+        self._usable[key] = (bundle, bundle if usable else previous[1])
         return self._usable[key][1]
 
     def _proxies(self, authorities: Sequence[x509.Certificate]) -> RequestHeaders:

@@ -49,7 +49,7 @@ class AffinityScores:
         """Domains, and scores of nodes that are alone in theirs."""
         out: list[npt.NDArray[Any]] = [self._constant]
         for each in self._changing:
-            out += domain_rules.told_apart(each.value, each.score)
+            out += domain_rules.distinguishing_columns(each.value, each.score)
         return out
 
     def narrowed(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "AffinityScores":
