@@ -24,12 +24,15 @@ from trireme.config.model import (
     SchedulerConfiguration,
 )
 from trireme.config.trust import check_extender
-from trireme.framework.plugin_spec import ExtensionPoint, Registry
+from trireme.framework.plugin_spec import ExtensionPoint, Registry, Role
 from trireme.registry import config_sides
+from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.golang import SECOND, Duration, json_text, quote
 
 Log = Callable[[str], None]
 _MAX_NODE_SCORE = 100
+_FIT = IN_TREE.name_of(Role.RESOURCES)
+_GANGS = IN_TREE.name_of(Role.GANGS)
 _INT64 = 1 << 63
 _EXTENDER_TIMEOUT = Duration(5 * SECOND)
 
@@ -126,12 +129,12 @@ def _ignoring(profile: Profile, ignored: list[str]) -> Profile:
     configs: list[PluginConfig] = []
     found = False
     for config in profile.plugin_config:
-        if config.name == "NodeResourcesFit" and not found:
+        if config.name == _FIT and not found:
             config = replace(config, args={**config.args, "ignoredResources": ignored})
             found = True
         configs.append(config)
     if not found:
-        raise ConfigurationError("can't find NodeResourcesFitArgs in plugin config")
+        raise ConfigurationError(f"can't find {_FIT}Args in plugin config")
     return replace(profile, plugin_config=tuple(configs))
 
 
@@ -335,8 +338,8 @@ def _tell_of_signatures(
 
 
 def _check_groups(gates: FeatureGates, needed: Sequence[str], log: Log) -> None:
-    if gates.enabled("GenericWorkload") and "GangScheduling" not in needed:
+    if gates.enabled("GenericWorkload") and _GANGS not in needed:
         log(
-            'E "GenericWorkload is enabled, but GangScheduling plugin is not set. '
+            f'E "GenericWorkload is enabled, but {_GANGS} plugin is not set. '
             'Gang scheduling using PodGroups may not work as expected."'
         )

@@ -59,6 +59,19 @@ SCORING = (ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
 ASSUMING = (ExtensionPoint.RESERVE, ExtensionPoint.PRE_BIND)
 
 
+class Role(enum.Enum):
+    """What the scheduler itself does on behalf of a plugin, beside its sides. Each role is one in-tree plugin's."""
+
+    #: The frontend evicts the pods that its PostFilter chooses, holds preemptors back and counts attempts.
+    PREEMPTION = enum.auto()
+    #: Groups wait for their members in its name, in the queue and on Permit.
+    GANGS = enum.auto()
+    #: A metric counts its errors by stage.
+    VOLUMES = enum.auto()
+    #: Its argument `ignoredResources` has the resources that extenders manage.
+    RESOURCES = enum.auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """A part of a plugin that is imported only in the processes that use it. `target` is `.module:name`, the module
@@ -99,6 +112,7 @@ class PluginSpec:
     #: Supports pod signatures: equal pods can be recognised by the fields that it reads. If one plugin of a profile
     #: does not, each of its pods is a batch of its own.
     supports_signature: bool = True
+    role: Role | None = None
     #: Runs in a process of its own, configured in TriremeConfiguration.
     remote: bool = False
 
@@ -129,6 +143,10 @@ class Registry:
         """Whether the plugin exists and serves that extension point."""
         plugin = self.plugins.get(name)
         return plugin is not None and point in plugin.extension_points
+
+    def name_of(self, role: Role) -> str:
+        """The name of the plugin that has the role."""
+        return next(name for name, plugin in self.plugins.items() if plugin.role is role)
 
     def with_remote(self, plugins: Iterable[PluginSpec]) -> "Registry":
         """This registry with remote plugins added.

@@ -17,8 +17,9 @@ from typing import Any
 
 from trireme.config import commandline, model
 from trireme.framework import cluster_event, status
-from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint, Role
 from trireme.queueing import pre_enqueue, queue_hints, queued_pod
+from trireme.registry.in_tree import IN_TREE
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
 from trireme.v1 import filter_pb2, filter_phase_pb2
@@ -26,8 +27,8 @@ from trireme_kube.componentbase.instruments import BETA, STABLE, Counter, Histog
 
 _SCHEDULED = "scheduled"
 
-_PREEMPTION = "DefaultPreemption"
-_VOLUME_BINDING = "VolumeBinding"
+_PREEMPTION = IN_TREE.name_of(Role.PREEMPTION)
+_VOLUME_BINDING = IN_TREE.name_of(Role.VOLUMES)
 _SUCCESS = status.Code.SUCCESS.label
 
 # Attempts from this number on share a label.
@@ -268,7 +269,7 @@ class SchedulerMetrics:
     def _make_volumes(self) -> None:
         self.volume_errors = Counter(
             "scheduler_volume_scheduling_stage_error_total",
-            "Errors of VolumeBinding by stage: predicate (Filter), assume (Reserve), bind (PreBind).",
+            f"Errors of {_VOLUME_BINDING} by stage: predicate (Filter), assume (Reserve), bind (PreBind).",
             ("operation",),
         )
         self.device_attempts = Counter(

@@ -28,7 +28,9 @@ from dataclasses import dataclass
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
+from trireme.framework.plugin_spec import Role
 from trireme.queueing import nominator, queued_entity
+from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import attempt_reporter, call_batches, pods_in_pre_bind, ports, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
@@ -37,7 +39,7 @@ from trireme_kube.componentbase import klog, supervision
 
 log = logging.getLogger(__name__)
 
-NAME = "DefaultPreemption"
+NAME = IN_TREE.name_of(Role.PREEMPTION)
 
 # To give back what PreBind had written for a victim.
 TAKING_BACK_SECONDS = 10.0
@@ -365,4 +367,4 @@ def _name(victim: bind_pb2.Action) -> str:
 
 def _log_target(pod: queued_entity.QueuedEntity, node_name: str) -> None:
     text = "the target node for the preemption is determined"
-    klog.info(log, 2, text, **klog.named(log, "PostFilter.DefaultPreemption"), pod=klog.Ref(pod.key), node=node_name)
+    klog.info(log, 2, text, **klog.named(log, f"PostFilter.{NAME}"), pod=klog.Ref(pod.key), node=node_name)

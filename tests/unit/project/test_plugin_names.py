@@ -19,9 +19,6 @@ _GENERATED = {"v1"}
 
 # By room the plugins that its texts name, with the reason.
 _NAMED = {
-    # Extenders that manage a resource change NodeResourcesFit's arguments; kube-scheduler warns of groups without
-    # GangScheduling. Both stand in its profile code by name.
-    "config": {"GangScheduling", "NodeResourcesFit"},
     # Says what old policies, flags and plugins are called today.
     "config_convert": {
         "DefaultPreemption",
@@ -43,15 +40,8 @@ _NAMED = {
     },
     # Preemption asks all plugins of a profile, so it is no plugin's side; its answers have the plugin's name.
     "evaluation": {"DefaultPreemption"},
-    # kube-scheduler's metrics have labels for two plugins.
-    "frontend": {"DefaultPreemption", "VolumeBinding"},
     # The type of the API is called like the plugin.
     "plugin_kit": {"NodeAffinity"},
-    # The queue holds groups that lack pods back, and preemptors while their victims are being deleted; it passes over
-    # both when an event comes.
-    "queueing": {"DefaultPreemption", "GangScheduling"},
-    # Preemption is carried out here.
-    "scheduling": {"DefaultPreemption"},
 }
 
 

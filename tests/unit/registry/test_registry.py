@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trireme import plugins
-from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint, Role
 from trireme.plugin_api import interfaces
 from trireme.registry import bind_sides, explain_sides, filter_sides, score_sides
 from trireme.registry.in_tree import IN_TREE
@@ -54,6 +54,12 @@ def test_the_sides_of_the_bind_phase_are_plugins_of_their_name_at_their_point() 
         if point in calls:
             assert made[name].name == name
             assert getattr(made[name], calls[point]) is not None
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_each_role_is_one_plugins(role: Role) -> None:
+    """Else the scheduler acts in the name of one plugin where another was meant."""
+    assert [name for name, spec in IN_TREE.plugins.items() if spec.role is role] == [IN_TREE.name_of(role)]
 
 
 def test_the_declared_actions_of_plugins_exist() -> None:

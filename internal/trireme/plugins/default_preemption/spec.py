@@ -1,6 +1,6 @@
 """What DefaultPreemption consists of."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Role, Side
 
 SPEC = PluginSpec(
     "DefaultPreemption",
@@ -12,4 +12,5 @@ SPEC = PluginSpec(
     },
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
+    role=Role.PREEMPTION,
 )

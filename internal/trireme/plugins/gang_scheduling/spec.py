@@ -1,10 +1,11 @@
 """What GangScheduling consists of."""
 
-from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ExtensionPoint, PluginSpec, Role, Side
 
 SPEC = PluginSpec(
     "GangScheduling",
     frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.PERMIT}),
     __package__,
     events=Side(".hints:events"),
+    role=Role.GANGS,
 )

@@ -1,6 +1,6 @@
 """What NodeResourcesFit consists of."""
 
-from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, PluginSpec, Role, Side
 
 SPEC = PluginSpec(
     "NodeResourcesFit",
@@ -14,4 +14,5 @@ SPEC = PluginSpec(
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
     explain=Side(".explain:TEXTS"),
+    role=Role.RESOURCES,
 )

@@ -1,6 +1,6 @@
 """What VolumeBinding consists of."""
 
-from trireme.framework.plugin_spec import ASSUMING, FILTERING, SCORING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ASSUMING, FILTERING, SCORING, ExtensionPoint, PluginSpec, Role, Side
 
 SPEC = PluginSpec(
     "VolumeBinding",
@@ -14,4 +14,5 @@ SPEC = PluginSpec(
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
     passes_over_resizes=True,
+    role=Role.VOLUMES,
 )
