@@ -1,8 +1,8 @@
 """The binding cycle: from an assumed pod to a bound one, beside the scheduling of the next.
 
-Permit (where a profile has Permit plugins), PreBind (where there is something to prepare), then Bind, in batches as
-they were placed. Whatever fails takes the assumption back and sends the pod to the queue; what is uncertain is asked
-again until bind knows. Nothing is guessed, and no pod is forgotten while it might be bound.
+Permit (if a profile has Permit plugins), PreBind (if there is something to prepare), then Bind, in batches as they
+were placed. A pod for which a step fails is unassumed and requeued. If the result of a write is uncertain, the call is
+repeated until bind knows it: no pod is forgotten while it might be bound.
 """
 
 import asyncio
@@ -50,17 +50,17 @@ class Assumed:
     reserved: bool = False
     pre_bind: bool = False
     state: bytes = b""  # what Reserve gave for PreBind
-    prepared: bool = False  # PreBind may have written something
-    looked_at: tuple[int, int] = (0, 0)  # nodes that were looked at, and those of them where the pod fits: for the log
+    prepared: bool = False  # PreBind may have written objects
+    looked_at: tuple[int, int] = (0, 0)  # number of nodes, and of feasible ones, for the log
 
     @property
     def item(self) -> bind_pb2.BindItem:
-        """As bind is asked about it."""
+        """The pod in requests to bind."""
         return bind_pb2.BindItem(pod=self._identity, node_name=self.node_name, state=self.state)
 
     @property
     def placement(self) -> filter_pb2.Placement:
-        """As filter is asked about it."""
+        """The pod in requests to filter."""
         return filter_pb2.Placement(pod=self._identity, node_name=self.node_name, slot=self.slot)
 
     @property
@@ -73,7 +73,7 @@ class BindingCycle:
     """Binds what was placed.
 
     `permit_profiles` are the profiles that have Permit plugins, `pre_bind_profiles` those with PreBind plugins that
-    have to be asked about every pod.
+    have to be called for every pod.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class BindingCycle:
         permit_profiles: frozenset[str],
         pre_bind_profiles: frozenset[str],
     ) -> None:
-        """`permit_profiles` and `pre_bind_profiles` have plugins of others that are to be asked there."""
+        """`permit_profiles` and `pre_bind_profiles` have remote plugins at these extension points."""
         self._cache = cache
         self._queue = queue
         self._reporter = reporter
@@ -119,26 +119,26 @@ class BindingCycle:
 
     @property
     def binding(self) -> int:
-        """Pods on their way to being bound, those that wait on Permit among them."""
+        """The number of pods in the binding cycle, those that wait on Permit included."""
         return self._binding
 
     @property
     def unseen(self) -> int:
-        """Those of them that nobody has seen bound: where a watch shows a pod on its node, bind need not say so too."""
+        """How many of them no watch has shown on their node yet. For a pod that it has shown, bind need not answer."""
         return min(self._binding, self._cache.assumed_count)
 
     @property
     def room(self) -> bool:
-        """Whether more may be placed."""
+        """Whether more pods may be placed."""
         return self._room.is_set()
 
     async def has_room(self) -> None:
-        """Return when more may be placed."""
+        """Return when more pods may be placed."""
         await self._room.wait()
 
     def start(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float] = _NO_WAITS) -> None:
-        """Bind these pods of one class, in a task of its own; `waits` are our own plugins that let them wait on Permit,
-        and for how many seconds.
+        """Bind these pods of one class in a task of its own. `waits` are the in-tree plugins that have them wait on
+        Permit, and for how many seconds.
         """
         self._binding += len(assumed)
         if self._binding >= MAX_BINDING:
@@ -148,12 +148,12 @@ class BindingCycle:
         self.background.start(self._bind(cycle, assumed, waits))
 
     def allow(self, uids: Iterable[str], plugin: str) -> None:
-        """The plugin lets all of these pods go that wait for it on Permit."""
+        """The plugin allows all of these pods that wait for it on Permit."""
         for uid in uids:
             self._waiting.allow(uid, plugin)
 
     async def close(self) -> None:
-        """Give up what is under way: whoever leads next reads what became of it."""
+        """Cancel what is under way: the next leader reads from the API server how it ended."""
         self.reported_bound.close()
         await self.background.close()
         await self._pre_binding.close()
@@ -183,30 +183,30 @@ class BindingCycle:
             return
         permitted = []
         for one, result in zip(assumed, response.results, strict=True):
-            said = wire_status.from_message(result.status)
+            answer = wire_status.from_message(result.status)
             seconds = (self._observer.clock() - started) / len(assumed)
-            self._observer.point("Permit", said.code, cycle.profile, seconds)
-            asked = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
-            if said.code == status.Code.SUCCESS and not waits:
+            self._observer.point("Permit", answer.code, cycle.profile, seconds)
+            timeouts = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
+            if answer.code == status.Code.SUCCESS and not waits:
                 permitted.append(one)
-            elif said.code in (status.Code.SUCCESS, status.Code.WAIT):
-                self._wait_on_permit(cycle, one, {**asked, **waits})
+            elif answer.code in (status.Code.SUCCESS, status.Code.WAIT):
+                self._wait_on_permit(cycle, one, {**timeouts, **waits})
             else:
-                self._requeue(cycle, one, said, _permit_text(said))
+                self._requeue(cycle, one, answer, _permit_text(answer))
         if permitted:
             await self._bind_permitted(cycle, permitted)
 
     def _wait_on_permit(self, cycle: cycle_pb2.Cycle, one: Assumed, waits: Mapping[str, float]) -> None:
         async def until_decided() -> None:
             started = self._observer.clock()
-            said, _ = await asyncio.gather(
-                self._waiting.wait(one.pod.uid, one.pod.key, waits), self._tell_expected(one)
+            result, _ = await asyncio.gather(
+                self._waiting.wait(one.pod.uid, one.pod.key, waits), self._nominate_expected(one)
             )
-            self._observer.waited_on_permit(said.code, self._observer.clock() - started)
-            if said.code == status.Code.SUCCESS:
+            self._observer.waited_on_permit(result.code, self._observer.clock() - started)
+            if result.code == status.Code.SUCCESS:
                 await self._bind_permitted(cycle, [one])
             else:
-                self._requeue(cycle, one, said, _permit_text(said))
+                self._requeue(cycle, one, result, _permit_text(result))
 
         self.background.start(until_decided())
 
@@ -231,21 +231,21 @@ class BindingCycle:
         failed = work if isinstance(work, status.Status) else None
         code = failed.code if failed is not None else status.Code.SUCCESS if work else status.Code.SKIP
         self._observer.point("PreBindPreFlight", code, cycle.profile, begun - started)
-        said = failed or status.SUCCESS
+        result = failed or status.SUCCESS
         if work is True:
-            await self._tell_expected(one)
-            said = await self._in_pre_bind.run(one.pod.uid, self._prepare(cycle, one, item))
+            await self._nominate_expected(one)
+            result = await self._in_pre_bind.run(one.pod.uid, self._prepare(cycle, one, item))
             one = dataclasses.replace(one, prepared=True)
-            self._observer.volume_stage("bind", said)
+            self._observer.volume_stage("bind", result)
         if failed is None:
-            self._observer.point("PreBind", said.code, cycle.profile, self._observer.clock() - begun)
-        if said.code is status.Code.SUCCESS:
+            self._observer.point("PreBind", result.code, cycle.profile, self._observer.clock() - begun)
+        if result.code is status.Code.SUCCESS:
             await self._bind_prepared(cycle, [one])
         else:
-            self._requeue(cycle, one, said)
+            self._requeue(cycle, one, result)
 
     async def _prepare(self, cycle: cycle_pb2.Cycle, one: Assumed, item: bind_pb2.BindItem) -> status.Status:
-        """PreBind, with what people are to know of devices that it waits for."""
+        """PreBind, with an event if it waits for devices."""
         drivers: list[str] = []
         started = self._observer.clock()
 
@@ -255,43 +255,41 @@ class BindingCycle:
                 drivers.extend(name for claim in claims if claim is not None for name in _drivers(claim.resource_claim))
                 self._reporter.preparing(one.pod, one.node_name)
 
-        said = await self._pre_binding.run(cycle, item, on_wait)
+        result = await self._pre_binding.run(cycle, item, on_wait)
         if drivers:
-            self._observer.devices_prepared(cycle.profile, drivers, said, self._observer.clock() - started)
-        return said
+            self._observer.devices_prepared(cycle.profile, drivers, result, self._observer.clock() - started)
+        return result
 
-    async def _tell_expected(self, one: Assumed) -> None:
-        """What follows may take long: the pod's status names the node meanwhile."""
+    async def _nominate_expected(self, one: Assumed) -> None:
+        """Write the node into the pod's status, because what follows may take long."""
         await self._reporter.written(one.pod.uid)  # an earlier nomination must not come after this one
         if await self._pre_binding.nominate(one.item):
             self._reporter.expected(one.pod, one.node_name)
 
     async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
-        """Have an extender bind the pod; where it fails and may be ignored, the Bind plugins do."""
+        """Have an extender bind the pod. If it fails and is ignorable, the Bind plugins do."""
         assert self._extension is not None
         started = self._observer.clock()
-        said = await self._extension.bind(cycle.pod_class, one.item)
-        if said is None:
+        result = await self._extension.bind(cycle.pod_class, one.item)
+        if result is None:
             await self._bind_by_plugins(cycle, [one])
             return
-        self._observer.point("Bind", said.code, cycle.profile, self._observer.clock() - started)
-        if said.code == status.Code.SUCCESS:
+        self._observer.point("Bind", result.code, cycle.profile, self._observer.clock() - started)
+        if result.code == status.Code.SUCCESS:
             self._settled(1)
             self.reported_bound.add(one.pod.uid, (cycle, one))
             self._reporter.bound(one.pod, one.node_name, one.looked_at)
         else:
-            self._requeue(cycle, one, said)
+            self._requeue(cycle, one, result)
 
     def _not_bound(self, bound: tuple[cycle_pb2.Cycle, Assumed]) -> None:
         cycle, one = bound
         self._binding += 1
-        text = (
-            f"an extender said that it has bound the pod to node {one.node_name}, and the pod is still without a node"
-        )
+        text = f"an extender reported the pod as bound to node {one.node_name}, and the pod is still without a node"
         self._requeue(cycle, one, status.error("", text))
 
     async def _bind_prepared(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
-        """Bind pods. One whose earlier attempt is still being written to its status is bound after that, by itself."""
+        """Bind pods. If the status of an earlier attempt is still to be written, the pod is bound after that, alone."""
         later = [one for one in assumed if self._reporter.has_unwritten(one.pod.uid)]
         for one in later:
             self.background.start(self._bind_when_written(cycle, one))
@@ -314,20 +312,18 @@ class BindingCycle:
         started = self._observer.clock()
         async for result in self._binder.bind(request):
             one = assumed[result.index]
-            said = wire_status.from_message(result.status)
-            self._observer.point("Bind", said.code, cycle.profile, self._observer.clock() - started)
-            if said.code == status.Code.SUCCESS:
+            answer = wire_status.from_message(result.status)
+            self._observer.point("Bind", answer.code, cycle.profile, self._observer.clock() - started)
+            if answer.code == status.Code.SUCCESS:
                 self._settled(1)
                 self._reporter.bound(one.pod, one.node_name, one.looked_at)
             else:
-                self._requeue(cycle, one, said)
+                self._requeue(cycle, one, answer)
 
     def _requeue(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str = "") -> None:
-        """The pod is not bound: nothing is assumed of it any more, and it goes back to the queue; `text` is told where
-        the status does not say it all.
-        """
+        """The pod is not bound: unassume and requeue it. `text`: its failure's message, if not the status's."""
         if one.prepared and one.state:
-            # First what was written is given back: the next attempt must not take it for its own.
+            # First undo what PreBind wrote: the next attempt must not take it for its own.
             self.background.start(self._release(cycle, one, why, text))
             return
         self._settled(1)
@@ -342,7 +338,7 @@ class BindingCycle:
         rejectors = frozenset({why.plugin}) if why.rejected and why.plugin else frozenset()
         self._reporter.failed(one.pod, Failure(text or why.message, rejectors, nominated_node=""))
         if was is not None:
-            # To the others it is as if a pod had left the node.
+            # For other pods it is as if a pod had left the node.
             event, started = cluster_event.ASSIGNED_POD_DELETE, self._observer.clock()
             exclude_uid = one.pod.uid if rejectors else ""
             instructions = self._queue.on_event(event, was, None, self._now(), exclude_uid=exclude_uid)
@@ -359,9 +355,9 @@ class BindingCycle:
             self._room.set()
 
 
-def _permit_text(said: status.Status) -> str:
-    """A refusal is told as if the one node that was chosen were all there is. An error speaks for itself."""
-    return fit_error.message(1, None, [(said, 1)], "") if said.rejected else ""
+def _permit_text(result: status.Status) -> str:
+    """The message of a refusal is as if the chosen node were the only one. An error keeps its own message."""
+    return fit_error.message(1, None, [(result, 1)], "") if result.rejected else ""
 
 
 def _drivers(claim: resource_pb2.ResourceClaim) -> list[str]:

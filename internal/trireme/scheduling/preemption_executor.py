@@ -1,18 +1,18 @@
-"""Preempting: what PostFilter decided is carried out beside the scheduling of the next pods.
+"""Executes preemptions: the victims that PostFilter chose are deleted while the next pods are scheduled.
 
-Victims are deleted by bind, all at once but for the last one, and that one only if all others went; one that waits on
-Permit or is in PreBind is taken back to the queue instead. Meanwhile the preemptor is held back from the queue, so that
-it does not preempt again. It is let go as soon as the last victim is gone, or has been told to go and takes its time:
-the event of that victim's deletion must not find it held back. Where something failed, or nothing will be heard of the
-last victim, it is tried again at once; who fails again and again waits in between (`preemption_retries.py`).
+Bind deletes the victims, all at once except the last one, and that one only if all others were deleted; a victim that
+waits on Permit or is in PreBind returns to the queue instead. Meanwhile the preemptor is held back from the queue, so
+that it does not preempt again. The hold ends as soon as the last victim is gone, or is terminating: the event of that
+victim's deletion must not find the preemptor held. If a deletion failed, or no event of the last victim will come, the
+preemptor is tried again at once; one that fails again and again waits in between (`preemption_retries.py`).
 
-Without the gate SchedulerAsyncPreemption the attempt waits for all of that (`finish`), and nothing is held.
+Without the gate SchedulerAsyncPreemption the attempt waits for all of that (`finish`), and no preemptor is held.
 
-From the decision on victims count as preempted (`ClusterCache.set_evicting`), until they are gone or it failed. Of two
-preemptors with room on one node the first may be woken while the victims of the second still stand, and finds its room
-promised away; it must know that more is being made there, or it would preempt again elsewhere, in vain. kube-scheduler,
-which knows of the victims only once their objects say so, has that gap. A victim of two preemptors is evicted once, for
-both.
+Victims count as evicted from the decision on (`ClusterCache.set_evicting`), until they are gone or their deletion
+failed. Of two preemptors on one node the first may be woken while the victims of the second are still there, and finds
+its room nominated to the other pod; it must know that more room is being made there, or it would preempt elsewhere, in
+vain. kube-scheduler, which knows of the victims only from their objects, has that gap. A victim of two preemptors is
+evicted once, for both.
 
 Source: pkg/scheduler/framework/preemption/executor.go.
 """
@@ -41,12 +41,12 @@ log = logging.getLogger(__name__)
 
 NAME = IN_TREE.name_of(Role.PREEMPTION)
 
-# To give back what PreBind had written for a victim.
-TAKING_BACK_SECONDS = 10.0
+# How long the release of what PreBind had written for a victim may take.
+RELEASE_SECONDS = 10.0
 
 
 class _End(enum.Enum):
-    """How it went with one victim: deleted (or gone before), taken back to the queue, or it stays."""
+    """How the eviction of a victim ended: deleted (or gone before), returned to the queue, or failed."""
 
     DELETED = enum.auto()
     IN_MEMORY = enum.auto()
@@ -55,19 +55,21 @@ class _End(enum.Enum):
 
 @dataclass(slots=True)
 class _Preemption:
-    """One preemptor's: from the decision until its last victim is seen to go."""
+    """The preemption for one pod: from the decision until its last victim is seen terminating."""
 
     key: str  # the preemptor, namespace/name
     rank: call_batches.Rank  # the more important preemptor gets its room first, and of equal ones the first
     victims: tuple[str, ...]  # namespace/name
     last: str  # UID of the victim that goes last
-    own: Mapping[str, "asyncio.Future[_End]"]  # by UID of the victim: how it ends, of those that this one sees to
-    others: Mapping[str, "asyncio.Future[_End]"]  # and of those that an earlier preemption sees to
+    own: Mapping[
+        str, "asyncio.Future[_End]"
+    ]  # by UID of the victim: how the evictions end that this preemption executes
+    others: Mapping[str, "asyncio.Future[_End]"]  # and those that an earlier preemption executes
     last_turn: bool = False  # all others have been deleted
     done: bool = False  # the last one too, as bind says
-    failure: str = "a victim of it stays"  # what bind said, where it failed
+    failure: str = "a victim of it stays"  # bind's message, if it failed
     why: str = failure  # the same with the victim's name
-    unheard: bool = False  # the last one went, by somebody else's doing, while the pod was held: no event will wake it
+    silent: bool = False  # another client deleted the last victim while the pod was held: no event will wake the pod
 
 
 class PreemptionExecutor:
@@ -87,9 +89,9 @@ class PreemptionExecutor:
         held: MutableMapping[str, str],
         retries: preemption_retries.Retries,
     ) -> None:
-        """`apply` has bind carry out actions; `activate` has pods (key, UID) tried now; `version_of` gives the
-        resourceVersion that a pod (UID) was seen at last. `held` is kept to what is held back whatever is asked: by key
-        the UID. `retries` has those tried again whose victims stay.
+        """`apply` has bind execute actions; `activate` has pods (key, UID) tried now; `version_of` returns the
+        resourceVersion at which a pod (UID) was last seen. `held` receives the pods that are held back: the UID by key.
+        `retries` has preemptors tried again whose victims stay.
         """
         self._cache = cache
         self._nominations = nominations
@@ -102,17 +104,17 @@ class PreemptionExecutor:
         self._version_of = version_of
         self._held = held
         self.retries = retries
-        # By UID of the preemptor. Kept until its last victim is seen to go: before that the room looks taken, and
-        # who looked again would have the same victims deleted once more.
+        # By UID of the preemptor, until its last victim is seen terminating: before that the room looks taken, and the
+        # preemptor would have the same victims deleted once more.
         self._preemptions: dict[str, _Preemption] = {}
-        # By UID of the victim: how it ends, where that is under way. Who decided first sees to it; as nobody ever waits
-        # for a later decision, no two wait for each other.
+        # By UID of the victim: how its eviction ends, while that is under way. The first preemption that chose the
+        # victim executes it; since none waits for a later one, no two wait for each other.
         self._evictions: dict[str, asyncio.Future[_End]] = {}
         self._turns = itertools.count()
         self.background = supervision.Supervisor()
 
     def holds(self, uid: str) -> bool:
-        """Whether the pod is to be held back: victims of it are still to be deleted."""
+        """Whether the pod is held back: victims of it are still to be deleted."""
         known = self._preemptions.get(uid)
         if known is None:
             return False
@@ -120,7 +122,7 @@ class PreemptionExecutor:
             return True
         victim = self._cache.pod(known.last)
         if victim is not None and not (known.done and victim.flags & TERMINATING):
-            # While bind is at it, one that is being deleted may be gone in a moment: who tried now would try in vain.
+            # While bind deletes it, a terminating victim may be gone in a moment: an attempt now would be in vain.
             return True
         if known.done:
             del self._preemptions[uid]
@@ -139,8 +141,8 @@ class PreemptionExecutor:
         if self._held.get(key) == uid:
             del self._held[key]
 
-    def _stands(self, uid: str) -> bool:
-        """Whether the pod is where it was, as far as is known."""
+    def _is_running(self, uid: str) -> bool:
+        """Whether the pod is still on its node and not terminating, as far as is known."""
         victim = self._cache.pod(uid)
         return victim is not None and not victim.flags & TERMINATING
 
@@ -150,7 +152,7 @@ class PreemptionExecutor:
         return known.victims if known is not None and not known.done else ()
 
     def start(self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]) -> None:
-        """Carry out these evictions for the pod, in a task of its own; from now on the pod is held back."""
+        """Execute these evictions for the pod in a task of its own; from now on the pod is held back."""
         if not victims:
             return
         count, preemptor = len(victims), klog.Ref(pod.key)
@@ -170,8 +172,8 @@ class PreemptionExecutor:
         self.background.start(self._run(pod, node_name, victims, known))
 
     async def finish(self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]) -> str:
-        """Carry out these evictions for the pod, all at once, before anything else is scheduled; answers what failed,
-        empty where nothing did. The pod is not held: it is not in the queue meanwhile.
+        """Execute these evictions for the pod, all at once, before anything else is scheduled. Answers what failed;
+        empty if nothing did. The pod is not held: it is not in the queue meanwhile.
         """
         if not victims:
             return ""
@@ -188,21 +190,21 @@ class PreemptionExecutor:
         return known.failure if _End.FAILED in ends else ""
 
     async def execute(self, actions: Sequence[bind_pb2.Action], rank: call_batches.Rank = call_batches.FIRST) -> str:
-        """Carry out actions now, or when it is their turn; answers what failed first, empty where nothing did."""
+        """Execute actions now, or when it is their turn. Answers the first failure; empty if there is none."""
         for result in await self._batches.execute(actions, rank):
-            said = wire_status.from_message(result.status)
-            if said.code is not status.Code.SUCCESS:
-                return said.message
+            answer = wire_status.from_message(result.status)
+            if answer.code is not status.Code.SUCCESS:
+                return answer.message
         return ""
 
     async def close(self) -> None:
-        """Give up what is under way: whoever leads next decides anew."""
+        """Cancel what is under way: the next leader decides again."""
         self.retries.close()
         await self.background.close()
         await self._batches.close()
 
     def _begin(self, pod: queued_entity.QueuedEntity, victims: Sequence[bind_pb2.Action]) -> _Preemption:
-        """From now on these victims are on their way out."""
+        """Mark these victims as being evicted from now on."""
         names = tuple(_name(victim) for victim in victims)
         uids = [victim.pod.uid for victim in victims]
         loop = asyncio.get_running_loop()
@@ -217,7 +219,7 @@ class PreemptionExecutor:
         return _Preemption(pod.key, rank, names, uids[-1], own, others)
 
     def _end(self, known: _Preemption) -> bool:
-        """Nobody sees to these victims any more; answers whether one of them stays."""
+        """These evictions are over. Answers whether one of the victims stays."""
         staying = False
         for uid, eviction in known.own.items():
             if self._evictions.get(uid) is eviction:
@@ -247,9 +249,9 @@ class PreemptionExecutor:
             staying = self._end(known)
             self._last_turn(pod, known)
             known.done = True
-            # Where the watch was faster than bind, the preemptor may have been tried and be preempting again.
+            # If the watch was faster than bind, the preemptor may have been tried already, and preempt again.
             newest = self._preemptions.get(pod.uid) is known
-            if newest and (failed or in_memory or known.unheard or not self._stands(known.last)):
+            if newest and (failed or in_memory or known.silent or not self._is_running(known.last)):
                 del self._preemptions[pod.uid]
                 self._drop_hold(pod.key, pod.uid)
             self._observer.preempted(_kind(pod, node_name), not failed, self._observer.clock() - started)
@@ -260,31 +262,31 @@ class PreemptionExecutor:
             self.retries.failed(pod.key, pod.uid, known.why)
         elif newest:
             self.retries.forget(pod.uid)
-            if in_memory or known.unheard:
+            if in_memory or known.silent:
                 self._activate([(pod.key, pod.uid)])
         if staying:
-            # Who was told to wait for the victims would wait in vain; who could not have them deleted waits for that.
+            # Other pods nominated for these nodes would wait for the victims in vain, unless they have a retry.
             nodes = {victim.evict.node_name for victim in victims}
-            promised = [other for node in nodes for other in self._nominations.pods_for(node)]
-            self._activate([(other.key, other.uid) for other in promised if other.uid not in self.retries])
+            nominated = [other for node in nodes for other in self._nominations.pods_for(node)]
+            self._activate([(other.key, other.uid) for other in nominated if other.uid not in self.retries])
 
     def _last_turn(self, pod: queued_entity.QueuedEntity, known: _Preemption) -> None:
-        """All others have been deleted: from now on the last victim says whether the pod is held."""
+        """All others have been deleted: from now on the last victim decides whether the pod is held."""
         if not known.last_turn:
             known.last_turn = True
-            known.unheard = self._cache.pod(known.last) is None
-            if self._stands(known.last):
-                self._cache.on_deletion(known.last, lambda: self._going(pod, known))
+            known.silent = self._cache.pod(known.last) is None
+            if self._is_running(known.last):
+                self._cache.on_deletion(known.last, lambda: self._on_terminating(pod, known))
             elif self._preemptions.get(pod.uid) is known:
                 self._drop_hold(pod.key, pod.uid)
 
-    def _going(self, pod: queued_entity.QueuedEntity, known: _Preemption) -> None:
-        """The last victim goes. Of a preemption that is over nobody wants to know."""
+    def _on_terminating(self, pod: queued_entity.QueuedEntity, known: _Preemption) -> None:
+        """The last victim is terminating. Without effect for a preemption that is over."""
         if self._preemptions.get(pod.uid) is known:
             self._drop_hold(pod.key, pod.uid)
 
     async def _clear_nominations(self, pod: queued_entity.QueuedEntity, node_name: str) -> None:
-        """Less important pods that were promised the node look for another one."""
+        """Clear the nominations of less important pods for the node: they look for another one."""
         actions = []
         for other in self._nominations.pods_for(node_name):
             if other.priority < pod.record.priority:
@@ -298,7 +300,7 @@ class PreemptionExecutor:
     async def _preempt(
         self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, known: _Preemption
     ) -> "_End":
-        """Have one victim go, or wait until somebody else had it go; how that ended."""
+        """Evict one victim, or wait for the preemption that evicts it; how that ended."""
         uid = victim.pod.uid
         eviction = known.own.get(uid)
         if eviction is not None:
@@ -308,18 +310,18 @@ class PreemptionExecutor:
             return end
         eviction = known.others.get(uid)
         if eviction is None:
-            # It has been deleted, though nobody has seen that yet.
+            # It has been deleted, though no watch has shown that yet.
             return _End.DELETED
         await asyncio.wait((eviction,))
         return eviction.result()
 
     async def _room_freed(self, uid: str) -> None:
-        """Return once the room of a victim that is on no node yet is free: who tried before would try in vain."""
+        """Return once the room of a victim that was not bound yet is free: an attempt before would be in vain."""
         if self._cache.pod(uid) is not None:
             gone = asyncio.Event()
             self._cache.on_deletion(uid, gone.set)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TAKING_BACK_SECONDS):
+                async with asyncio.timeout(RELEASE_SECONDS):
                     await gone.wait()
 
     async def _evict(
@@ -341,7 +343,7 @@ class PreemptionExecutor:
             return end
         else:
             if pod.uid not in self.retries:
-                # Else the victim may be marked already, and bind is to look before it writes.
+                # Otherwise the victim may carry the condition already, and bind has to read it before it writes.
                 victim.evict.observed_generation = placed.generation
             failure = await self.execute([victim], known.rank)
             if failure:

@@ -123,7 +123,7 @@ def test_a_pod_that_an_extender_falsely_reports_bound_is_retried() -> None:
     assert world.frontend.scheduling.queue.statistics().error_backoff == 1
     world.answer_all()
     (condition,) = world.api.pods["p"]["status"]["conditions"]
-    text = "an extender said that it has bound the pod to node n0, and the pod is still without a node"
+    text = "an extender reported the pod as bound to node n0, and the pod is still without a node"
     assert (condition["reason"], condition["message"]) == ("SchedulerError", text)
     world.loop.advance(3.0)
     world.answer_all()
