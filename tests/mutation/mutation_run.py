@@ -45,6 +45,7 @@ PLUGINS = {
     "inter_pod_affinity": "hints_pods",
     "node_affinity": "hints_nodes",
     "node_declared_features": "hints_nodes",
+    "node_label": "node_label",
     "node_name": "hints_nodes",
     "node_ports": "hints_resources",
     "node_resources_fit": "hints_resources",
@@ -66,7 +67,7 @@ def _name(folder: str) -> str:
 
 # The tests that concern a module, by parts of their names; other modules have all.
 RELEVANT = {folder: (f"rows.py.*{_name(folder)}", unit, "hints_table") for folder, unit in PLUGINS.items() if unit} | {
-    "pre_enqueue": ("rows.py.*DynamicResources", "hints_devices", "hints_table")
+    "pre_enqueue": ("rows.py.*DynamicResources", "hints_devices", "hints_table", "test_pre_enqueue")
 }
 TESTS = (
     "tests/unit/plugins/test_hints_table.py",
@@ -75,6 +76,8 @@ TESTS = (
     "tests/unit/plugins/test_hints_pods.py",
     "tests/unit/plugins/test_hints_resources.py",
     "tests/unit/plugins/test_hints_volumes.py",
+    "tests/unit/plugins/test_node_label.py",
+    "tests/unit/plugins/dynamic_resources/test_pre_enqueue.py",
     "tests/unit/queueing/test_queue_hints.py",
     "tests/conformance/test_hint_rows.py",
 )
