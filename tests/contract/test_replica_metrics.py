@@ -3,12 +3,12 @@
 import contextlib
 import re
 from collections.abc import Callable
-from typing import Any
 
 import aiohttp
 import metrics_document
 import ports
 import pytest
+from phase_calls import no_remote_plugins
 
 from trireme.filter.service import FilterPhase
 from trireme.phases import phase_metrics
@@ -19,10 +19,6 @@ from trireme_kube.componentbase import certificate_expiry, plain_server, self_si
 from trireme_kube.componentbase.instruments import Registry
 
 
-def _no_remote(plugin: Any) -> Any:
-    raise AssertionError("no remote plugin is configured")
-
-
 def _own_certificate() -> certificate_expiry.Expiries:
     content, _ = self_signed.make_certificate("here", [])
     return certificate_expiry.Expiries([certificate_expiry.Certificate("serving", "own", content=content)])
@@ -31,7 +27,7 @@ def _own_certificate() -> certificate_expiry.Expiries:
 @pytest.mark.parametrize(("phase", "make"), [("filter", FilterPhase), ("score", ScorePhase)])
 async def test_metrics_and_readiness_of_a_follower(phase: str, make: Callable[..., FilterPhase | ScorePhase]) -> None:
     """An operator would find other metrics than the document names, or a replica without a snapshot called ready."""
-    service = make(Snapshot(), _no_remote)
+    service = make(Snapshot(), no_remote_plugins)
     (port,) = ports.free_ports(1)
     listen = f"127.0.0.1:{port}"
     async with (
@@ -52,7 +48,7 @@ async def test_metrics_and_readiness_of_a_follower(phase: str, make: Callable[..
 
 async def test_a_port_in_use_is_named() -> None:
     """The process would end with a traceback, or serve no metrics and not say so."""
-    service = FilterPhase(Snapshot(), _no_remote)
+    service = FilterPhase(Snapshot(), no_remote_plugins)
     (port,) = ports.free_ports(1)
 
     def served() -> contextlib.AbstractAsyncContextManager[None]:

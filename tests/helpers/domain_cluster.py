@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from phase_calls import context
+from cluster_objects import to_cluster_object
+from phase_calls import context, no_remote_plugins
 
-from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
+from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.filter import service as filter_service
 from trireme.frontend.phase_clients import class_answers
 from trireme.score import service as score_service
@@ -39,8 +40,6 @@ DEVICES = "DynamicResources"
 # Longer than any step of these tests takes.
 SECONDS = 10.0
 
-_KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
-
 
 @dataclass
 class Filtered:
@@ -64,8 +63,8 @@ class Cluster:
     def __post_init__(self) -> None:
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.snap = snapshot.Snapshot()
-        self.filter = filter_service.FilterPhase(self.snap, _no_remote)
-        self.score = score_service.ScorePhase(self.snap, _no_remote)
+        self.filter = filter_service.FilterPhase(self.snap, no_remote_plugins)
+        self.score = score_service.ScorePhase(self.snap, no_remote_plugins)
         self._loop = asyncio.new_event_loop()
         self._configure()
         self._placed = 0
@@ -89,12 +88,7 @@ class Cluster:
 
     def add_object(self, entry: Json) -> None:
         """The object is this from now on."""
-        kind = _KINDS[entry["kind"]]
-        message = decode.decode(entry, kind.message)
-        self.registry.select_by(kind.selected_keys(message))
-        changed = snapshot_pb2.ClusterObject()
-        getattr(changed, kind.field).CopyFrom(message)
-        self.cache.set_object(changed)
+        self.cache.set_object(to_cluster_object(entry, self.registry))
         self.cache.reclassify(self.registry.take_new_keys())
 
     def place(self, pod: Json, node: str, *, terminating: bool = False) -> str:
@@ -300,10 +294,6 @@ class Cluster:
 async def _stream(requests: Iterable[snapshot_pb2.SyncRequest]) -> AsyncIterator[snapshot_pb2.SyncRequest]:
     for request in requests:
         yield request
-
-
-def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
-    raise AssertionError(f"no remote plugin is configured: {config.name}")
 
 
 def node(name: str, labels: Mapping[str, str], **fields: Any) -> Json:

@@ -8,18 +8,19 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
+from cluster_objects import KINDS, to_cluster_object
+
+from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.config import gates, loading, model, profiles
 from trireme.framework import amounts, cluster_event, resizes
 from trireme.queueing import hints, pending_pod, pod_info, queue_hints, queued_pod
 from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import event_handlers
-from trireme.v1 import core_pb2, snapshot_pb2
+from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
 
-_KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
 QUEUE, SKIP, ERROR = (hint.value for hint in queue_hints.Hint)
 
 
@@ -94,12 +95,7 @@ class Hints:
 
     def add(self, raw: Json) -> None:
         """The object is there from now on."""
-        kind = _KINDS[raw["kind"]]
-        message = decode.decode(raw, kind.message)
-        self._registry.select_by(kind.selected_keys(message))
-        changed = snapshot_pb2.ClusterObject()
-        getattr(changed, kind.field).CopyFrom(message)
-        self._cache.set_object(changed)
+        self._cache.set_object(to_cluster_object(raw, self._registry))
 
     @property
     def events(self) -> set[str]:
@@ -151,7 +147,7 @@ class Hints:
         if raw["kind"] == "Node":
             return decode.decode(raw, core_pb2.Node)
         if raw["kind"] != "Pod":
-            return decode.decode(raw, _KINDS[raw["kind"]].message)
+            return decode.decode(raw, KINDS[raw["kind"]].message)
         parsed = pod_projection.parse(raw)
         message = self._registry[self._class_of(raw)].pod
         return event_handlers.PodInEvent(message, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)

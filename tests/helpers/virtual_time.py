@@ -56,6 +56,16 @@ def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
     return whole
 
 
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class StillLoop(asyncio.SelectorEventLoop):
     """An event loop whose time only a test moves."""
 

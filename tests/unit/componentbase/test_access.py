@@ -8,22 +8,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from virtual_time import Clock
 
 from trireme_kube.componentbase import authentication, authorization
 from trireme_kube.componentbase.authentication import ANONYMOUS, ReviewError, Unauthenticated, User
 from trireme_kube.componentbase.expiring import MAX_ENTRIES, Expiring
 
 BEARER = (("Authorization", "Bearer secret"),)
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Tokens:

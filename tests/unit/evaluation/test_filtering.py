@@ -6,8 +6,9 @@ import at_once
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import rule
 from plugin_answers import class_of
+from snapshot_machine import NODES, SnapshotMachine
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation import kept_classes, stopwatch
@@ -23,8 +24,6 @@ from trireme.plugins.node_unschedulable import filter as node_unschedulable
 from trireme.plugins.taint_toleration import filter as taint_toleration
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
-
-NODES = [f"n{number}" for number in range(5)]
 
 
 def _plugins() -> list[Any]:
@@ -90,53 +89,22 @@ def said(snap: snapshot.Snapshot, kept: columns.ClassColumns) -> Any:
     }
 
 
-class EvaluationMachine(RuleBasedStateMachine):
+class EvaluationMachine(SnapshotMachine):
     """Nodes and pods come, change and go; a caller who patches what it has must have what a newcomer is told."""
 
-    @initialize()
-    def start(self) -> None:
-        """An evaluator that lives as long as the cluster."""
-        self.builder = SnapshotBuilder()
-        for number, pod in CLASSES.items():
-            self.builder.add_class(number, pod)
+    CLASSES = CLASSES
+    NODE_FIELDS = node_fields
+
+    def __init__(self) -> None:
+        super().__init__()
         self.evaluator = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
-        self.alive: set[str] = set()
-        self.rows: dict[int, str] = {}
         self.nominated: dict[str, str] = {}
         # By class: a caller's copy of the answer, and its generation.
         self.copies: dict[int, tuple[int, dict[int, tuple[int, int]]]] = {}
 
-    @rule(name=st.sampled_from(NODES), fields=node_fields)
-    def set_node(self, name: str, fields: Json) -> None:
-        """A node is there, or another one than before."""
-        self.builder.set_node(name, **fields)
-        self.alive.add(name)
-
-    @rule(name=st.sampled_from(NODES))
-    def remove_node(self, name: str) -> None:
-        """A node is gone, and its pods with it."""
-        if name in self.alive:
-            gone = [row for row, node in self.rows.items() if node == name]
-            if gone:
-                self.builder.remove(*gone)
-            self.rows = {row: node for row, node in self.rows.items() if node != name}
-            self._denominate([uid for uid, node in self.nominated.items() if node == name])
-            self.builder.remove_node(name)
-            self.alive.discard(name)
-
-    @rule(name=st.sampled_from(NODES), number=st.sampled_from(list(CLASSES)), count=st.integers(1, 2))
-    def place(self, name: str, number: int, count: int) -> None:
-        """Pods are placed, whether or not they fit."""
-        if name in self.alive:
-            self.rows.update(dict.fromkeys(self.builder.place(number, *[name] * count), name))
-
-    @rule(data=st.data())
-    def remove_pod(self, data: st.DataObject) -> None:
-        """A pod is gone."""
-        if self.rows:
-            row = data.draw(st.sampled_from(sorted(self.rows)))
-            self.builder.remove(row)
-            del self.rows[row]
+    def before_removal(self, name: str) -> None:
+        """Nominations to the node."""
+        self._denominate([uid for uid, node in self.nominated.items() if node == name])
 
     @rule(name=st.sampled_from(NODES), number=st.sampled_from(list(CLASSES)), uid=st.sampled_from("uvw"))
     def nominate(self, name: str, number: int, uid: str) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 import at_once
 import hypothesis.strategies as st
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import rule
 from plugin_answers import class_of
+from snapshot_machine import NODES, SnapshotMachine
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation.scoring import columns, evaluation
@@ -20,8 +21,6 @@ from trireme.plugins.node_resources_fit import score as node_resources_fit
 from trireme.plugins.taint_toleration import score as taint_toleration
 from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
-
-NODES = [f"n{number}" for number in range(5)]
 
 
 def _chain() -> evaluation.Chain:
@@ -71,48 +70,15 @@ def _said(snap: snapshot.Snapshot, kept: columns.ClassColumns | status.Status) -
     }
 
 
-class ScoringMachine(RuleBasedStateMachine):
+class ScoringMachine(SnapshotMachine):
     """Nodes and pods come, change and go."""
 
-    @initialize()
-    def start(self) -> None:
-        """An evaluator that lives as long as the cluster."""
-        self.builder = SnapshotBuilder()
-        for number, pod in CLASSES.items():
-            self.builder.add_class(number, pod)
+    CLASSES = CLASSES
+    NODE_FIELDS = node_fields
+
+    def __init__(self) -> None:
+        super().__init__()
         self.evaluator = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
-        self.alive: set[str] = set()
-        self.rows: dict[int, str] = {}
-
-    @rule(name=st.sampled_from(NODES), fields=node_fields)
-    def set_node(self, name: str, fields: Json) -> None:
-        """A node is there, or another one than before."""
-        self.builder.set_node(name, **fields)
-        self.alive.add(name)
-
-    @rule(name=st.sampled_from(NODES))
-    def remove_node(self, name: str) -> None:
-        """A node is gone, and its pods with it."""
-        if name in self.alive:
-            gone = [row for row, node in self.rows.items() if node == name]
-            self.builder.remove(*gone)
-            self.rows = {row: node for row, node in self.rows.items() if node != name}
-            self.builder.remove_node(name)
-            self.alive.discard(name)
-
-    @rule(name=st.sampled_from(NODES), number=st.sampled_from(list(CLASSES)))
-    def place(self, name: str, number: int) -> None:
-        """A pod is placed."""
-        if name in self.alive:
-            self.rows.update(dict.fromkeys(self.builder.place(number, name), name))
-
-    @rule(data=st.data())
-    def remove_pod(self, data: st.DataObject) -> None:
-        """A pod is gone."""
-        if self.rows:
-            row = data.draw(st.sampled_from(sorted(self.rows)))
-            self.builder.remove(row)
-            del self.rows[row]
 
     @rule()
     def reset(self) -> None:

@@ -2,18 +2,12 @@
 
 import itertools
 
+from virtual_time import Clock
+
 from trireme.frontend import plugin_changes
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def _counted(changes: plugin_changes.DescriptionChanges, clock: _Clock, seconds: float) -> list[float]:
+def _counted(changes: plugin_changes.DescriptionChanges, clock: Clock, seconds: float) -> list[float]:
     """When changes counted, where every answer of so many seconds, each 5 s, differs from what is in force."""
     out = []
     end = clock.now + seconds
@@ -27,7 +21,7 @@ def _counted(changes: plugin_changes.DescriptionChanges, clock: _Clock, seconds:
 
 def test_changes_that_repeat_count_ever_less_often() -> None:
     """Broken, a plugin that never describes itself as before keeps the scheduler from scheduling."""
-    clock = _Clock()
+    clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     counted = _counted(changes, clock, 3600)
     gaps = [after - before for before, after in itertools.pairwise(counted)]
@@ -37,7 +31,7 @@ def test_changes_that_repeat_count_ever_less_often() -> None:
 
 def test_an_update_now_and_then_counts_at_once() -> None:
     """Broken, a plugin is called by the description of its old version after an update."""
-    clock = _Clock()
+    clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     for _ in range(20):
         assert changes.admits()
@@ -48,7 +42,7 @@ def test_an_update_now_and_then_counts_at_once() -> None:
 
 def test_a_steady_time_ends_the_back_offs() -> None:
     """Broken, one restless hour slows every later update of the plugin."""
-    clock = _Clock()
+    clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     _counted(changes, clock, 3600)
     assert changes.repeating
@@ -59,7 +53,7 @@ def test_a_steady_time_ends_the_back_offs() -> None:
 
 def test_the_problem_has_the_time_until_a_new_description_counts() -> None:
     """Broken, nobody knows when the plugin is called as it describes itself."""
-    clock = _Clock()
+    clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     assert changes.admits()
     assert not changes.repeating
@@ -72,7 +66,7 @@ def test_the_problem_has_the_time_until_a_new_description_counts() -> None:
 
 def test_a_change_that_could_not_be_made_begins_no_back_off() -> None:
     """Broken, a plugin that was updated and could not be configured at once waits for half a minute."""
-    clock = _Clock()
+    clock = Clock(1000.0)
     changes = plugin_changes.DescriptionChanges(clock)
     assert changes.admits()
     clock.now += 5

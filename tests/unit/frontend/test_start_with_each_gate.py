@@ -2,6 +2,7 @@
 
 import pytest
 from frontend_world import World
+from phase_calls import no_remote_plugins
 
 from trireme.config import gates
 from trireme.filter.service import FilterPhase
@@ -49,7 +50,7 @@ def test_the_scheduler_works_with_the_gate(chosen: dict[str, bool]) -> None:
     try:
         message = phase_configuration.configuration(world.frontend.site.completed, {})
         for service in (FilterPhase, ScorePhase):
-            service(snapshot.Snapshot(), _no_remote)._configured(message)
+            service(snapshot.Snapshot(), no_remote_plugins)._configured(message)
         world.api.put_node("n", 4)
         world.deliver("nodes", 10)
         world.create("a", 1)
@@ -57,7 +58,3 @@ def test_the_scheduler_works_with_the_gate(chosen: dict[str, bool]) -> None:
         assert world.api.pods["a"]["spec"]["nodeName"] == "n"
     finally:
         world.close()
-
-
-def _no_remote(plugin: object) -> None:
-    raise AssertionError("no plugin is a service of its own")

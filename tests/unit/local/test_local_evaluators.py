@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from phase_calls import PROFILE, configuration
+from phase_calls import PROFILE, configuration, no_remote_plugins
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation import engine
@@ -19,10 +19,6 @@ FILTERS = ("TaintToleration", "NodeResourcesFit")
 SCORES = (("NodeResourcesFit", 1), ("TaintToleration", 3))
 
 SMALL, LARGE, IMPORTANT, UNIMPORTANT = 1, 2, 3, 4
-
-
-def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
-    raise AssertionError(config.name)
 
 
 class Cluster:
@@ -43,8 +39,8 @@ class Cluster:
         self.evaluators = local_evaluators.LocalEvaluators(
             engine.Engine(
                 self.builder.snap,
-                filter_assembly.filter_profiles(message, _no_remote),
-                score_assembly.score_profiles(message, _no_remote),
+                filter_assembly.filter_profiles(message, no_remote_plugins),
+                score_assembly.score_profiles(message, no_remote_plugins),
             )
         )
 

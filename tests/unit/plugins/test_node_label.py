@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from hint_answers import configuration as profile_of
-from phase_calls import PROFILE, configuration
+from phase_calls import PROFILE, configuration, no_remote_plugins
 from plugin_answers import Answers
 from snapshot_views import SnapshotBuilder, node_of, pod_of
 
@@ -168,10 +168,6 @@ def test_a_refusal_names_the_label(code: str, expected: str) -> None:
     assert explain_sides.text("NodeLabel", code, {"label": "foo"}) == expected
 
 
-def _no_remote(config: Any) -> Any:
-    raise AssertionError(config.name)
-
-
 async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:
     """From the configuration that the phases get to a decision: both sides are found, with their arguments."""
     builder = _cluster()
@@ -182,8 +178,8 @@ async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:
     evaluators = local_evaluators.LocalEvaluators(
         engine.Engine(
             builder.snap,
-            filter_assembly.filter_profiles(message, _no_remote),
-            score_assembly.score_profiles(message, _no_remote),
+            filter_assembly.filter_profiles(message, no_remote_plugins),
+            score_assembly.score_profiles(message, no_remote_plugins),
         )
     )
     filtered = await evaluators.filter(PROFILE, 1, 1, builder.snap.generation)

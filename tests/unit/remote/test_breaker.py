@@ -1,18 +1,9 @@
 """The circuit breaker of remote plugins: when a plugin that fails is asked."""
 
 import pytest
+from virtual_time import Clock
 
 from trireme.remote.remote_breaker import Breaker, State
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def opened(clock: Clock, failures: int = 3) -> Breaker:
@@ -26,7 +17,7 @@ def opened(clock: Clock, failures: int = 3) -> Breaker:
 
 def test_failures_in_a_row_open_it() -> None:
     """Broken, every pod waits out the deadline of a plugin that is down."""
-    breaker = opened(Clock())
+    breaker = opened(Clock(100.0))
     assert breaker.state is State.OPEN
     assert not breaker.admit()
     assert breaker.opened == 1
@@ -34,7 +25,7 @@ def test_failures_in_a_row_open_it() -> None:
 
 def test_an_answer_in_between_starts_the_count_again() -> None:
     """Broken, a plugin that fails now and then is shut out."""
-    breaker = Breaker(3, 10, Clock())
+    breaker = Breaker(3, 10, Clock(100.0))
     for _ in range(5):
         breaker.failed()
         breaker.failed()
@@ -45,7 +36,7 @@ def test_an_answer_in_between_starts_the_count_again() -> None:
 
 def test_zero_failures_never_opens() -> None:
     """Broken, the configuration's "always asked" is not honoured."""
-    breaker = Breaker(0, 10, Clock())
+    breaker = Breaker(0, 10, Clock(100.0))
     for _ in range(100):
         breaker.failed()
     assert breaker.admit()
@@ -53,7 +44,7 @@ def test_zero_failures_never_opens() -> None:
 
 def test_one_call_tries_when_the_time_is_over() -> None:
     """Broken, a plugin that comes back is flooded, or never asked again."""
-    clock = Clock()
+    clock = Clock(100.0)
     breaker = opened(clock)
     clock.now += 9.99
     assert not breaker.admit()
@@ -69,7 +60,7 @@ def test_one_call_tries_when_the_time_is_over() -> None:
 )
 def test_outcome_of_a_half_open_call(outcome: str, state: State, admits_next: bool) -> None:
     """Broken, the try has the wrong consequence; above all, a caller that left would shut the plugin out for ever."""
-    clock = Clock()
+    clock = Clock(100.0)
     breaker = opened(clock)
     clock.now += 10
     assert breaker.admit()
@@ -80,7 +71,7 @@ def test_outcome_of_a_half_open_call(outcome: str, state: State, admits_next: bo
 
 def test_late_failures_do_not_prolong_the_time() -> None:
     """Broken, the calls that were under way when it opened would each push the next try further away."""
-    clock = Clock()
+    clock = Clock(100.0)
     breaker = opened(clock)
     clock.now += 5
     breaker.failed()

@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from cluster_objects import KINDS
 from queue_builders import exact
 
-from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
+from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend import scheduler_metrics
 from trireme.queueing import queue_hints
@@ -17,7 +18,6 @@ from trireme_kube.apimachinery import decode
 from trireme_kube.client.watch import Event, EventKind
 
 PROFILE = "default-scheduler"
-KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
 Json = dict[str, Any]
 
 

@@ -1,23 +1,14 @@
 """When the next batch goes."""
 
 import pytest
+from virtual_time import Clock
 
 from trireme.scheduling import batch_limit, pacing
 
 
-class Clock:
-    """A clock that stands still until it is told otherwise."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def _pacer(pods_per_second: float, linger: float = 0.5, max_pods: int = 100) -> tuple[pacing.Pacer, Clock]:
     """A pacer that has seen pods arrive at this rate for two seconds, the last just now."""
-    clock = Clock()
+    clock = Clock(100.0)
     pacer = pacing.Pacer(clock, linger, batch_limit.BatchLimit(max_pods))
     for _ in range(int(2 * pods_per_second)):
         clock.now += 1 / pods_per_second
