@@ -12,6 +12,7 @@ import controlplane_fixture
 import launcher
 import pytest
 
+from trireme_kube.apimachinery import api_writes
 from trireme_kube.client import (
     client,
     content_types,
@@ -299,8 +300,8 @@ async def test_bindings_and_status_patches(cluster: launcher.ControlPlane) -> No
         await _create_node(admin, "n0")
         writer = writes.Writer(scheduler)
         pod = await _create_pod(admin, "web")
-        name = writes.PodName("default", "web", pod["metadata"]["uid"])
-        namesake = writes.PodName("default", "web", "00000000-0000-0000-0000-000000000000")
+        name = api_writes.PodName("default", "web", pod["metadata"]["uid"])
+        namesake = api_writes.PodName("default", "web", "00000000-0000-0000-0000-000000000000")
         patch = status_patch.pod_status_patch(
             pod["status"].get("conditions") or [],
             status_patch.Condition("PodScheduled", "False", "Unschedulable", "0/1 nodes", 1),
@@ -309,23 +310,23 @@ async def test_bindings_and_status_patches(cluster: launcher.ControlPlane) -> No
         )
         assert patch is not None
         patched, outcome = await writer.patch_pod_status(name, patch, 10), await writer.get_pod(name, 10)
-        assert isinstance(patched, writes.Written)
-        assert isinstance(outcome, writes.Written)
+        assert isinstance(patched, api_writes.Written)
+        assert isinstance(outcome, api_writes.Written)
         assert patched.obj["metadata"] == outcome.obj["metadata"], "no more than that is answered"
         status = outcome.obj["status"]
         assert status["nominatedNodeName"] == "n0"
         assert [condition["lastTransitionTime"] for condition in status["conditions"]] == ["2026-01-02T03:00:00Z"]
-        assert isinstance(await writer.bind(namesake, "n0", 10), writes.Conflict)
-        assert isinstance(await writer.settle_binding(namesake, "n0", 10), writes.Gone)
-        assert isinstance(await writer.bind(name, "n0", 10), writes.Written)
-        assert isinstance(await writer.bind(name, "n0", 10), writes.Conflict)
-        assert isinstance(await writer.settle_binding(name, "n0", 10), writes.Written)
-        assert isinstance(await writer.settle_binding(name, "n1", 10), writes.Conflict)
-        assert isinstance(await writer.delete_pod(namesake, 10), writes.Conflict)
-        assert isinstance(await writer.delete_pod(name, 10), writes.Written)
-        missing = writes.PodName("default", "nobody", "u")
-        assert isinstance(await writer.bind(missing, "n0", 10), writes.Gone)
+        assert isinstance(await writer.bind(namesake, "n0", 10), api_writes.Conflict)
+        assert isinstance(await writer.settle_binding(namesake, "n0", 10), api_writes.Gone)
+        assert isinstance(await writer.bind(name, "n0", 10), api_writes.Written)
+        assert isinstance(await writer.bind(name, "n0", 10), api_writes.Conflict)
+        assert isinstance(await writer.settle_binding(name, "n0", 10), api_writes.Written)
+        assert isinstance(await writer.settle_binding(name, "n1", 10), api_writes.Conflict)
+        assert isinstance(await writer.delete_pod(namesake, 10), api_writes.Conflict)
+        assert isinstance(await writer.delete_pod(name, 10), api_writes.Written)
+        missing = api_writes.PodName("default", "nobody", "u")
+        assert isinstance(await writer.bind(missing, "n0", 10), api_writes.Gone)
         refused = await writer.create(PODS, {"metadata": {"name": "x"}}, 10)
-        assert isinstance(refused, writes.Refused), "the scheduler's role lets nobody create pods"
+        assert isinstance(refused, api_writes.Refused), "the scheduler's role lets nobody create pods"
         with pytest.raises(ApiError, match="Forbidden"):
             await scheduler.get("/api/v1/secrets")
