@@ -6,7 +6,7 @@ pod, or the time of its own last batch if that is later. So a class that has jus
 that were waiting by then, and before all that arrive later: no pod waits behind more than one batch of each other
 class, and no stream of new classes starves an old one. Where every class has one pod this is the order of the keys.
 
-A group of pods is an entry too, in a class of its own.
+A group of pods is queued like a pod, in a class of its own: both are a `QueuedEntity`.
 
 With a QueueSort other than PrioritySort, a level is the part of the plugin's key that the plugin declares equal for
 batches; by default the whole key. Then only pods with equal keys are in one batch, and batches follow the plugin's
@@ -32,7 +32,7 @@ _SERVED_SLACK = 256
 
 
 class ClassAhead(NamedTuple):
-    """A class, or group, that comes next: its first entry, and how many wait at that level."""
+    """A class, or group, that comes next: its first entity, and how many wait at that level."""
 
     key: BatchKey
     head: QueuedEntity
@@ -57,13 +57,13 @@ class ClassPods:
         return False
 
     def head(self) -> QueuedEntity:
-        """The first pod; there must be one."""
+        """The first entity; there must be one."""
         heap = self.heap
         while True:
             entry = heap[0]
-            pod = entry[3]
-            if pod.container is self and pod.stamp == entry[2]:
-                return pod
+            entity = entry[3]
+            if entity.container is self and entity.stamp == entry[2]:
+                return entity
             heapq.heappop(heap)
 
     def due(self) -> Turn:
@@ -71,9 +71,9 @@ class ClassPods:
         head = self.head()
         return max((head.timestamp, head.stamp), self.served)
 
-    def discard(self, pod: QueuedEntity) -> None:
-        """Takes the pod out."""
-        pod.container = None
+    def discard(self, entity: QueuedEntity) -> None:
+        """Takes the entity out."""
+        entity.container = None
         self.alive -= 1
         self.band.left(self)
         if len(self.heap) > 2 * self.alive + _SLACK:
@@ -81,7 +81,7 @@ class ClassPods:
             heapq.heapify(self.heap)
 
     def take(self, limit: int) -> list[QueuedEntity]:
-        """Takes out the first pod, and those after it up to `limit`, none that is exclusive among them, and not
+        """Takes out the first entity, and those after it up to `limit`, none that is exclusive among them, and not
         nominated ones together with others.
         """
         batch = [self.head()]
@@ -91,22 +91,22 @@ class ClassPods:
         if not first.exclusive:
             room = limit - 1
             while room > 0 and heap:
-                _, _, stamp, pod = heap[0]
-                if pod.container is not self or pod.stamp != stamp:
+                _, _, stamp, entity = heap[0]
+                if entity.container is not self or entity.stamp != stamp:
                     heapq.heappop(heap)
                     continue
-                if pod.record.exclusive or pod.record.nominated != first.nominated:
+                if entity.record.exclusive or entity.record.nominated != first.nominated:
                     break
                 heapq.heappop(heap)
-                batch.append(pod)
+                batch.append(entity)
                 room -= 1
-        for pod in batch:
-            pod.container = None
+        for entity in batch:
+            entity.container = None
         self.alive -= len(batch)
         return batch
 
     def __iter__(self) -> Iterator[QueuedEntity]:
-        return (pod for _, _, stamp, pod in self.heap if pod.container is self and pod.stamp == stamp)
+        return (entity for _, _, stamp, entity in self.heap if entity.container is self and entity.stamp == stamp)
 
 
 class PriorityBand:
@@ -124,24 +124,24 @@ class PriorityBand:
         self.served_limit = _SERVED_SLACK
         self.size = 0
 
-    def add(self, pod: QueuedEntity, key: BatchKey) -> None:
-        """Takes the pod in, among those of its class."""
+    def add(self, entity: QueuedEntity, key: BatchKey) -> None:
+        """Takes the entity in, among those of its class."""
         class_pods = self.classes.get(key)
         if class_pods is None:
             served = self.served.pop(key, _NEVER)
             class_pods = self.classes[key] = ClassPods(self, key, served)
         heap = class_pods.heap
-        heapq.heappush(heap, (pod.record.rest, pod.timestamp, pod.stamp, pod))
+        heapq.heappush(heap, (entity.record.rest, entity.timestamp, entity.stamp, entity))
         class_pods.alive += 1
-        pod.container = class_pods
+        entity.container = class_pods
         self.size += 1
-        if heap[0][3] is pod:
-            turn = max((pod.timestamp, pod.stamp), class_pods.served)
+        if heap[0][3] is entity:
+            turn = max((entity.timestamp, entity.stamp), class_pods.served)
             if turn != class_pods.turn:
                 self._schedule(class_pods, turn)
 
     def left(self, class_pods: ClassPods) -> None:
-        """A pod was taken out of `class_pods`."""
+        """An entity was taken out of `class_pods`."""
         self.size -= 1
         self.owner.size -= 1
         if not class_pods.alive:
@@ -225,11 +225,13 @@ class ActiveQueue:
         return self.size
 
     def __iter__(self) -> Iterator[QueuedEntity]:
-        return (pod for band in self._bands.values() for class_pods in band.classes.values() for pod in class_pods)
+        return (
+            entity for band in self._bands.values() for class_pods in band.classes.values() for entity in class_pods
+        )
 
-    def add(self, pod: QueuedEntity, key: BatchKey) -> None:
-        """Takes the pod in, at the position that its record, timestamp and stamp give it, among those of this key."""
-        level = pod.record.level
+    def add(self, entity: QueuedEntity, key: BatchKey) -> None:
+        """Takes the entity in, where its record, timestamp and stamp order it among those of this key."""
+        level = entity.record.level
         band = self._bands.get(level)
         if band is None:
             band = self._bands[level] = PriorityBand(self, level)
@@ -237,11 +239,11 @@ class ActiveQueue:
                 self._stale.remove(level)
             else:
                 heapq.heappush(self._levels, level)
-        band.add(pod, key)
+        band.add(entity, key)
         self.size += 1
 
     def take(self, limit: int, now: float, stamp: int) -> list[QueuedEntity]:
-        """Takes out the next batch; there must be a pod. `stamp` is that of this pop."""
+        """Takes out the next batch; there must be an entity. `stamp` is that of this pop."""
         band = self._first_band()
         batch = band.take(limit, (now, stamp))
         self.size -= len(batch)

@@ -38,19 +38,19 @@ class BackoffPolicy:
         maximum = self.maximum * math.sqrt(size) if size > 1 else self.maximum
         return min(maximum, self.initial * 2 ** min(failures - 1, _MAX_DOUBLINGS))
 
-    def expiry(self, pod: QueuedEntity, size: int = 1) -> float:
-        """When the pod's back-off ends; 0: it has none. Computed once for each time that it was requeued. `size`: how
-        many pods it stands for.
+    def expiry(self, entity: QueuedEntity, size: int = 1) -> float:
+        """When the back-off ends; 0: there is none. Computed once each time that the entity was requeued. `size`: of
+        how many pods it consists.
         """
-        if not pod.backoff_expiration:
-            failures = pod.consecutive_errors or pod.unschedulable_count
+        if not entity.backoff_expiration:
+            failures = entity.consecutive_errors or entity.unschedulable_count
             if failures and self.maximum:
-                pod.backoff_expiration = self._aligned(pod.timestamp + self.duration(failures, size))
-        return pod.backoff_expiration
+                entity.backoff_expiration = self._aligned(entity.timestamp + self.duration(failures, size))
+        return entity.backoff_expiration
 
-    def backing_off(self, pod: QueuedEntity, now: float) -> bool:
-        """The pod still has to wait."""
-        expiry = self.expiry(pod)
+    def backing_off(self, entity: QueuedEntity, now: float) -> bool:
+        """The entity still has to wait."""
+        expiry = self.expiry(entity)
         return expiry > 0 and not self.over(expiry, now)
 
     def over(self, expiry: float, now: float) -> bool:
@@ -71,15 +71,15 @@ class _TimeHeap:
         self.size = 0
 
     def __iter__(self) -> Iterator[QueuedEntity]:
-        return (pod for _, stamp, pod in self._heap if pod.container is self and pod.stamp == stamp)
+        return (entity for _, stamp, entity in self._heap if entity.container is self and entity.stamp == stamp)
 
-    def add(self, pod: QueuedEntity, expiry: float) -> None:
-        heapq.heappush(self._heap, (expiry, pod.stamp, pod))
-        pod.container = self
+    def add(self, entity: QueuedEntity, expiry: float) -> None:
+        heapq.heappush(self._heap, (expiry, entity.stamp, entity))
+        entity.container = self
         self.size += 1
 
-    def discard(self, pod: QueuedEntity) -> None:
-        pod.container = None
+    def discard(self, entity: QueuedEntity) -> None:
+        entity.container = None
         self.size -= 1
         if len(self._heap) > 2 * self.size + _SLACK:
             self._heap = [entry for entry in self._heap if entry[2].container is self and entry[2].stamp == entry[1]]
@@ -87,17 +87,17 @@ class _TimeHeap:
 
     def first_expiry(self) -> float | None:
         while self._heap:
-            expiry, stamp, pod = self._heap[0]
-            if pod.container is self and pod.stamp == stamp:
+            expiry, stamp, entity = self._heap[0]
+            if entity.container is self and entity.stamp == stamp:
                 return expiry
             heapq.heappop(self._heap)
         return None
 
     def pop(self) -> QueuedEntity:
-        pod = heapq.heappop(self._heap)[2]
-        pod.container = None
+        entity = heapq.heappop(self._heap)[2]
+        entity.container = None
         self.size -= 1
-        return pod
+        return entity
 
 
 class BackoffQueue:
@@ -127,17 +127,17 @@ class BackoffQueue:
         """How many cannot be taken early."""
         return self._errors.size
 
-    def add(self, pod: QueuedEntity, key: BatchKey) -> None:
-        """Takes in a pod that backs off; `key`: of the batches that it may go in."""
-        expiry = self._policy.expiry(pod)
-        if not pod.rejectors or not self._policy.pop_early:
-            self._errors.add(pod, expiry)
+    def add(self, entity: QueuedEntity, key: BatchKey) -> None:
+        """Takes in an entity that backs off; `key`: of the batches that it may go in."""
+        expiry = self._policy.expiry(entity)
+        if not entity.rejectors or not self._policy.pop_early:
+            self._errors.add(entity, expiry)
             return
         window = self._windows.get(expiry)
         if window is None:
             window = self._windows[expiry] = ActiveQueue()
             heapq.heappush(self._due, expiry)
-        window.add(pod, key)
+        window.add(entity, key)
 
     def take_early(self, limit: int, now: float, stamp: int) -> list[QueuedEntity]:
         """Takes out a batch of those that are due next, before their time; empty if there is none."""
@@ -146,17 +146,17 @@ class BackoffQueue:
 
     def completed(self, now: float) -> list[QueuedEntity]:
         """Takes out the pods whose back-off is over."""
-        pods: list[QueuedEntity] = []
+        entities: list[QueuedEntity] = []
         while (window := self._first_window()) is not None and self._policy.over(self._due[0], now):
-            pods += window
+            entities += window
             del self._windows[heapq.heappop(self._due)]
-        for pod in pods:
-            pod.container = None
+        for entity in entities:
+            entity.container = None
         while (expiry := self._errors.first_expiry()) is not None and self._policy.over(expiry, now):
-            pods.append(self._errors.pop())
+            entities.append(self._errors.pop())
         # Where their timestamps agree, they go on in the order in which they came.
-        pods.sort(key=lambda pod: pod.stamp)
-        return pods
+        entities.sort(key=lambda entity: entity.stamp)
+        return entities
 
     def ahead(self, count: int) -> list[ClassAhead]:
         """The classes of the next batches that `take_early` would give, while they are of one second."""

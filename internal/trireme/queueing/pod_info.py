@@ -35,7 +35,7 @@ class PodInfo(NamedTuple):
 
     @property
     def sort_identity(self) -> tuple[object, ...]:
-        """What an entry's position in the queue follows from, beside its age."""
+        """What the pod's position in the queue follows from, beside its age."""
         return self[2:7]
 
 

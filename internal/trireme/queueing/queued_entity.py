@@ -1,4 +1,4 @@
-"""QueuedEntity: what the structures of the queue need of an entry, which is a pod or a group of pods.
+"""QueuedEntity: what the structures of the queue need of what they hold: a pod, or a group of pods.
 
 A `QueuedPodInfo` is a pod that is scheduled by itself. Where there are pod groups, a `QueuedPodGroupInfo` is queued in
 place of a group's waiting members.
@@ -11,7 +11,7 @@ from trireme.queueing.states import QueueState
 
 
 class EntityInfo(Protocol):
-    """What is known of the entry from the API: its name, and its position in QueueSort's order."""
+    """What is known of it from the API: its name, and its position in QueueSort's order."""
 
     @property
     def key(self) -> str:
@@ -47,7 +47,7 @@ class EntityInfo(Protocol):
 
 
 class QueuedEntity(Protocol):
-    """An entry of the queue. Times are Unix seconds of the steady clock."""
+    """A pod or a group in the queue. Times are Unix seconds of the steady clock."""
 
     state: QueueState
     container: "Container | None"
@@ -76,7 +76,7 @@ class QueuedEntity(Protocol):
 
 
 class Container(Protocol):
-    """The structure that an entry is in."""
+    """The structure that an entity is in."""
 
-    def discard(self, pod: QueuedEntity) -> None:
-        """Takes the entry out, which must be in it."""
+    def discard(self, entity: QueuedEntity) -> None:
+        """Takes the entity out, which must be in it."""

@@ -1,7 +1,7 @@
 """The states of what the scheduling queue holds: frozen values, each with what is known only in that state.
 
-`Transitions` alone gives an entry another state. States are shared: all pods of a batch are in one `InFlight`, all pods
-that wait for the same events in one `Unschedulable`, so that a state costs a queued pod one reference.
+`Transitions` alone gives an entity another state. States are shared: all pods of a batch are in one `InFlight`, all
+pods that wait for the same events in one `Unschedulable`, so that a state costs a queued pod one reference.
 """
 
 import enum
@@ -14,7 +14,7 @@ from trireme.queueing.pod_info import PodInfo
 
 
 class Destination(enum.Enum):
-    """Which queue an entry enters once PreEnqueue allows it."""
+    """Which queue an entity enters once PreEnqueue allows it."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -27,7 +27,7 @@ class PreEnqueueCall(NamedTuple):
     #: The events since the call are recorded for it.
     cursor: EventCursor
     destination: Destination
-    #: Why the entry is to enter: the label of an event.
+    #: Why the entity is to enter: the label of an event.
     label: str
 
 

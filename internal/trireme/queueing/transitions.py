@@ -1,8 +1,8 @@
-"""Transitions: the state of each entry of the queue, and every way from one state to another.
+"""Transitions: the state of each entity in the queue, and every way from one state to another.
 
 Nothing else assigns `state` (`groups.group_transitions` does of groups and their members), so that what belongs to a
-transition (the structure that holds the entry, the stamp, the counters, the log, PreEnqueue on the way in) cannot be
-forgotten. *When* an entry moves is the business of `scheduling_queue`.
+transition (the structure that holds the entity, the stamp, the counters, the log, PreEnqueue on the way in) cannot be
+forgotten. *When* an entity moves is the business of `scheduling_queue`.
 """
 
 import itertools
@@ -115,7 +115,7 @@ class Transitions:
         self.admit(pod, pod.record.class_id, destination, label, now)
 
     def admit(self, entity: QueuedEntity, key: BatchKey, destination: Destination, label: str, now: float) -> None:
-        """Puts an entry that passed PreEnqueue into the active or, while it backs off, the back-off queue.
+        """Puts an entity that passed PreEnqueue into the active or, while it backs off, the back-off queue.
 
         `key`: of the batches that it may be popped in.
         """

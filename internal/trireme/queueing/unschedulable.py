@@ -39,10 +39,10 @@ class RefusalGroup:
         #: No pod here was parked, or last flushed, before this moment.
         self.not_before = float("inf")
 
-    def discard(self, pod: QueuedEntity) -> None:
+    def discard(self, entity: QueuedEntity) -> None:
         """Takes the pod out."""
-        del self.pods[pod.record.key]
-        pod.container = None
+        del self.pods[entity.record.key]
+        entity.container = None
         self._owner.left(self)
 
     def example(self) -> QueuedPodInfo:

@@ -191,7 +191,7 @@ class QueueGroups:
 
     def start_attempt(self, entity: QueuedEntity, now: float) -> PodGroupBatch:
         """The group was taken out of the active queue: it is tried now, with all members that wait."""
-        assert isinstance(entity, QueuedPodGroupInfo)  # there is no third kind of entry
+        assert isinstance(entity, QueuedPodGroupInfo)  # there is no third kind
         self._group_transitions.start_attempt(entity, now)
         return PodGroupBatch(entity.group_key, entity.record.profile, entity)
 
@@ -263,7 +263,7 @@ class QueueGroups:
 
     def backoff_completed(self, entity: QueuedEntity, now: float) -> None:
         """The back-off of the group is over, and it was taken out of the back-off queue."""
-        assert isinstance(entity, QueuedPodGroupInfo)  # there is no third kind of entry
+        assert isinstance(entity, QueuedPodGroupInfo)  # there is no third kind
         self._group_transitions.backoff_completed(entity, now)
 
     def flush_unschedulable(self, now: float) -> None:
