@@ -64,8 +64,8 @@ def member(name: str, group: str, class_id: int = 1, priority: int = 0, **more: 
     return by_priority(f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=PendingPod(pod, class_id, class_id))
 
 
-class Told:
-    """Who was told of a lack, and which PodGroups are gone."""
+class Notified:
+    """Groups reported because something is missing, and PodGroups that are gone."""
 
     def __init__(self) -> None:
         self.lacking: list[str] = []
@@ -73,7 +73,7 @@ class Told:
 
 
 def grouping_queue(
-    told: Told | None = None,
+    notified: Notified | None = None,
     registrations: Iterable[Registration] = (),
     pre_enqueue: Callable[[QueuedPodInfo], str | PreEnqueueResult] = lambda pod: PreEnqueueResult.ALLOWED,
     preempting: Callable[[str], bool] = lambda key: False,
@@ -81,12 +81,12 @@ def grouping_queue(
     nominator: Nominator | None = None,
 ) -> SchedulingQueue:
     """A queue of one profile with GangScheduling."""
-    told = told or Told()
+    notified = notified or Notified()
     groups = GroupSettings(
         gang_profiles=frozenset({PROFILE}),
         preempting=preempting,
-        notify=lambda group, missing: told.lacking.append(group.full_name),
-        gone=told.gone.append,
+        notify=lambda group, missing: notified.lacking.append(group.full_name),
+        gone=notified.gone.append,
         composite=composite,
     )
     return build_queue(HintTable({PROFILE: registrations}), pre_enqueue, nominator=nominator, groups=groups)

@@ -36,12 +36,12 @@ def record(name: str, class_id: int = 1, priority: int = 0, uid: str = "", **mor
     return by_priority(f"ns/{name}", uid, class_id, "default-scheduler", priority, pod=pending(name, uid), **more)
 
 
-def helps(answer: bool, asked: list[tuple[str, Any]] | None = None) -> Any:
-    """A hint that always answers the same, and writes down whom it was asked about."""
+def helps(answer: bool, evaluated: list[tuple[str, Any]] | None = None) -> Any:
+    """A hint that always answers the same, and records the pods that it evaluates."""
 
     def hint(pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
-        if asked is not None:
-            asked.append((pod.record.key, new if new is not None else old))
+        if evaluated is not None:
+            evaluated.append((pod.record.key, new if new is not None else old))
         return Hint.QUEUE if answer else Hint.SKIP
 
     return one_by_one(hint)

@@ -14,7 +14,7 @@ from trireme.queueing.queued_pod import QueuedPodInfo
 
 
 class Clock:
-    """Numbers moves as the queue does, and stands still unless told."""
+    """Numbers moves as the queue does, and stands still unless it is set."""
 
     def __init__(self) -> None:
         self.now = T0

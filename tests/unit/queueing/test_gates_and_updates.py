@@ -54,19 +54,19 @@ def test_a_pod_that_its_gate_sends_back_did_not_come_in() -> None:
 
 def test_a_gated_pod_is_woken_by_events_of_its_gate_only() -> None:
     """Else every event that may help a pod costs PreEnqueue of all that are gated and were refused for it once."""
-    asked: list[str] = []
+    evaluated: list[str] = []
 
     def pre_enqueue(pod: QueuedPodInfo) -> str | PreEnqueueResult:
-        asked.append(pod.record.key)
+        evaluated.append(pod.record.key)
         return "Gates"
 
     q = parked()
     q._transitions._pre_enqueue = pre_enqueue
     q.on_event(NODE_ADD, None, "node", T0 + 5)
-    assert (asked, pod(q, "p").gated_by) == (["ns/p"], "Gates")
+    assert (evaluated, pod(q, "p").gated_by) == (["ns/p"], "Gates")
     assert pod(q, "p").rejectors == {"Fit", "Gates"}
     q.on_event(NODE_ADD, None, "node", T0 + 6)
-    assert asked == ["ns/p"]
+    assert evaluated == ["ns/p"]
 
 
 def test_pods_that_stay_gated_are_not_moved() -> None:
@@ -83,7 +83,7 @@ def test_pods_that_stay_gated_are_not_moved() -> None:
 
 
 def test_gated_pods_are_flushed_and_stay_quiet_for_another_five_minutes() -> None:
-    """Else a gate whose event was missed holds for ever, or is asked every thirty seconds."""
+    """Else a gate whose event was missed holds for ever, or is called every thirty seconds."""
     closed = {"p": "Gates"}
     calls: list[float] = []
 
@@ -170,16 +170,16 @@ def test_an_update_of_an_unknown_pod_adds_it_and_a_repeated_one_does_nothing() -
     assert (place(q, "p"), pod(q, "p").attempts) == (Active, 0)
 
 
-@pytest.mark.parametrize("name", ["active", "backoff", "error", "refused", "gated", "asked"])
+@pytest.mark.parametrize("name", ["active", "backoff", "error", "refused", "gated", "called"])
 def test_a_deleted_pod_is_gone_from_wherever_it_was(name: str) -> None:
     """Else a deleted pod is scheduled, or keeps counting as pending."""
-    q = queue(pre_enqueue=gate_of({"gated": "Gates", "asked": PreEnqueueResult.CALL_REMOTE}))
+    q = queue(pre_enqueue=gate_of({"gated": "Gates", "called": PreEnqueueResult.CALL_REMOTE}))
     for class_id, (each, plugins) in enumerate({"refused": ["Fit"], "backoff": ["Fit"], "error": []}.items()):
         q.add(record(each, class_id), T0)
         fail(q, T0, *plugins)
     q.on_event(NODE_ADD, None, "node", T0)
     fail(q, T0, "Taint")
-    for each in ("gated", "asked", "active"):
+    for each in ("gated", "called", "active"):
         q.add(record(each, 9), T0)
     before = q.statistics()
     assert len(q.waiting_pods()) == 6
@@ -211,7 +211,7 @@ def test_the_nominator_follows_the_objects() -> None:
 
 
 def test_a_nominated_pod_is_tried_alone_before_its_object_has_the_nomination() -> None:
-    """Batched with others of its class, it would find the room that is kept for it taken by itself."""
+    """Batched with others of its class, it would find the room that is reserved for it taken by itself."""
     q = queue()
     for name in ("p", "other"):
         q.add(record(name), T0)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from pod_group_builders import PROFILE, T0, Told, grouping_queue, member, pod_group
+from pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, pod_group
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, Attempt
@@ -153,7 +153,7 @@ def test_an_event_registered_by_pre_enqueue_reactivates_the_group() -> None:
 
 @pytest.mark.parametrize("how", [Attempt.UNSCHEDULABLE, Attempt.WAITING, Attempt.ERROR])
 def test_a_group_that_failed_backs_off_as_a_whole_and_comes_again_by_itself(how: Attempt) -> None:
-    """Hints are not asked about groups: time alone brings them back, and not before."""
+    """Hints are not evaluated for groups: time alone brings them back, and not before."""
     queue = grouping_queue()
     of_three(queue)
     group, pods = popped(queue)
@@ -214,12 +214,12 @@ def test_a_member_created_during_the_attempt_joins_after_it() -> None:
 
 def test_a_pod_group_that_is_deleted_leaves_its_members_waiting_for_another() -> None:
     """Wherever they are: queued, or being tried."""
-    told = Told()
-    queue = grouping_queue(told)
+    notified = Notified()
+    queue = grouping_queue(notified)
     of_three(queue)
     queue.groups.remove_group("ns/g", "uid-of-g", T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [WaitingForGroup] * 3
-    assert (queue.pop(T0, 100), told.gone) == (None, ["uid-of-g"])
+    assert (queue.pop(T0, 100), notified.gone) == (None, ["uid-of-g"])
     queue.groups.set_group(pod_group("g", min_count=3), T0)
     group, pods = popped(queue)
     queue.groups.remove_group("ns/g", "uid-of-g", T0)
@@ -229,7 +229,7 @@ def test_a_pod_group_that_is_deleted_leaves_its_members_waiting_for_another() ->
     assert [place(queue, f"p{n}") for n in range(3)] == [WaitingForGroup] * 3
     queue.flush_unschedulable(T0 + NOTIFY_AFTER)
     queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
-    assert told.lacking == ["ns/g"]
+    assert notified.lacking == ["ns/g"]
     queue.groups.set_group(pod_group("g", min_count=3, uid="another"), T0)
     assert len(popped(queue)[1]) == 3
 
@@ -249,17 +249,17 @@ def test_a_pod_group_recreated_during_the_attempt_keeps_its_pods() -> None:
 
 
 def test_a_gang_below_its_minimum_waits_and_is_reported_once() -> None:
-    """Its pods cannot go, and only the owner can help: that has to be said."""
-    told = Told()
-    queue = grouping_queue(told)
+    """Its pods cannot go, and only the owner can help: it has to be reported."""
+    notified = Notified()
+    queue = grouping_queue(notified)
     of_three(queue)
     queue.delete("ns/p1", "uid-p1", T0)
     assert [place(queue, name) for name in ("p0", "p1", "p2")] == [Gated, Gone, Gated]
     queue.flush_unschedulable(T0 + NOTIFY_AFTER - 1)
-    assert not told.lacking
+    assert not notified.lacking
     queue.flush_unschedulable(T0 + NOTIFY_AFTER)
     queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
-    assert told.lacking == ["ns/g"]
+    assert notified.lacking == ["ns/g"]
     queue.add(member("p1", "g", uid="again"), T0)
     assert len(popped(queue)[1]) == 3
 
@@ -340,9 +340,9 @@ def test_statistics_count_pods_and_groups_separately() -> None:
     of_three(queue)
     queue.groups.set_group(pod_group("h", min_count=9), T0)
     queue.add(member("x", "h"), T0)
-    said = queue.statistics()
-    assert (said.active, said.gated, said.pending["active"]) == (3, 1, 3)
-    assert said.groups_by_queue == {"active": 1, "backoff": 0, "gated": 1}
+    statistics = queue.statistics()
+    assert (statistics.active, statistics.gated, statistics.pending["active"]) == (3, 1, 3)
+    assert statistics.groups_by_queue == {"active": 1, "backoff": 0, "gated": 1}
     assert sorted(pod.key for pod in queue.waiting_pods()) == ["ns/p0", "ns/p1", "ns/p2", "ns/x"]
     popped(queue)
     assert (queue.statistics().in_flight, len(queue.in_flight_pods())) == (3, 3)
@@ -353,8 +353,8 @@ def _asking_queue(registrations: tuple[Registration, ...] = ()) -> SchedulingQue
     return grouping_queue(registrations=registrations, pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
 
 
-def _asked(instructions: Sequence[Instruction]) -> dict[str, int]:
-    """The names that were asked about, and the questions' ids."""
+def _calls(instructions: Sequence[Instruction]) -> dict[str, int]:
+    """The names of the pods for which plugins are called, with the ids of the calls."""
     assert all(isinstance(each, CallPreEnqueue) for each in instructions)
     return {each.pod.key.removeprefix("ns/"): each.call_id for each in instructions if isinstance(each, CallPreEnqueue)}
 
@@ -364,47 +364,47 @@ def test_a_group_enters_when_remote_pre_enqueue_admits_all_members() -> None:
     queue = _asking_queue()
     queue.groups.set_group(pod_group("g", min_count=2), T0)
     assert not queue.add(member("p0", "g"), T0), "the gang is not whole: there is nothing to ask yet"
-    questions = _asked(queue.add(member("p1", "g"), T0))
-    assert set(questions) == {"p0", "p1"}
+    calls = _calls(queue.add(member("p1", "g"), T0))
+    assert set(calls) == {"p0", "p1"}
     assert (place(queue, "p0"), queue.statistics().pre_enqueue_pending, queue.statistics().gated) == (
         PreEnqueuePending,
         2,
         0,
     )
     assert queue.pop(T0, 100) is None
-    assert not queue.pre_enqueue_answered(questions["p1"], "", T0)
+    assert not queue.pre_enqueue_answered(calls["p1"], "", T0)
     assert queue.pop(T0, 100) is None
-    questions |= _asked(queue.add(member("p2", "g"), T0))
-    queue.pre_enqueue_answered(questions["p2"], "", T0)
-    queue.pre_enqueue_answered(questions["p0"], "", T0)
+    calls |= _calls(queue.add(member("p2", "g"), T0))
+    queue.pre_enqueue_answered(calls["p2"], "", T0)
+    queue.pre_enqueue_answered(calls["p0"], "", T0)
     group, pods = popped(queue)
     assert names(pods) == ["p0", "p1", "p2"]
     for pod in pods:
         queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
-    assert set(_asked(queue.groups.finish_attempt(group, Attempt.UNSCHEDULABLE, T0))) == {"p0", "p1", "p2"}, (
+    assert set(_calls(queue.groups.finish_attempt(group, Attempt.UNSCHEDULABLE, T0))) == {"p0", "p1", "p2"}, (
         "each time it enters"
     )
 
 
 def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_something_happens() -> None:
-    """Then it is asked about first, alone: a large group that is held back costs one question an event."""
+    """Then plugins are called for it first, alone: a large group that is held back costs one call an event."""
     queue = _asking_queue((Registration("Remote", NODE_ADD),))
     queue.groups.set_group(pod_group("g"), T0)
-    questions = _asked(queue.add(member("p0", "g"), T0)) | _asked(queue.add(member("p1", "g"), T0))
-    queue.pre_enqueue_answered(questions["p1"], "Remote", T0)
+    calls = _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
+    queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
     found = queue.get("ns/p0")
     assert found is not None
     where = queue.status_of(found)
     assert (type(where.state), where.state.plugin) == (Gated, "Remote")
-    queue.pre_enqueue_answered(questions["p0"], "", T0)
-    assert place(queue, "p0") is Gated, "the question was void"
+    queue.pre_enqueue_answered(calls["p0"], "", T0)
+    assert place(queue, "p0") is Gated, "the call was void"
     assert not queue.add(member("p2", "g"), T0), "another member does not change the plugin's mind"
-    again = _asked(queue.on_event(NODE_ADD, None, object(), T0))
+    again = _calls(queue.on_event(NODE_ADD, None, object(), T0))
     assert set(again) == {"p1"}
-    assert not queue.on_event(NODE_ADD, None, object(), T0), "it is being asked"
-    once_more = _asked(queue.pre_enqueue_answered(again["p1"], "Remote", T0))
-    assert set(once_more) == {"p1"}, "a node came while it was asked"
-    rest = _asked(queue.pre_enqueue_answered(once_more["p1"], "", T0))
+    assert not queue.on_event(NODE_ADD, None, object(), T0), "a call is open"
+    once_more = _calls(queue.pre_enqueue_answered(again["p1"], "Remote", T0))
+    assert set(once_more) == {"p1"}, "a node came during the call"
+    rest = _calls(queue.pre_enqueue_answered(once_more["p1"], "", T0))
     assert set(rest) == {"p0", "p2"}
     for call_id in rest.values():
         queue.pre_enqueue_answered(call_id, "", T0)
@@ -416,49 +416,49 @@ def test_members_may_be_deleted_or_updated_during_pre_enqueue(how: str) -> None:
     """The group must not wait for an answer that nobody wants any more, nor enter by one about an older object."""
     queue = _asking_queue()
     queue.groups.set_group(pod_group("g"), T0)
-    questions = _asked(queue.add(member("p0", "g"), T0)) | _asked(queue.add(member("p1", "g"), T0))
-    queue.pre_enqueue_answered(questions["p0"], "", T0)
+    calls = _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
+    queue.pre_enqueue_answered(calls["p0"], "", T0)
     if how == "deleted":
         queue.delete("ns/p1", "uid-p1", T0)
     elif how == "bound":
         queue.groups.member_placed("ns/g", "uid-p1", T0)
     else:
         changed = member("p1", "g")._replace(resource_version="2")
-        again = _asked(queue.update(changed, (), None, None, T0))
-        queue.pre_enqueue_answered(questions["p1"], "Remote", T0)
+        again = _calls(queue.update(changed, (), None, None, T0))
+        queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
         assert place(queue, "p1") is PreEnqueuePending
         queue.pre_enqueue_answered(again["p1"], "", T0)
-    queue.pre_enqueue_answered(questions["p1"], "Remote", T0)
+    queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
     assert "p0" in names(popped(queue)[1])
     assert queue.statistics().pre_enqueue_pending == 0
 
 
-def test_a_pod_group_that_goes_takes_the_questions_along() -> None:
-    """Its members wait for another one, which is asked about anew."""
+def test_the_calls_of_a_deleted_pod_group_are_void() -> None:
+    """Its members wait for another one, for which plugins are called again."""
     queue = _asking_queue()
     queue.groups.set_group(pod_group("g"), T0)
-    questions = _asked(queue.add(member("p0", "g"), T0))
+    calls = _calls(queue.add(member("p0", "g"), T0))
     queue.groups.remove_group("ns/g", "uid-of-g", T0)
-    queue.pre_enqueue_answered(questions["p0"], "", T0)
+    queue.pre_enqueue_answered(calls["p0"], "", T0)
     assert (place(queue, "p0"), queue.statistics().pre_enqueue_pending) == (WaitingForGroup, 0)
-    again = _asked(queue.groups.set_group(pod_group("g", uid="another"), T0))
+    again = _calls(queue.groups.set_group(pod_group("g", uid="another"), T0))
     queue.pre_enqueue_answered(again["p0"], "", T0)
     assert names(popped(queue)[1]) == ["p0"]
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_a_group_that_waits_is_gated_again(asked: bool) -> None:
+@pytest.mark.parametrize("remote", [True, False])
+def test_a_group_that_waits_is_gated_again(remote: bool) -> None:
     """Else a group is scheduled though a plugin that its members need was rejected meanwhile."""
-    gates: list[PreEnqueueResult | str] = [PreEnqueueResult.CALL_REMOTE if asked else PreEnqueueResult.ALLOWED]
+    gates: list[PreEnqueueResult | str] = [PreEnqueueResult.CALL_REMOTE if remote else PreEnqueueResult.ALLOWED]
     queue = grouping_queue(registrations=(Registration("Remote", NODE_ADD),), pre_enqueue=lambda pod: gates[0])
     queue.groups.set_group(pod_group("g"), T0)
-    questions = _asked(queue.add(member("p0", "g"), T0))
-    assert place(queue, "p0") is (PreEnqueuePending if asked else Active)
-    assert all(queue.repeat_pre_enqueue(call_id) for call_id in questions.values())
+    calls = _calls(queue.add(member("p0", "g"), T0))
+    assert place(queue, "p0") is (PreEnqueuePending if remote else Active)
+    assert all(queue.repeat_pre_enqueue(call_id) for call_id in calls.values())
     gates[0] = "Remote"
     assert not queue.recheck_pre_enqueue(member("p0", "g").profile, NODE_ADD, T0)
     assert place(queue, "p0") is Gated
-    assert not any(queue.repeat_pre_enqueue(call_id) for call_id in questions.values())
+    assert not any(queue.repeat_pre_enqueue(call_id) for call_id in calls.values())
     assert queue.pop(T0, 100) is None
     gates[0] = PreEnqueueResult.ALLOWED
     queue.on_event(NODE_ADD, None, object(), T0)

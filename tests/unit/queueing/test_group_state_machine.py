@@ -28,9 +28,9 @@ class Machine:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        #: In every other run a plugin in another process has a say; questions (id to UID) that have no answer yet.
+        #: In every other run a plugin in another process has a say; calls (id to UID) without an answer yet.
         remote = PreEnqueueResult.CALL_REMOTE if seed % 2 else PreEnqueueResult.ALLOWED
-        self.questions: dict[int, str] = {}
+        self.calls: dict[int, str] = {}
         #: In one of three runs groups may be in groups.
         self.composite = seed % 3 == 0
         self.queue = grouping_queue(
@@ -74,14 +74,14 @@ class Machine:
         self.rng.choice(stimuli)()
 
     def take(self, instructions: Sequence[Instruction]) -> None:
-        """What the queue wants asked."""
-        self.questions |= {each.call_id: each.pod.uid for each in instructions if isinstance(each, CallPreEnqueue)}
+        """Open the calls that the queue instructs."""
+        self.calls |= {each.call_id: each.pod.uid for each in instructions if isinstance(each, CallPreEnqueue)}
 
     def answer(self, refuse: float = 0.3) -> None:
-        """A plugin answers, in no particular order; also what nobody wants to know any more."""
-        if self.questions:
-            call_id = self.rng.choice(sorted(self.questions))
-            del self.questions[call_id]
+        """A plugin answers, in no particular order; also to calls that are void."""
+        if self.calls:
+            call_id = self.rng.choice(sorted(self.calls))
+            del self.calls[call_id]
             gated_by = "Remote" if self.rng.random() < refuse else ""
             self.take(self.queue.pre_enqueue_answered(call_id, gated_by, self.now))
 
@@ -100,9 +100,9 @@ class Machine:
         uid = f"u{self.uids}"
         self.pending[uid] = (name, group)
         self.gated[uid] = self.rng.random() < 0.1
-        self._tell(uid, self.queue.add)
+        self._send(uid, self.queue.add)
 
-    def _tell(self, uid: str, how: Any, *more: Any) -> None:
+    def _send(self, uid: str, how: Any, *more: Any) -> None:
         name, group = self.pending[uid]
         gates = {"schedulingGates": [{"name": "wait"}]} if self.gated[uid] else {}
         self.take(how(member(name, group, uid=uid, **gates), *more, self.now))
@@ -194,9 +194,16 @@ class Machine:
         assert len(self.queue.pods()) == len(self.pending)
         for group in list(self.queue.groups.registry):
             self._check_group(group)
-        said = self.queue.statistics()
-        counted = said.active + said.error_backoff + said.gated + said.pre_enqueue_pending + said.in_flight + said.done
-        assert counted + said.waiting_for_group + said.group_in_flight == len(self.pending)
+        statistics = self.queue.statistics()
+        counted = (
+            statistics.active
+            + statistics.error_backoff
+            + statistics.gated
+            + statistics.pre_enqueue_pending
+            + statistics.in_flight
+            + statistics.done
+        )
+        assert counted + statistics.waiting_for_group + statistics.group_in_flight == len(self.pending)
 
     def _check_tree(self, group: QueuedPodGroupInfo) -> None:
         """The members belong here, and the tree is as its objects say."""
@@ -224,14 +231,14 @@ class Machine:
             return
         assert places == {type(group.state)}
         assert isinstance(group.state, Gated) == bool(group.gated_by)
-        open_questions = {call.call_id for call in group.calls.open.values()}
-        assert (type(group.state) is PreEnqueuePending) == bool(open_questions)
-        assert open_questions <= set(self.questions), "it waits for an answer that nobody will give"
+        open_calls = {call.call_id for call in group.calls.open.values()}
+        assert (type(group.state) is PreEnqueuePending) == bool(open_calls)
+        assert open_calls <= set(self.calls), "it waits for an answer that will not come"
         stuck = group.lacks_pods or any(self.gated[uid] for uid in group.waiting)
         assert bool(group.gated_by) == (stuck or group.gated_by == "Remote")
         if group.gated_by == "Remote":
             refused = group.calls.refused
-            assert refused is not None, "nothing would have it asked about again"
+            assert refused is not None, "no plugin would be called for it again"
             assert refused.uid in group.waiting
 
     def check_transitions(self) -> None:
@@ -249,7 +256,7 @@ class Machine:
         self.check()
         self.now += 3600
         self.take(self.queue.flush_unschedulable(self.now))
-        while self.questions:
+        while self.calls:
             self.answer(refuse=0.0)
         self.now += 3600
         self.take(self.queue.flush_backoff(self.now))

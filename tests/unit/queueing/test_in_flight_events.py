@@ -50,7 +50,7 @@ def test_events_without_a_cursor_before_them_are_dropped() -> None:
 
 
 def test_a_long_attempt_does_not_retain_other_events() -> None:
-    """Else what is kept in memory is more than what `in_flight_events` says."""
+    """Else more is held in memory than `in_flight_events` shows."""
     log = InFlightEvents()
     cells = []
     for number in range(1000):

@@ -60,7 +60,7 @@ def test_a_pod_that_is_gone_or_bound_is_not_nominated() -> None:
 
 
 def test_a_recreated_pod_does_not_inherit_the_nomination() -> None:
-    """Else room is kept for a pod that nobody promised it to."""
+    """Else room is reserved for a pod that is not nominated."""
     nominator = Nominator()
     nominator.nominate(record("a"), "n1")
     nominator.update(record("a"), record("a", uid="other"))

@@ -25,7 +25,7 @@ def shape(node: GroupNode | None) -> object:
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 def test_a_tree_does_not_depend_on_the_order_of_events(order: tuple[int, ...]) -> None:
-    """Informers of two kinds tell their objects in any order."""
+    """Informers of two kinds deliver their objects in any order."""
     objects: list[Group] = [
         of_groups("root"),
         of_groups("mid", parent="root"),
@@ -116,7 +116,7 @@ def test_a_tree_has_its_minimum_if_enough_of_its_groups_have_theirs(counts: dict
 
 @pytest.mark.parametrize(("above", "too_deep", "too_high"), [(3, False, False), (4, False, True), (5, True, True)])
 def test_trees_may_be_so_deep_and_no_deeper(above: int, too_deep: bool, too_high: bool) -> None:
-    """kube-scheduler lets no deeper ones enter, and cannot tell where their pods are one level before that."""
+    """kube-scheduler lets no deeper ones enter, and does not see where their pods are one level before that."""
     names = [f"x{number}" for number in range(above)]
     groups = [of_groups(name, parent=parent) for name, parent in itertools.pairwise([*names, ""])]
     tree = planted(pod_group("a", parent=names[0]), *groups).tree(GroupKey(f"ns/{names[-1]}", composite=True))

@@ -1,4 +1,4 @@
-"""PreEnqueue of the plugins in this process: which of them is asked, and in which order."""
+"""PreEnqueue of the plugins in this process: which of them is called, and in which order."""
 
 from types import SimpleNamespace
 from typing import Any

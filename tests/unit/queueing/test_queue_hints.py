@@ -38,7 +38,7 @@ EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL)
     ],
 )
 def test_matching(registered: ClusterEvent, incoming: ClusterEvent, expected: bool) -> None:
-    """Else plugins miss events, or are asked about ones that cannot matter to them."""
+    """Else plugins miss events, or are called for ones that cannot matter to them."""
     assert registered.matches(incoming) is expected
 
 
@@ -117,8 +117,8 @@ B_FAR = Registration("B", NODE_ADD, remote=True)
 )
 def test_decisions(registrations: list[Registration], waiting: QueuedPodInfo, expected: Decision) -> None:
     """Else pods sleep through what helps them, wake for nothing, or back off where they need not."""
-    decisions, questions = evaluate_hints(registrations, waiting)
-    assert (decisions, questions) == ([expected], [])
+    decisions, remote = evaluate_hints(registrations, waiting)
+    assert (decisions, remote) == ([expected], [])
 
 
 def test_each_hint_is_called_once_for_all_its_pods() -> None:
@@ -136,18 +136,18 @@ def test_each_hint_is_called_once_for_all_its_pods() -> None:
 
 
 def test_the_hint_of_a_pending_plugin_is_called_once() -> None:
-    """Else each event costs twice the hints of the plugins that said Pending."""
-    asked: list[tuple[str, Any]] = []
-    evaluate_hints([Registration("A", NODE_ADD, helps(False, asked))], pod("B", "A"))
-    assert len(asked) == 1
+    """Else each event costs twice the hints of the plugins that returned Pending."""
+    evaluated: list[tuple[str, Any]] = []
+    evaluate_hints([Registration("A", NODE_ADD, helps(False, evaluated))], pod("B", "A"))
+    assert len(evaluated) == 1
 
 
 def test_remote_hints_are_called_only_for_pods_that_no_local_hint_wakes() -> None:
     """Else each event costs calls whose answers change nothing."""
     waiting = [pod("A B", name="x"), pod("B", name="y"), pod("A", name="z")]
-    decisions, questions = evaluate_hints([B_FAR, A_YES], *waiting)
+    decisions, remote = evaluate_hints([B_FAR, A_YES], *waiting)
     assert decisions == [Decision.AFTER_BACKOFF, Decision.SKIP, Decision.AFTER_BACKOFF]
-    assert questions == [RemoteHint(B_FAR, (1,))]
+    assert remote == [RemoteHint(B_FAR, (1,))]
 
 
 def test_registrations_for_pod_match_all_three_kinds() -> None:

@@ -20,13 +20,13 @@ def call_id(instructions: Any) -> int:
 
 
 def test_a_pod_has_one_state_during_a_remote_pre_enqueue_call() -> None:
-    """Else a pod whose gate is far is lost while the question is under way."""
+    """Else a pod whose gate is far is lost during the call."""
     q = queue(pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
-    asked = call_id(q.add(record("p"), T0))
+    call = call_id(q.add(record("p"), T0))
     assert (place(q, "p"), q.statistics().pending["gated"]) == (PreEnqueuePending, 1)
-    q.pre_enqueue_answered(asked, "", T0)
+    q.pre_enqueue_answered(call, "", T0)
     assert place(q, "p") is Active
-    assert q.pre_enqueue_answered(asked, "FarGate", T0) == ()
+    assert q.pre_enqueue_answered(call, "FarGate", T0) == ()
     assert place(q, "p") is Active
 
 
@@ -35,18 +35,18 @@ def test_a_remote_gate_that_refuses_parks_the_pod_until_its_event() -> None:
     q = queue([Registration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
     q.pre_enqueue_answered(call_id(q.add(record("p"), T0)), "FarGate", T0)
     assert (place(q, "p"), pod(q, "p").gated_by) == (Gated, "FarGate")
-    asked = call_id(q.on_event(NODE_ADD, None, "node", T0))
+    call = call_id(q.on_event(NODE_ADD, None, "node", T0))
     assert place(q, "p") is PreEnqueuePending
-    q.pre_enqueue_answered(asked, "", T0)
+    q.pre_enqueue_answered(call, "", T0)
     assert place(q, "p") is Active
 
 
 def test_an_event_during_the_call_repeats_it() -> None:
     """Else the event that opened the gate, overtaken by the old answer, is lost."""
     q = queue([Registration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
-    asked = call_id(q.add(record("p"), T0))
+    call = call_id(q.add(record("p"), T0))
     q.on_event(NODE_ADD, None, "node", T0)
-    again = call_id(q.pre_enqueue_answered(asked, "FarGate", T0))
+    again = call_id(q.pre_enqueue_answered(call, "FarGate", T0))
     assert place(q, "p") is PreEnqueuePending
     q.pre_enqueue_answered(again, "FarGate", T0)
     assert place(q, "p") is Gated
@@ -69,14 +69,14 @@ def test_an_unregistered_event_during_the_call_does_not_repeat_it(
     )
     q.add(record("p", priority=5), T0)
     q.pre_enqueue_answered(1, "", T0)
-    (asked,) = fail_asking(q, "Fit")
+    (call,) = fail_with_calls(q, "Fit")
     q.on_event(event, "object", "object", T0, max_priority=max_priority)
-    assert q.pre_enqueue_answered(asked, "FarGate", T0) == ()
+    assert q.pre_enqueue_answered(call, "FarGate", T0) == ()
     assert place(q, "p") is Gated
 
 
-def fail_asking(q: SchedulingQueue, *rejectors: str) -> list[int]:
-    """Pops a pod and puts it back activated, so that it is asked about again; the ids of the questions."""
+def fail_with_calls(q: SchedulingQueue, *rejectors: str) -> list[int]:
+    """Pops a pod and puts it back activated, so that plugins are called for it; the ids of the calls."""
     (popped_pod,) = popped(q, T0)
     q.activate([(popped_pod.key, popped_pod.uid)], T0)
     return [each.call_id for each in q.requeue(popped_pod, T0, rejectors=frozenset(rejectors))]
@@ -91,16 +91,16 @@ def test_a_pod_pending_on_a_remote_plugin_skips_backoff(returning: bool) -> None
     pods = popped(q, T0)
     if returning:
         q.on_event(NODE_ADD, None, "node", T0)
-    asked = list(q.requeue(pods[0], T0, pending_plugins=frozenset({"Far"})))
+    calls = list(q.requeue(pods[0], T0, pending_plugins=frozenset({"Far"})))
     if not returning:
-        asked += q.on_event(NODE_ADD, None, "node", T0)
-    q.hint_answered(call_id(asked), [Hint.QUEUE], T0)
+        calls += q.on_event(NODE_ADD, None, "node", T0)
+    q.hint_answered(call_id(calls), [Hint.QUEUE], T0)
     q.requeue(pods[1], T0, pending_plugins=frozenset({"Far"}))
     assert place(q, "a") is Active
     assert place(q, "b") is (Active if returning else Unschedulable)
 
 
-def test_an_update_or_activation_during_the_question() -> None:
+def test_an_update_or_activation_during_the_call() -> None:
     """Else the answer about the old object decides, or an activated pod goes to back-off after all."""
     q = parked()
     q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
@@ -117,18 +117,18 @@ def test_an_answer_that_takes_as_long_as_the_backoff_finds_it_over() -> None:
     """Else a pod enters back-off with an expiry in the past, and waits for the next flush."""
     q = parked()
     q._transitions._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
-    asked = call_id(q.on_event(NODE_ADD, None, "node", T0))
-    q.pre_enqueue_answered(asked, "", T0 + 60)
+    call = call_id(q.on_event(NODE_ADD, None, "node", T0))
+    q.pre_enqueue_answered(call, "", T0 + 60)
     assert place(q, "p") is Active
 
 
 def test_an_old_answer_does_not_wake_a_pod_that_was_refused_again() -> None:
     """Else a slow plugin wakes pods for events that their last attempt has seen."""
     q = parked("p", "Far")
-    asked = call_id(q.update(record("p"), [OWN_LABEL], "old", "new", T0))
+    call = call_id(q.update(record("p"), [OWN_LABEL], "old", "new", T0))
     q.activate([("ns/p", "uid-p")], T0)
     fail(q, T0, "Far")
-    q.hint_answered(asked, [Hint.QUEUE], T0)
+    q.hint_answered(call, [Hint.QUEUE], T0)
     assert place(q, "p") is Unschedulable
 
 
@@ -164,7 +164,7 @@ def test_a_remote_hint_wakes_its_pods_if_they_still_wait() -> None:
 
 
 def test_a_requeued_batch_calls_a_remote_plugin_once() -> None:
-    """Else a hundred pods that come back ask the same question a hundred times."""
+    """Else a hundred pods that come back cost the same call a hundred times."""
     q = queue()
     for name in ("a", "b", "c"):
         q.add(record(name), T0)
@@ -183,47 +183,47 @@ def test_an_update_of_a_pod_calls_the_remote_hint_for_that_pod_only() -> None:
     for name in ("a", "b"):
         q.add(record(name), T0)
     fail(q, T0, "Far", max_batch=2)
-    asked = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
-    q.hint_answered(asked, None, T0 + 5)
+    call = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
+    q.hint_answered(call, None, T0 + 5)
     assert (place(q, "a"), place(q, "b")) == (Active, Unschedulable)
     fail(q, T0 + 5, "Far")
-    asked = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
+    call = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
     q.update(record("a", class_id=3), [], "old", "new", T0 + 6)
     assert place(q, "a") is Unschedulable
-    q.hint_answered(asked, [Hint.QUEUE], T0 + 9)
+    q.hint_answered(call, [Hint.QUEUE], T0 + 9)
     assert place(q, "a") is Active
 
 
-def test_an_answer_does_not_follow_a_pod_that_came_after_the_question() -> None:
-    """Else a pod is woken by an event from before its last attempt because its class was told apart anew."""
+def test_an_answer_does_not_follow_a_pod_that_came_after_the_call() -> None:
+    """Else a pod is woken by an event from before its last attempt because its class changed."""
     q = queue()
     for name in ("a", "b"):
         q.add(record(name), T0)
     pods = popped(q, T0)
     q.requeue(pods[0], T0, rejectors=frozenset({"Far"}))
-    asked = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0))
+    call = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0))
     event = call_id(q.on_event(NODE_ADD, None, "node", T0))
     q.done("uid-b", T0)
     q.activate([("ns/a", "uid-a")], T0)
     fail(q, T0, "Far")
     q.reclassify("ns/a", "uid-a", 7)
-    q.hint_answered(asked, [Hint.QUEUE], T0)
+    q.hint_answered(call, [Hint.QUEUE], T0)
     q.hint_answered(event, [Hint.QUEUE], T0)
     assert place(q, "a") is Unschedulable
 
 
 def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
-    """Else a pod whose class is told apart anew sleeps through the answer that would have woken it."""
+    """Else a pod whose class changes sleeps through the answer that would have woken it."""
     q = queue()
     for name in ("a", "b", "c"):
         q.add(record(name), T0)
     fail(q, T0, "Far", max_batch=3)
-    asked = call_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
+    call = call_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
     q.reclassify("ns/a", "uid-a", 7)
     q.reclassify("ns/a", "uid-a", 8)
     q.reclassify("ns/b", "another-uid", 9)
     q.delete("ns/c", "uid-c", T0 + 5)
-    q.hint_answered(asked, [Hint.QUEUE], T0 + 5)
+    q.hint_answered(call, [Hint.QUEUE], T0 + 5)
     assert [(place(q, name), pod(q, name).record.class_id) for name in ("a", "b")] == [
         (Active, 8),
         (Active, 1),
@@ -231,7 +231,7 @@ def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
 
 
 def test_a_remote_plugin_that_does_not_answer_is_not_waited_for_without_bound() -> None:
-    """Else questions to a plugin that hangs fill the memory while its pods sleep."""
+    """Else calls of a plugin that hangs fill the memory while its pods sleep."""
     q = parked("p", "Far")
     for _ in range(1000):
         q.on_event(NODE_ADD, None, "node", T0)
@@ -253,16 +253,16 @@ def test_many_remote_events_during_one_attempt_simply_try_again() -> None:
 
 def test_pods_that_wait_are_gated_again() -> None:
     """Else pods of a profile whose plugin is rejected are scheduled, or ask it, because they came before that."""
-    gates = dict.fromkeys(("asked", "backing", "parked"), PreEnqueueResult.CALL_REMOTE)
+    gates = dict.fromkeys(("called", "backing", "parked"), PreEnqueueResult.CALL_REMOTE)
     q = queue(pre_enqueue=lambda pod: gates.get(pod.key.removeprefix("ns/"), PreEnqueueResult.ALLOWED))
     q.add(record("backing"), T0)
     q.pre_enqueue_answered(1, "", T0)
     popped_pod = popped(q, T0, 1)[0]
     q.pre_enqueue_answered(call_id(q.requeue(popped_pod, T0)), "", T0)
-    asked = call_id(q.add(record("asked"), T0))
+    call = call_id(q.add(record("called"), T0))
     q.add(record("active"), T0)
     q.add(record("other")._replace(profile="another"), T0)
-    assert [place(q, name) for name in ("backing", "asked", "active", "other")] == [
+    assert [place(q, name) for name in ("backing", "called", "active", "other")] == [
         BackOff,
         PreEnqueuePending,
         Active,
@@ -270,8 +270,8 @@ def test_pods_that_wait_are_gated_again() -> None:
     ]
     q._transitions._pre_enqueue = lambda pod: "Far"
     assert q.recheck_pre_enqueue(record("active").profile, NODE_ADD, T0) == ()
-    assert [(place(q, name), pod(q, name).gated_by) for name in ("backing", "asked", "active")] == [(Gated, "Far")] * 3
+    assert [(place(q, name), pod(q, name).gated_by) for name in ("backing", "called", "active")] == [(Gated, "Far")] * 3
     assert place(q, "other") is Active
-    assert not q.repeat_pre_enqueue(asked)
-    assert q.pre_enqueue_answered(asked, "", T0) == ()
-    assert place(q, "asked") is Gated
+    assert not q.repeat_pre_enqueue(call)
+    assert q.pre_enqueue_answered(call, "", T0) == ()
+    assert place(q, "called") is Gated

@@ -243,8 +243,8 @@ def test_events_during_the_attempt_count(
 
 def test_a_batch_weighs_its_events_once_and_what_comes_between_too() -> None:
     """Else a hundred pods that come back cost a hundred times the events, or the later ones miss an event."""
-    asked: list[tuple[str, Any]] = []
-    q = queue([Registration("Fit", NODE_ADD, helps(False, asked)), Registration("Fit", POD_DELETE)])
+    evaluated: list[tuple[str, Any]] = []
+    q = queue([Registration("Fit", NODE_ADD, helps(False, evaluated)), Registration("Fit", POD_DELETE)])
     for name in ("a", "b", "c"):
         q.add(record(name), T0)
     pods = popped(q, T0, 8)
@@ -253,7 +253,7 @@ def test_a_batch_weighs_its_events_once_and_what_comes_between_too() -> None:
     for number, each in enumerate(pods):
         q.requeue(each, T0, rejectors=frozenset({"Fit"}))
         if number == 1:
-            assert len(asked) == 2
+            assert len(evaluated) == 2
             q.on_event(POD_DELETE, "pod", None, T0)
     assert [place(q, name) for name in ("a", "b", "c")] == [BackOff] * 3
 
@@ -313,7 +313,7 @@ def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
 
 @pytest.mark.parametrize("done_first", [False, True], ids=["in-flight", "done"])
 def test_a_pod_is_requeued_under_its_new_class(done_first: bool) -> None:
-    """Else a pod is batched with pods that plugins can tell from it."""
+    """Else a pod is batched with pods that plugins distinguish from it."""
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0)
@@ -360,7 +360,7 @@ def test_an_attempt_at_a_pod_that_was_made_again_is_void() -> None:
 
 
 def test_the_newest_object_is_the_one_that_comes_back() -> None:
-    """Else a class told apart anew brings back an old object, or the other way round."""
+    """Else a class that changes brings back an old object, or the other way round."""
     q = queue()
     q.add(record("p", resource_version="1"), T0)
     pods = popped(q, T0)
@@ -382,7 +382,7 @@ def test_a_pod_that_was_lost_sight_of_and_seen_again_in_flight_comes_back() -> N
 
 
 def test_requeueing_a_waiting_pod_is_refused_with_its_transitions() -> None:
-    """Else a pod is in two places; and nobody can tell how it came to that."""
+    """Else a pod is in two states, with no trace of how it came to that."""
     q = parked()
     with pytest.raises(ImpossibleTransition, match="is unschedulable, cannot be requeued") as caught:
         q.requeue(pod(q, "p"), T0)
@@ -424,15 +424,15 @@ def test_all_of_one_class_leave_in_batches_and_each_pod_once() -> None:
 
 def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
     """Else each event costs a hint per pod, and so many pods hold up a schedulable one."""
-    asked: list[tuple[str, Any]] = []
-    q = queue([Registration("Fit", NODE_ADD, helps(False, asked))])
+    evaluated: list[tuple[str, Any]] = []
+    q = queue([Registration("Fit", NODE_ADD, helps(False, evaluated))])
     for index in range(10_000):
         q.add(record(f"p{index}"), T0)
     while q.ready():
         fail(q, T0, "Fit", max_batch=500)
     for number in range(20):
         q.on_event(NODE_ADD, None, number, T0 + 5)
-    assert len(asked) == 20
+    assert len(evaluated) == 20
     assert (q.statistics().refusal_groups, q.statistics().unschedulable) == (1, 10_000)
 
 
@@ -480,7 +480,7 @@ def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:
 
 
 def test_an_unregistered_event_is_not_recorded() -> None:
-    """Else every heartbeat of a node is kept for the pods in flight."""
+    """Else every heartbeat of a node is recorded for the pods in flight."""
     q = queue()
     q.add(record("p"), T0)
     q.pop(T0, 1)

@@ -89,7 +89,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.done_pods: dict[str, Attempt] = {}  # uid -> attempt
         self.closed: set[str] = set()
         self.far: set[str] = set()
-        self.questions: list[CallQueueingHint | CallPreEnqueue] = []
+        self.calls: list[CallQueueingHint | CallPreEnqueue] = []
         self.behind: dict[str, Counter[int]] = {}
 
     def _pre_enqueue(self, pod: QueuedPodInfo) -> str | PreEnqueueResult:
@@ -109,7 +109,7 @@ class QueueMachine(RuleBasedStateMachine):
             (gates.add if gate == kind else gates.discard)(name)
         self.count += 1
         uid = f"{name}-{self.count}"
-        self._told(self.queue.add(record(name, class_id, PRIORITY[class_id], uid), self.now))
+        self._open_calls(self.queue.add(record(name, class_id, PRIORITY[class_id], uid), self.now))
         self.waiting[name] = uid
 
     @rule(name=st.sampled_from(NAMES))
@@ -118,8 +118,8 @@ class QueueMachine(RuleBasedStateMachine):
         pod = self.queue.get(f"ns/{name}")
         if pod is not None:
             before = type(pod.state)
-            self._told(self.queue.add(pod.record, self.now))
-            # A question about a gate starts again, and a local gate may have closed in the meantime.
+            self._open_calls(self.queue.add(pod.record, self.now))
+            # A call of PreEnqueue starts again, and a local gate may have closed in the meantime.
             assert type(pod.state) is before or (before is PreEnqueuePending and pod.gated_by)
             attempt = self._attempt_of(pod)
             if attempt is not None:
@@ -144,7 +144,7 @@ class QueueMachine(RuleBasedStateMachine):
         decision = next((each for each in decisions if each is not Decision.SKIP), Decision.SKIP)
         # In another class it stands where its age puts it; among those of the same moment, last.
         self.behind.pop(pod.uid, None)
-        self._told(self.queue.update(new, events, 0, 0, self.now))
+        self._open_calls(self.queue.update(new, events, 0, 0, self.now))
         if attempt is not None:
             attempt.events += [(event, 0, None) for event in events]
             attempt.class_id, attempt.deleted = class_id, False
@@ -166,7 +166,7 @@ class QueueMachine(RuleBasedStateMachine):
             if attempt is not None:
                 attempt.class_id = class_id
                 # Priority is the class's: an update that changed it meanwhile is taken back.
-                self._told(self.queue.add(record(name, class_id, PRIORITY[class_id], pod.uid), self.now))
+                self._open_calls(self.queue.add(record(name, class_id, PRIORITY[class_id], pod.uid), self.now))
                 attempt.deleted = False
 
     @rule(name=st.sampled_from(NAMES))
@@ -231,7 +231,7 @@ class QueueMachine(RuleBasedStateMachine):
         attempt = self.flights.pop(data.draw(st.sampled_from(sorted(self.flights))))
         pod = attempt.pod
         name = pod.key.removeprefix("ns/")
-        self._told(self.queue.requeue(pod, self.now, rejectors=rejectors, pending_plugins=pending))
+        self._open_calls(self.queue.requeue(pod, self.now, rejectors=rejectors, pending_plugins=pending))
         if attempt.deleted or name in self.waiting:
             assert type(pod.state) is Gone
             return
@@ -271,7 +271,7 @@ class QueueMachine(RuleBasedStateMachine):
         attempt = self.done_pods.pop(data.draw(st.sampled_from(sorted(self.done_pods))))
         pod = attempt.pod
         name = pod.key.removeprefix("ns/")
-        self._told(self.queue.requeue(pod, self.now, rejectors=frozenset({"Fit"})))
+        self._open_calls(self.queue.requeue(pod, self.now, rejectors=frozenset({"Fit"})))
         if name in self.waiting:
             assert type(pod.state) is Gone
             return
@@ -293,7 +293,7 @@ class QueueMachine(RuleBasedStateMachine):
             listens = not pod.gated_by or (pod.gated_by, event) in LOCAL
             decision = self._naive(pod, pod.record.class_id, event, number) if affected and listens else Decision.SKIP
             expected[uid] = (decision, pod.stamp)
-        self._told(self.queue.on_event(event, number, number, self.now, max_priority=max_priority))
+        self._open_calls(self.queue.on_event(event, number, number, self.now, max_priority=max_priority))
         for uid, (decision, stamp) in expected.items():
             if decision is Decision.SKIP:
                 assert parked[uid].stamp == stamp, "woken by an event that cannot help it"
@@ -306,7 +306,7 @@ class QueueMachine(RuleBasedStateMachine):
     def activate(self, names: list[str]) -> None:
         """Plugins want pods tried at once."""
         pods = [pod for name in names if (pod := self.queue.get(f"ns/{name}")) is not None]
-        self._told(self.queue.activate([(pod.key, pod.uid) for pod in pods], self.now))
+        self._open_calls(self.queue.activate([(pod.key, pod.uid) for pod in pods], self.now))
         for pod in pods:
             attempt = self._attempt_of(pod)
             if attempt is not None:
@@ -318,8 +318,8 @@ class QueueMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         """The clock moves, and the shell flushes."""
         self.now += seconds
-        self._told(self.queue.flush_backoff(self.now))
-        self._told(self.queue.flush_unschedulable(self.now))
+        self._open_calls(self.queue.flush_backoff(self.now))
+        self._open_calls(self.queue.flush_unschedulable(self.now))
         for pod in self.queue._unschedulable:
             assert self.now - max(pod.timestamp, pod.flushed_at) <= 300
 
@@ -328,28 +328,28 @@ class QueueMachine(RuleBasedStateMachine):
         """A PreEnqueue plugin has a reason to hold a pod back from now on."""
         self.closed.add(name)
 
-    @precondition(lambda self: self.questions)
+    @precondition(lambda self: self.calls)
     @rule(data=st.data(), answer=st.sampled_from(["yes", "no", "failed"]), twice=st.booleans())
     def answer(self, data: st.DataObject, answer: str, twice: bool) -> None:
         """A remote plugin answers, in any order, perhaps twice."""
-        question = data.draw(st.sampled_from(self.questions))
-        self.questions.remove(question)
+        call = data.draw(st.sampled_from(self.calls))
+        self.calls.remove(call)
         for _ in range(1 + twice):
-            if isinstance(question, CallPreEnqueue):
+            if isinstance(call, CallPreEnqueue):
                 gated_by = "" if answer == "yes" else "FarGate"
-                self._told(self.queue.pre_enqueue_answered(question.call_id, gated_by, self.now))
+                self._open_calls(self.queue.pre_enqueue_answered(call.call_id, gated_by, self.now))
             else:
                 hint = Hint.QUEUE if answer == "yes" else Hint.SKIP
-                hints = None if answer == "failed" else [hint] * len(question.pods)
-                self._told(self.queue.hint_answered(question.call_id, hints, self.now))
+                hints = None if answer == "failed" else [hint] * len(call.pods)
+                self._open_calls(self.queue.hint_answered(call.call_id, hints, self.now))
 
     # --- the model ---
 
     def _attempt_of(self, pod: QueuedPodInfo) -> Attempt | None:
         return self.flights.get(pod.uid) or self.done_pods.get(pod.uid)
 
-    def _told(self, instructions: Any) -> None:
-        self.questions += instructions
+    def _open_calls(self, instructions: Any) -> None:
+        self.calls += instructions
 
     def _naive(
         self,
@@ -360,16 +360,16 @@ class QueueMachine(RuleBasedStateMachine):
         rejectors: frozenset[str] | None = None,
     ) -> Decision:
         """What an event means for one pod, by its local hints."""
-        said = {
+        helpful = {
             plugin
             for (plugin, registered), helps in LOCAL.items()
             if registered == event
             and plugin in (pod.rejectors if rejectors is None else rejectors)
             and helps(class_id, number)
         }
-        if said & pod.pending_plugins:
+        if helpful & pod.pending_plugins:
             return Decision.IMMEDIATELY
-        return Decision.AFTER_BACKOFF if said else Decision.SKIP
+        return Decision.AFTER_BACKOFF if helpful else Decision.SKIP
 
     def _expect_entry(self, pod: QueuedPodInfo, decision: Decision, *, gate: bool = True) -> None:
         """The pod is where the decision sends it, unless a gate holds it."""
@@ -462,9 +462,9 @@ class QueueMachine(RuleBasedStateMachine):
         for uid in list(self.flights):
             self.queue.done(uid, self.now)
         for _ in range(3):
-            for question in self.questions:
-                if isinstance(question, CallPreEnqueue):
-                    self.queue.pre_enqueue_answered(question.call_id, "", self.now)
+            for call in self.calls:
+                if isinstance(call, CallPreEnqueue):
+                    self.queue.pre_enqueue_answered(call.call_id, "", self.now)
             self.now += 301
             self.queue.flush_unschedulable(self.now)
             self.queue.flush_backoff(self.now)

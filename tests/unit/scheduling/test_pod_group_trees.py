@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from pod_group_builders import T0, Told, grouping_queue, member, of_groups, pod_group
+from pod_group_builders import T0, Notified, grouping_queue, member, of_groups, pod_group
 from pod_group_cluster import Cluster, who_may_go
 
 from trireme.queueing.batch_key import GroupKey
@@ -329,7 +329,7 @@ def test_a_tree_that_loses_its_root_while_it_is_tried_is_put_back_in_parts() -> 
 def test_a_tree_that_stays_incomplete_is_reported(groups: list[Group], says: str) -> None:
     """Nobody but its owner can help it."""
     said: list[tuple[str, str]] = []
-    queue = grouping_queue(Told(), composite=True)
+    queue = grouping_queue(Notified(), composite=True)
     queue.groups._notify = lambda group, missing: said.append((group.key, missing))
     for group in groups:
         queue.groups.set_group(group, T0)
