@@ -8,5 +8,6 @@ SPEC = PluginSpec(
     __package__,
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
     events=Side(".hints:events"),
+    explain=Side(".explain:TEXTS"),
     passes_over_resizes=True,
 )

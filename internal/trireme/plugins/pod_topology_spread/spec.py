@@ -9,5 +9,6 @@ SPEC = PluginSpec(
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
+    explain=Side(".explain:TEXTS"),
     passes_over_resizes=True,
 )

@@ -1,0 +1,3 @@
+"""The reasons of NodeDeclaredFeatures' refusals in words."""
+
+TEXTS = {"declaredFeatures": "needs {needed}"}
