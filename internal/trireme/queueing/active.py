@@ -119,7 +119,7 @@ class PriorityBand:
         self.level = level
         self.classes: dict[BatchKey, ClassPods] = {}
         self.turns: list[tuple[float, int, ClassPods]] = []
-        # When classes without a pod here had their last batch. Forgotten once no pod waits that came before.
+        # When classes without a pod here had their last batch. Deleted once no pod waits from before.
         self.served: dict[BatchKey, Turn] = {}
         self.served_limit = _SERVED_SLACK
         self.size = 0

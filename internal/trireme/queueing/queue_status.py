@@ -68,7 +68,7 @@ class QueueStatus:
     """A pod's state, and what it waits for."""
 
     state: QueueState
-    #: When it came into the queue, or back after its last attempt.
+    #: When it was added, or requeued after its last attempt.
     since: float
     attempts: int
     #: The plugins that refused it, sorted.

@@ -41,7 +41,7 @@ Instructions = Sequence[Instruction]
 
 
 class RefusalGroupTarget(NamedTuple):
-    """All pods that were in the group when the event came: those with a stamp up to this one."""
+    """All pods that were in the group at the event: those with a stamp up to this one."""
 
     group: RefusalKey
     stamp: int

@@ -1,4 +1,4 @@
-"""RequeueEvaluator: whether something that happened during a pod's attempt makes it worth another one.
+"""RequeueEvaluator: whether an event during a pod's attempt may help it, so that it is tried again.
 
 The same events happened during the attempts at all pods of a batch, so the verdict for those that the same plugins
 refused is reached once and cached at their cursor; for a later pod only the events since then are evaluated. A pod's
@@ -55,10 +55,10 @@ class RequeueEvaluator:
         verdict = self._verdict(pod, state.cursor)
         decision = max(verdict.decision, Decision.AFTER_BACKOFF if state.activated else Decision.SKIP)
         own: list[_HintToCall] = []
-        for happened in state.own_events:
-            decisions, remote = self._hints.evaluate_hints(pod.record.profile, *happened, [pod])
+        for change in state.own_events:
+            decisions, remote = self._hints.evaluate_hints(pod.record.profile, *change, [pod])
             decision = max(decision, decisions[0])
-            own += [(registration, happened) for registration, _ in remote]
+            own += [(registration, change) for registration, _ in remote]
         if decision is not Decision.SKIP:
             return decision, []
         if len(verdict.remote) + len(own) > MAX_CALLS:
@@ -67,10 +67,10 @@ class RequeueEvaluator:
 
     def helped(self, pod: QueuedPodInfo, plugin: str, cursor: EventCursor) -> bool:
         """An event since the cursor was opened may help a pod that the PreEnqueue plugin refused."""
-        happened = self._events.since(cursor.start)
-        if happened is None:
+        events = self._events.since(cursor.start)
+        if events is None:
             return True
-        for event, old, new, max_priority in happened:
+        for event, old, new, max_priority in events:
             if max_priority is not None and pod.record.priority > max_priority:
                 continue
             if self._hints.interests(plugin, event):
@@ -86,12 +86,12 @@ class RequeueEvaluator:
             verdict = cursor.verdicts[key] = Verdict(cursor.start)
         if verdict.position == self._events.end:
             return verdict
-        happened = self._events.since(verdict.position)
+        events = self._events.since(verdict.position)
         verdict.position = self._events.end
-        if happened is None:
+        if events is None:
             verdict.decision = max(verdict.decision, Decision.AFTER_BACKOFF)
             return verdict
-        for event, old, new, max_priority in happened:
+        for event, old, new, max_priority in events:
             if verdict.decision is Decision.IMMEDIATELY or (verdict.decision and not pod.pending_plugins):
                 break
             if max_priority is not None and pod.record.priority > max_priority:
@@ -126,5 +126,5 @@ class RequeueEvaluator:
         return Decision.SKIP, still_open
 
     def _open(self, pod: QueuedPodInfo, hint: _HintToCall) -> QueueingHintCall | None:
-        registration, happened = hint
-        return self._calls.call_hint(pod.record.profile, registration, happened, [pod], [[]])
+        registration, change = hint
+        return self._calls.call_hint(pod.record.profile, registration, change, [pod], [[]])

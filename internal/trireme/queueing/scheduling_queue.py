@@ -392,7 +392,7 @@ class SchedulingQueue:
     # --- answers of remote plugins -----------------------------------------------------------------------------------
 
     def repeat_pre_enqueue(self, call_id: int) -> bool:
-        """The call failed and is made again now: its answer will know of all that has happened before.
+        """The call failed and is made again now: its answer will take all events until now into account.
 
         False: the answer is not used any more.
         """

@@ -1,7 +1,7 @@
 """The log of the last transitions, and the exception that shows them.
 
 One ring for all pods, so that a transition costs one append; those of one pod are read out of it only on request. The
-exception for a transition that cannot be carries them: how the pod came to be in its state is what one needs to know.
+exception for an impossible transition has them, as they show how the pod got into its state.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ BOUND: Final = "bound"
 
 
 class Transition(NamedTuple):
-    """A pod came to be in another state."""
+    """A pod got into another state."""
 
     at: float
     key: str
@@ -41,7 +41,7 @@ class TransitionLog:
         self._transitions: deque[tuple[float, str, str, type[QueueState], str]] = deque(maxlen=length)
 
     def append(self, now: float, pod: QueuedEntity, cause: str) -> None:
-        """Records how the pod came to be in the state that it is in now."""
+        """Records how the pod got into its current state."""
         record = pod.record
         self._transitions.append((now, record.key, record.uid, type(pod.state), cause))
 

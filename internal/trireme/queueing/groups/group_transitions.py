@@ -105,7 +105,7 @@ class GroupTransitions:
         """The PodGroup of this name belongs to another tree now, or to none; answers whether any member waits there
         now. Both trees are to be checked again.
         """
-        came = False
+        joined = False
         for uid, pod in [(uid, pod) for uid, pod in old.members.items() if group_of(pod) == name]:
             waits = uid in old.waiting or uid in old.pending
             self._registry.drop_member(uid)
@@ -114,14 +114,14 @@ class GroupTransitions:
             old.blocker = None if old.blocker is pod else old.blocker
             if waits:
                 new.waiting[uid] = pod
-                came = True
+                joined = True
         for uid in [uid for uid, group in old.placed.items() if group == name]:
             self._registry.drop_placed(uid)
             self._registry.add_placed(new, uid, name)
-        return came
+        return joined
 
-    def tree_changed(self, group: QueuedPodGroupInfo, came: bool, now: float) -> None:
-        """The group's tree is another, or there is none any more. `came`: members wait with it that were elsewhere."""
+    def tree_changed(self, group: QueuedPodGroupInfo, joined: bool, now: float) -> None:
+        """The group's tree is another, or there is none now. `joined`: members wait with it that waited elsewhere."""
         if group.tree is None:
             group.waiting |= group.pending
             group.pending = {}
@@ -136,7 +136,7 @@ class GroupTransitions:
             group.waiting = {}
         elif not group.queued and group.waiting:
             self.enter(group, Destination.ACTIVE, ADDED, now)
-        elif not group.queued or not came:
+        elif not group.queued or not joined:
             self.reenter(group, CHANGED, now)
         elif group.gated_by and group.calls.refused is not None:
             # It is held back for another member.
@@ -217,7 +217,7 @@ class GroupTransitions:
         self.update_waiting_since(group, now)
 
     def dequeue(self, group: QueuedPodGroupInfo) -> None:
-        """Nothing is queued for the group any more."""
+        """Takes the group out of the queue."""
         _detach(group)
         group.state = GONE
         self.caller.restart(group.calls)
@@ -253,7 +253,7 @@ class GroupTransitions:
         self._events.close(state.cursor)
 
     def leave(self, group: QueuedPodGroupInfo, now: float, cause: str) -> None:
-        """Nothing is queued any more for the group, which is in no structure."""
+        """Ends the state of a group that is in no structure: it is not queued."""
         group.state = GONE
         self._transitions.log.append(now, group, cause)
 

@@ -178,7 +178,7 @@ class QueueGroups:
         return self._calls.take_instructions()
 
     def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> Instructions:
-        """There is no such PodGroup, or CompositePodGroup, any more: the members of the tree that it was part of wait
+        """The PodGroup, or CompositePodGroup, is deleted: the members of the tree that it was part of wait
         until there is one again.
         """
         if not composite:
@@ -196,8 +196,8 @@ class QueueGroups:
         return PodGroupBatch(entity.group_key, entity.record.profile, entity)
 
     def finish_attempt(self, group: QueuedPodGroupInfo, how: Attempt, now: float) -> Instructions:
-        """The attempt at the group is over, and its pods were requeued or are being bound. Those that were requeued,
-        and those that came meanwhile, are the group from now on.
+        """The attempt at the group is over: each of its pods was requeued or is being bound. The group is queued again
+        with the pods that were requeued, and with those that were added meanwhile.
         """
         tried = group.attempt
         if not isinstance(group.state, InFlight) or tried is None:
@@ -219,7 +219,7 @@ class QueueGroups:
             group.unschedulable_count += 1
             group.consecutive_errors = 0
         if how is not Attempt.SCHEDULED or tried.isdisjoint(left):
-            # What is left of a group that went may be tried again at once, before what came since.
+            # The remaining members of a group that was scheduled are tried again at once, before what was added since.
             group.timestamp = now
         group.backoff_expiration = 0.0
         destination = Destination.ACTIVE if how is Attempt.SCHEDULED else Destination.BACKOFF
@@ -335,8 +335,8 @@ class QueueGroups:
         change()
         for name, old in zip(names, before, strict=True):
             new = groups.home(name)
-            came = new is not old and self._group_transitions.rehome(name.partition("/")[2], old, new)
-            changed[new] = changed.get(new, False) or came
+            joined = new is not old and self._group_transitions.rehome(name.partition("/")[2], old, new)
+            changed[new] = changed.get(new, False) or joined
         for group in dict.fromkeys((*changed, *self._tree_of(key))):
             rooted = groups.forest.root(group.group_key) == group.group_key
             group.tree = groups.forest.tree(group.group_key) if rooted else None

@@ -80,7 +80,7 @@ class QueuedPodGroupInfo:
         self.members: dict[str, QueuedPodInfo] = {}
         #: Those of them that wait, in the queued group, or for the tree.
         self.waiting: dict[str, QueuedPodInfo] = {}
-        #: Those of them that came, or came back, while the group was being tried: they wait for the attempt's end.
+        #: Those of them that were added, or requeued, during an attempt at the group: they wait for its end.
         self.pending: dict[str, QueuedPodInfo] = {}
         #: By UID: members that have a node, with the name of their PodGroup.
         self.placed: dict[str, str] = {}
@@ -165,7 +165,7 @@ class QueuedPodGroupInfo:
 
     @property
     def empty(self) -> bool:
-        """Nothing is known of it any more."""
+        """Nothing is known of it."""
         return self.tree is None and not self.members and not self.placed and self.attempt is None
 
     def refresh_record(self) -> None:
@@ -287,7 +287,7 @@ class PodGroups:
         return f"for {lack.api_kind} {lack.name} to appear"
 
     def tidy(self, group: QueuedPodGroupInfo) -> None:
-        """Forget the group if nothing is known of it any more."""
+        """Forget the group if nothing is known of it."""
         if group.empty:
             self._groups.pop(group.group_key, None)
 
