@@ -71,7 +71,7 @@ class UnschedulablePods:
         return len(self._groups)
 
     def add(self, pod: QueuedPodInfo, gated_by: str = "") -> Gated | Unschedulable:
-        """Takes in a pod that was refused, or is gated by a plugin; answers the state that it is in now."""
+        """Takes in a pod that was refused, or is gated by a plugin; returns the state that it is in now."""
         key = RefusalKey(pod.record.class_id, pod.rejectors, pod.pending_plugins, gated_by)
         group = self._groups.get(key)
         if group is None:

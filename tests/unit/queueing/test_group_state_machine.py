@@ -208,7 +208,7 @@ class Machine:
     def _check_tree(self, group: QueuedPodGroupInfo) -> None:
         """The members belong here, and the tree is as its objects say."""
         for name in {*(self.pending[uid][1] for uid in group.members), *group.placed.values()}:
-            assert self.queue.groups.registry.home(f"ns/{name}") is group
+            assert self.queue.groups.registry.group_for(f"ns/{name}") is group
         names = Counter(self.pending[uid][1] for uid in group.members)
         assert group.known == names + Counter(group.placed.values())
         rooted = self.queue.groups.registry.forest.root(group.group_key) == group.group_key

@@ -37,7 +37,7 @@ def test_a_tree_does_not_depend_on_the_order_of_events(order: tuple[int, ...]) -
     assert shape(forest.tree(GroupKey("ns/root", composite=True))) == ("root", "b", ("mid", "a")) or shape(
         forest.tree(GroupKey("ns/root", composite=True))
     ) == ("root", ("mid", "a"), "b")
-    assert sorted(forest.below(GroupKey("ns/root", composite=True))) == ["ns/a", "ns/b"]
+    assert sorted(forest.pod_groups_below(GroupKey("ns/root", composite=True))) == ["ns/a", "ns/b"]
 
 
 def test_groups_are_scheduled_by_age_and_then_by_name() -> None:
@@ -68,8 +68,8 @@ def test_an_incomplete_tree_names_the_missing_group(groups: list[Group], missing
     forest = planted(*groups)
     key = GroupKey("ns/a")
     assert forest.root(key) is None
-    assert (forest.lack(key), forest.knows(missing)) == (missing, known)
-    forest.below(GroupKey("ns/x", composite=True))
+    assert (forest.missing_ancestor(key), forest.knows(missing)) == (missing, known)
+    forest.pod_groups_below(GroupKey("ns/x", composite=True))
 
 
 def test_a_group_that_goes_or_moves_leaves_nothing_behind() -> None:

@@ -124,7 +124,7 @@ class Forest:
         """The root of the tree that the group is in; None: it has none, as it is missing, or a group above it."""
         return self._climb(key)[0]
 
-    def lack(self, key: GroupKey) -> GroupKey | None:
+    def missing_ancestor(self, key: GroupKey) -> GroupKey | None:
         """The group because of which this one has no root: one that is not there, or, if `knows` it, one that is part
         of itself. None: it has a root.
         """
@@ -135,7 +135,7 @@ class Forest:
         """Whether there is such a group."""
         return key in self._known
 
-    def below(self, key: GroupKey) -> list[str]:
+    def pod_groups_below(self, key: GroupKey) -> list[str]:
         """The PodGroups (namespace/name) under the group, itself included."""
         if not key.composite:
             return [key.name]

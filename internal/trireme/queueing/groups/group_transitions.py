@@ -101,8 +101,8 @@ class GroupTransitions:
         else:
             self._move(pod, group.state, label, now)
 
-    def rehome(self, name: str, old: QueuedPodGroupInfo, new: QueuedPodGroupInfo) -> bool:
-        """The PodGroup of this name belongs to another tree now, or to none; answers whether any member waits there
+    def move_pod_group(self, name: str, old: QueuedPodGroupInfo, new: QueuedPodGroupInfo) -> bool:
+        """The PodGroup of this name belongs to another tree now, or to none; returns whether any member waits there
         now. Both trees are to be checked again.
         """
         joined = False
@@ -128,7 +128,7 @@ class GroupTransitions:
             if group.attempt is None:
                 self.dequeue(group)
             self.hold(group, now)
-            self._registry.tidy(group)
+            self._registry.drop_if_empty(group)
         elif group.attempt is not None:
             for pod in group.waiting.values():
                 self._move(pod, GROUP_IN_FLIGHT, ADDED, now)

@@ -40,7 +40,7 @@ class MemberCaller:
     def call(
         self, entry: MemberCalls, members: Mapping[str, QueuedPodInfo], destination: Destination, label: str
     ) -> bool:
-        """Has plugins called for those of the members who have not passed; answers whether there are any."""
+        """Has plugins called for those of the members who have not passed; returns whether there are any."""
         entry.destination = destination
         for uid in [uid for uid in entry.open if uid not in members]:
             self.forget(entry, uid)

@@ -98,10 +98,10 @@ class QueueGroups:
         """A member without a node, which is not known yet, joins its group."""
         parsed = record.pod.parsed
         name = f"{parsed.namespace}/{parsed.group}"
-        group = self.registry.home(name)
+        group = self.registry.group_for(name)
         for other in [pod for pod in group.members.values() if pod.record.key == record.key]:
             self.delete(group, other.record.uid, now, DELETED)
-        group = self.registry.home(name)
+        group = self.registry.group_for(name)
         pod = QueuedPodInfo(record, now)
         self.registry.add_member(group, pod)
         if record.nominated_node:
@@ -140,7 +140,7 @@ class QueueGroups:
         """The member is gone, or has a node; where members are too few now, the group is held back."""
         self._group_transitions.forget(group, uid, now, cause)
         self._group_transitions.reenter(group, CHANGED, now)
-        self.registry.tidy(group)
+        self.registry.drop_if_empty(group)
 
     def activate(self, key: str, uid: str, now: float) -> bool:
         """Activates the group of this key, or that of the member, unless it is being tried; False: it is neither."""
@@ -155,7 +155,7 @@ class QueueGroups:
         """The watch shows a member of the group (namespace/name) on a node."""
         if self.registry.of_placed(uid) is not None:
             return ()
-        group = self.registry.home(key)
+        group = self.registry.group_for(key)
         if uid in group.members:
             self._group_transitions.forget(group, uid, now, "bound")
         self.registry.add_placed(group, uid, key.partition("/")[2])
@@ -167,7 +167,7 @@ class QueueGroups:
         group = self.registry.drop_placed(uid)
         if group is not None:
             self._group_transitions.reenter(group, CHANGED, now)
-            self.registry.tidy(group)
+            self.registry.drop_if_empty(group)
         return self._calls.take_instructions()
 
     # --- groups come, change and go ----------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class QueueGroups:
         if not group.waiting or group.tree is None:
             self._group_transitions.leave(group, now, "attempted")
             self._group_transitions.hold(group, now)
-            self.registry.tidy(group)
+            self.registry.drop_if_empty(group)
             return self._calls.take_instructions()
         if how is Attempt.SCHEDULED:
             group.unschedulable_count = group.consecutive_errors = 0
@@ -329,13 +329,13 @@ class QueueGroups:
     def _regroup(self, key: GroupKey, change: Callable[[], None], now: float) -> None:
         """Changes the objects, moves each PodGroup that belongs to another tree now, and updates the trees."""
         groups = self.registry
-        names = groups.forest.below(key)
-        before = [groups.home(name) for name in names]
+        names = groups.forest.pod_groups_below(key)
+        before = [groups.group_for(name) for name in names]
         changed = dict.fromkeys((*before, *self._tree_of(key)), False)
         change()
         for name, old in zip(names, before, strict=True):
-            new = groups.home(name)
-            joined = new is not old and self._group_transitions.rehome(name.partition("/")[2], old, new)
+            new = groups.group_for(name)
+            joined = new is not old and self._group_transitions.move_pod_group(name.partition("/")[2], old, new)
             changed[new] = changed.get(new, False) or joined
         for group in dict.fromkeys((*changed, *self._tree_of(key))):
             rooted = groups.forest.root(group.group_key) == group.group_key
@@ -345,7 +345,7 @@ class QueueGroups:
     def _tree_of(self, key: GroupKey) -> list[QueuedPodGroupInfo]:
         """The tree that the group is in, if it is in one."""
         root = self.registry.forest.root(key)
-        return [] if root is None else [self.registry.made(root)]
+        return [] if root is None else [self.registry.get_or_add(root)]
 
     def _held(self) -> Iterator[QueuedPodGroupInfo]:
         """The groups that are held back."""

@@ -231,17 +231,17 @@ class PodGroups:
         """The group that the queue calls so."""
         return self._groups.get(GroupKey.parse(key))
 
-    def made(self, key: GroupKey) -> QueuedPodGroupInfo:
+    def get_or_add(self, key: GroupKey) -> QueuedPodGroupInfo:
         """The group, made if nothing was known of it."""
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = QueuedPodGroupInfo(key)
         return group
 
-    def home(self, name: str) -> QueuedPodGroupInfo:
+    def group_for(self, name: str) -> QueuedPodGroupInfo:
         """Where members of the PodGroup (namespace/name) belong: the state of the tree it is in, or of its own."""
         key = GroupKey(name)
-        return self.made(self.forest.root(key) or key)
+        return self.get_or_add(self.forest.root(key) or key)
 
     def of_member(self, uid: str) -> QueuedPodGroupInfo | None:
         """The group of a member without a node."""
@@ -258,7 +258,7 @@ class PodGroups:
         self._of_member[pod.record.uid] = group
 
     def drop_member(self, uid: str) -> QueuedPodGroupInfo | None:
-        """The member is gone, or has a node; answers its group."""
+        """The member is gone, or has a node; returns its group."""
         group = self._of_member.pop(uid, None)
         if group is not None:
             _less(group.known, group_of(group.members.pop(uid)))
@@ -273,7 +273,7 @@ class PodGroups:
         self._of_placed[uid] = group
 
     def drop_placed(self, uid: str) -> QueuedPodGroupInfo | None:
-        """A member that had a node is gone; answers its group."""
+        """A member that had a node is gone; returns its group."""
         group = self._of_placed.pop(uid, None)
         if group is not None:
             _less(group.known, group.placed.pop(uid))
@@ -281,12 +281,12 @@ class PodGroups:
 
     def missing(self, group: QueuedPodGroupInfo) -> str:
         """What a group without a tree waits for, to be written after "waits"."""
-        lack = self.forest.lack(group.group_key) or group.group_key
-        if self.forest.knows(lack):
-            return f"in vain: {lack.api_kind} {lack.name} is part of itself"
-        return f"for {lack.api_kind} {lack.name} to appear"
+        missing = self.forest.missing_ancestor(group.group_key) or group.group_key
+        if self.forest.knows(missing):
+            return f"in vain: {missing.api_kind} {missing.name} is part of itself"
+        return f"for {missing.api_kind} {missing.name} to appear"
 
-    def tidy(self, group: QueuedPodGroupInfo) -> None:
+    def drop_if_empty(self, group: QueuedPodGroupInfo) -> None:
         """Forget the group if nothing is known of it."""
         if group.empty:
             self._groups.pop(group.group_key, None)
