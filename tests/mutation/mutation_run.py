@@ -36,28 +36,28 @@ SOURCE = ROOT / "internal"
 SURVIVORS = pathlib.Path(__file__).parent / "survivors.yaml"
 SECONDS = 120
 
-# The folders of plugins that have hints, and the unit tests that try them, by a part of their names.
-PLUGINS = {
-    "default_preemption": "",
-    "deferred_pod_scheduling": "",
-    "dynamic_resources": "hints_devices",
-    "gang_scheduling": "hints_devices",
-    "inter_pod_affinity": "hints_pods",
-    "node_affinity": "hints_nodes",
-    "node_declared_features": "hints_nodes",
-    "node_label": "node_label",
-    "node_name": "hints_nodes",
-    "node_ports": "hints_resources",
-    "node_resources_fit": "hints_resources",
-    "node_unschedulable": "hints_nodes",
-    "node_volume_limits": "hints_volumes",
-    "pod_topology_spread": "hints_pods",
-    "scheduling_gates": "",
-    "taint_toleration": "hints_nodes",
-    "volume_binding": "hints_volumes",
-    "volume_restrictions": "hints_volumes",
-    "volume_zone": "hints_volumes",
-}
+# The folders of plugins that have hints.
+PLUGINS = (
+    "default_preemption",
+    "deferred_pod_scheduling",
+    "dynamic_resources",
+    "gang_scheduling",
+    "inter_pod_affinity",
+    "node_affinity",
+    "node_declared_features",
+    "node_label",
+    "node_name",
+    "node_ports",
+    "node_resources_fit",
+    "node_unschedulable",
+    "node_volume_limits",
+    "pod_topology_spread",
+    "scheduling_gates",
+    "taint_toleration",
+    "volume_binding",
+    "volume_restrictions",
+    "volume_zone",
+)
 
 
 def _name(folder: str) -> str:
@@ -65,17 +65,15 @@ def _name(folder: str) -> str:
     return "".join(word.capitalize() for word in folder.split("_"))
 
 
-# The tests that concern a module, by parts of their names; other modules have all.
-RELEVANT = {folder: (f"rows.py.*{_name(folder)}", unit, "hints_table") for folder, unit in PLUGINS.items() if unit} | {
-    "pre_enqueue": ("rows.py.*DynamicResources", "hints_devices", "hints_table", "test_pre_enqueue")
-}
+def _relevant(folder: str) -> tuple[str, ...]:
+    """The tests of a plugin's hints, by patterns of their names."""
+    return f"rows.py.*{_name(folder)}", f"plugins/(test_)?{folder}", "plugins/test_hints_"
+
+
+# The tests that concern a module; other modules have all.
+RELEVANT = {folder: _relevant(folder) for folder in PLUGINS} | {"pre_enqueue": _relevant("dynamic_resources")}
 TESTS = (
-    "tests/unit/plugins/test_hints_table.py",
-    "tests/unit/plugins/test_hints_devices_and_groups.py",
-    "tests/unit/plugins/test_hints_nodes.py",
-    "tests/unit/plugins/test_hints_pods.py",
-    "tests/unit/plugins/test_hints_resources.py",
-    "tests/unit/plugins/test_hints_volumes.py",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests/unit/plugins").rglob("test_*hints*.py")),
     "tests/unit/plugins/test_node_label.py",
     "tests/unit/plugins/dynamic_resources/test_pre_enqueue.py",
     "tests/unit/queueing/test_queue_hints.py",

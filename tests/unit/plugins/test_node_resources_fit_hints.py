@@ -1,9 +1,9 @@
-"""Hints of NodeResourcesFit and NodePorts."""
+"""What wakes pods that NodeResourcesFit refused."""
 
 from typing import Any
 
 import pytest
-from hint_answers import QUEUE, SKIP, Hints, asking, entry, node, nominated, on, pod
+from hint_answers import QUEUE, SKIP, Hints, asking, entry, node, on, pod
 
 Json = dict[str, Any]
 
@@ -68,21 +68,6 @@ def test_devices_do_not_stand_for_what_the_node_has() -> None:
     hints = Hints("NodeResourcesFit", DEVICES)
     old, new = _has(**{GPU: "1"}), _has(cpu="1", **{GPU: "1"})
     assert hints.about(asking(**{GPU: "1"}), "Node", "UpdateNodeAllocatable", old, new) == SKIP
-
-
-OTHER = asking("q", cpu="1")
-
-
-@pytest.mark.parametrize("plugin", ["NodeResourcesFit", "NodePorts", "NodeVolumeLimits"])
-def test_a_pod_that_held_nothing(plugin: str) -> None:
-    """Else pods are tried when one ends that never had a node."""
-    port = {"name": "c", "ports": [{"hostPort": 80}]}
-    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
-    one = pod("q", containers=[port], volumes=[volume])
-    waiting = pod(containers=[port])
-    assert Hints(plugin).about(waiting, "AssignedPod", "Delete", one) == SKIP
-    assert Hints(plugin).about(waiting, "AssignedPod", "Delete", on("n", one)) == QUEUE
-    assert Hints(plugin).about(waiting, "AssignedPod", "Delete", nominated("n", one)) == QUEUE
 
 
 @pytest.mark.parametrize(
@@ -173,32 +158,6 @@ def test_device_classes(waiting: Json, old: Json | None, new: Json, expected: st
     """Else a pod that asks for a resource of devices sleeps when their class comes."""
     action = "Add" if old is None else "Update"
     assert Hints("NodeResourcesFit").about(waiting, "resource.k8s.io/DeviceClass", action, old, new) == expected
-
-
-def _port(number: int, ip: str = "", protocol: str = "TCP") -> Json:
-    port = {"hostPort": number, "hostIP": ip, "protocol": protocol}
-    return pod("q" if ip == "" else "r", containers=[{"name": "c", "ports": [port]}])
-
-
-@pytest.mark.parametrize(
-    ("wanted", "freed", "expected"),
-    [
-        pytest.param(_port(80), _port(80), QUEUE, id="same"),
-        pytest.param(_port(80), _port(81), SKIP, id="other-port"),
-        pytest.param(_port(80), _port(80, protocol="UDP"), SKIP, id="other-protocol"),
-        pytest.param(_port(80, "10.0.0.1"), _port(80), QUEUE, id="any-address"),
-        pytest.param(_port(80, "10.0.0.1"), _port(80, "10.0.0.2"), SKIP, id="other-address"),
-        pytest.param(_port(80), pod("q"), SKIP, id="no-ports"),
-    ],
-)
-def test_host_ports(wanted: Json, freed: Json, expected: str) -> None:
-    """Else pods are tried when a port is given back that they do not want."""
-    assert Hints("NodePorts").about(wanted, "AssignedPod", "Delete", on("n", freed)) == expected
-
-
-def test_a_new_node_has_all_its_ports() -> None:
-    """Else a pod sleeps while there is a node without any pod."""
-    assert Hints("NodePorts").about(_port(80), "Node", "Add", None, node()) == QUEUE
 
 
 def test_registered_events_follow_the_gates() -> None:
