@@ -17,7 +17,7 @@ from trireme.cache import object_kinds, pod_projection
 from trireme.config import gates, model
 from trireme.framework import cluster_event
 from trireme.queueing import hints, pending_pod, pod_info, queue_hints, queued_pod
-from trireme.scheduling import event_handlers
+from trireme.scheduling import queue_notifier
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 
@@ -108,7 +108,7 @@ def _in_event(case: Json, side: str, cluster: DecisionCluster) -> Any:
         return decode.decode(entry, _MESSAGES[entry["kind"]])
     parsed = pod_projection.parse(entry)
     pod = cluster.registry[cluster.class_of(entry)].pod
-    return event_handlers.PodInEvent(pod, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)
+    return queue_notifier.PodInEvent(pod, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)
 
 
 def compare(row: Row, said: Json) -> list[Finding]:

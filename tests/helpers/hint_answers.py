@@ -15,7 +15,7 @@ from trireme.config import gates, loading, model, profiles
 from trireme.framework import amounts, cluster_event, resizes
 from trireme.queueing import hints, pending_pod, pod_info, queue_hints, queued_pod
 from trireme.registry.in_tree import IN_TREE
-from trireme.scheduling import event_handlers
+from trireme.scheduling import queue_notifier
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 
@@ -150,4 +150,4 @@ class Hints:
             return decode.decode(raw, KINDS[raw["kind"]].message)
         parsed = pod_projection.parse(raw)
         message = self._registry[self._class_of(raw)].pod
-        return event_handlers.PodInEvent(message, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)
+        return queue_notifier.PodInEvent(message, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)

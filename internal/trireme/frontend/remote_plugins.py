@@ -14,7 +14,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import pod_fields
 from trireme.queueing import queue_hints, queued_pod, remote_calls
 from trireme.remote import remote_client, remote_connection, remote_stages
-from trireme.scheduling import event_handlers, pre_enqueue_calls
+from trireme.scheduling import pre_enqueue_calls, queue_notifier
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
 from trireme_kube.componentbase import supervision
@@ -189,7 +189,7 @@ class RemoteQueue:
 
 def _json(entry: Any) -> bytes:
     """An event's object as the JSON that plugins get; empty for none."""
-    if isinstance(entry, event_handlers.PodInEvent):
+    if isinstance(entry, queue_notifier.PodInEvent):
         pod = core_pb2.Pod()
         pod.CopyFrom(entry.pod)
         pod.metadata.namespace, _, pod.metadata.name = entry.key.partition("/")

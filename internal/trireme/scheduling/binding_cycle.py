@@ -16,11 +16,11 @@ from trireme.framework import cluster_event, status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.scheduling import (
     attempt_reporter,
-    event_handlers,
     fit_error,
     pods_in_pre_bind,
     ports,
     pre_binding,
+    queue_notifier,
     reservations,
     waiting_pods,
 )
@@ -333,7 +333,7 @@ class BindingCycle:
         was = None
         if placed is not None and placed.assumed:
             pod = self._cache.registry[placed.class_id].pod
-            was = event_handlers.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
+            was = queue_notifier.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
             self._cache.forget(placed.uid)
         rejectors = frozenset({why.plugin}) if why.rejected and why.plugin else frozenset()
         self._reporter.failed(one.pod, Failure(text or why.message, rejectors, nominated_node=""))

@@ -1,0 +1,313 @@
+"""Pod events: each pod is either placed (in the cache) or pending (in the queue, or in flight and perhaps assumed).
+
+An event moves the pod from one to the other. A pod whose resize is deferred is both: it runs, and waits in the queue
+until there is room for the resize. Late events, of an object that is known in a later version, are ignored.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trireme.cache import assumed_objects, class_registry, cluster_cache, event_log, label_keys, pod_projection
+from trireme.cache.pod_projection import ParsedPod
+from trireme.framework import cluster_event
+from trireme.queueing import pod_info
+from trireme.queueing.pending_pod import PendingPod
+from trireme.queueing.transition_log import BOUND, DELETED
+from trireme.scheduling import ports, relists
+from trireme.scheduling.queue_notifier import PodInEvent, QueueNotifier
+from trireme.v1 import core_pb2
+from trireme_kube.client.watch import Event, EventKind
+
+# As metrics call this change.
+_PLACED_POD_UPDATE = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, cluster_event.ActionType.UPDATE).label
+
+
+class PodEventHandlers:
+    """Applies pod events to the cache and the queue, and holds the pending pods."""
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        notifier: QueueNotifier,
+        profiles: frozenset[str],
+        deleted: Callable[[str], None],
+        on_assumed: Callable[[Sequence[assumed_objects.Change]], None],
+        observer: ports.Observer,
+    ) -> None:
+        """`deleted` receives the UID of each pending pod that is gone, `on_assumed` the changes of assumed objects."""
+        self._cache = cache
+        self._registry = cache.registry
+        self._notifier = notifier
+        self._profiles = profiles
+        self._deleted = deleted
+        self._on_assumed = on_assumed
+        self._observer = observer
+        self._clock = observer.clock
+        self._pending: dict[str, PendingPod] = {}
+        self._label_keys = label_keys.LabelKeys()  # of these, and of pods whose resize is deferred
+        # Pending pods that another scheduler is responsible for, by UID: namespace/name and spec.schedulerName.
+        self._foreign: dict[str, tuple[str, str]] = {}
+        # Running pods whose resize is deferred, by UID. They are in the queue, too.
+        self._resized: dict[str, PendingPod] = {}
+        self._relists = relists.Relists()
+
+    def pending(self, uid: str) -> PendingPod | None:
+        """The pending pod of this UID, assumed or not."""
+        return self._pending.get(uid)
+
+    def pending_uids(self) -> frozenset[str]:
+        """The UIDs of all pending pods, assumed ones included."""
+        return frozenset(self._pending)
+
+    def scheduler_of(self, key: str) -> str:
+        """The other scheduler that is responsible for a pending pod (namespace/name); empty: there is no such pod."""
+        return next((scheduler for name, scheduler in self._foreign.values() if name == key), "")
+
+    def version_of(self, uid: str) -> str:
+        """The resourceVersion at which the pod was last seen; empty: there is no such pod."""
+        pending, placed = self._pending.get(uid), self._cache.pod(uid)
+        if pending is not None:
+            return str(pending.parsed.resource_version)
+        return str(placed.version) if placed is not None and placed.version else ""
+
+    def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
+        """Pods were listed, added, changed or deleted."""
+        logged = event_log.enabled()
+        listed = self._relists.seen("pods")
+        for kind, parsed in events:
+            if logged and parsed is not None:
+                self._log_pod(kind, parsed)
+            if parsed is None:
+                self._relists.on_marker(kind, "pods", self._known_pods, self._remove_pod)
+                listed = self._relists.seen("pods")
+            elif kind is EventKind.DELETED:
+                self._remove_pod(parsed.uid)
+            else:
+                if kind is EventKind.LISTED:
+                    listed.add(parsed.uid)
+                self._set_pod(parsed)
+        self.reclassify()
+
+    def _log_pod(self, kind: EventKind, parsed: ParsedPod) -> None:
+        pending, placed = parsed.uid in self._pending, self._cache.pod(parsed.uid)
+        if kind == EventKind.DELETED:
+            if pending or placed is not None:
+                event_log.pod_deleted(parsed.key, pending)
+        elif parsed.node_name or parsed.scheduler_name in self._profiles:
+            event_log.pod_changed(
+                parsed.key, bool(parsed.node_name), pending, placed is not None and not placed.assumed
+            )
+
+    def _known_pods(self) -> set[Any]:
+        return {pod.uid for pod in self._cache.pods() if not pod.assumed} | set(self._pending) | set(self._foreign)
+
+    def _set_pod(self, parsed: ParsedPod) -> None:
+        if not parsed.node_name:
+            if parsed.scheduler_name in self._profiles:
+                self._set_pending(parsed)
+            else:
+                self._foreign[parsed.uid] = parsed.key, parsed.scheduler_name
+            return
+        self._foreign.pop(parsed.uid, None)
+        known = self._cache.pod(parsed.uid)
+        if known is not None and known.version > parsed.resource_version:
+            return
+        if parsed.group:
+            self._notifier.member_placed(f"{parsed.namespace}/{parsed.group}", parsed.uid)
+        if parsed.uid in self._pending:
+            self._remove_pending(parsed)
+        try:
+            base = self._registry.base_of(parsed.base)
+        except class_registry.InvalidPod:
+            # Its node runs it all the same. Its requests cannot be read, so it counts as a pod without any.
+            base = self._registry.base_of(pod_projection.base_of_nothing(parsed.namespace))
+        class_id = self._registry.intern(base, parsed.labels)
+        if self._registry.keep_deferred:
+            self._set_resized(parsed)
+        started = self._clock()
+        was_assumed = known is None or known.assumed
+        before = None if known is None else self._registry[known.class_id].pod
+        self._cache.set_pod(parsed, class_id, base)
+        if was_assumed or before is None:
+            if self._notifier.listens():
+                self._notifier.event(
+                    cluster_event.ASSIGNED_POD_ADD, None, self._in_event(self._registry[class_id].pod, parsed)
+                )
+            else:
+                self._notifier.ignore(cluster_event.ASSIGNED_POD_ADD)
+            return
+        after = self._registry[class_id].pod
+        self._observer.event_handled(_PLACED_POD_UPDATE, started)
+        if before is not after:
+            for changed in self._pod_events(before, after, target=False):
+                event = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, changed.action)
+                self._notifier.event(event, self._in_event(before, parsed), self._in_event(after, parsed))
+
+    def _set_pending(self, parsed: ParsedPod) -> None:
+        pending = self._pending.get(parsed.uid)
+        if pending is not None:
+            if pending.parsed.resource_version > parsed.resource_version:
+                return
+            if pending.parsed.resource_version == parsed.resource_version:
+                self._reclassify_if_read_anew(pending, parsed)
+                return
+        elif self._cache.pod(parsed.uid) is not None:
+            # The event is late: a pod that has a node keeps it.
+            return
+        new = self._intern(parsed)
+        self._pending[parsed.uid] = new
+        self._index_labels(parsed, pending)
+        record = self._record(new)
+        if pending is None:
+            self._notifier.add(record)
+            return
+        events: list[cluster_event.ClusterEvent] = []
+        old_object = new_object = None
+        if pending.class_id and new.class_id:
+            old_object = self._in_event(self._registry[pending.class_id].pod, pending.parsed)
+            new_object = self._in_event(self._registry[new.class_id].pod, parsed)
+            events = self._pod_events(old_object.pod, new_object.pod, target=True)
+        self._notifier.update(record, events, old_object, new_object)
+        if pending.parsed.nominated_node and pending.parsed.nominated_node != parsed.nominated_node:
+            self._nomination_gone(pending)
+        if pending.class_id:
+            self._registry.release(pending.class_id)
+
+    def _pod_events(self, old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool) -> list[cluster_event.ClusterEvent]:
+        return cluster_event.pod_update_events(old, new, target=target, rules=self._registry.rules)
+
+    def _set_resized(self, parsed: ParsedPod) -> None:
+        """The pod runs. If a resize of it is deferred, it is queued until there is room for the resize.
+
+        Source: pkg/scheduler/eventhandlers.go (updatePod).
+        """
+        known = self._resized.get(parsed.uid)
+        if not parsed.deferred or parsed.scheduler_name not in self._profiles:
+            if known is not None:
+                self._remove_resized(parsed.uid)
+            return
+        # It is scheduled alone, not with its group.
+        alone = parsed._replace(base=pod_projection.base_of_resize(parsed), group="")
+        new = self._resized[parsed.uid] = self._intern(alone)
+        self._index_labels(parsed, known)
+        if known is None:
+            self._notifier.add(self._record(new))
+            return
+        events: list[cluster_event.ClusterEvent] = []
+        old_object = new_object = None
+        if known.class_id and new.class_id:
+            old_object = self._in_event(self._registry[known.class_id].pod, known.parsed)
+            new_object = self._in_event(self._registry[new.class_id].pod, alone)
+            events = self._pod_events(old_object.pod, new_object.pod, target=True)
+        self._notifier.update(self._record(new), events, old_object, new_object)
+        if known.class_id:
+            self._registry.release(known.class_id)
+
+    def _remove_resized(self, uid: str) -> None:
+        gone = self._resized.pop(uid, None)
+        if gone is not None:
+            self._label_keys.remove(uid, gone.parsed.labels)
+            self._notifier.delete(gone.parsed.key, uid, DELETED)
+            self._deleted(uid)
+            if gone.class_id:
+                self._registry.release(gone.class_id)
+
+    def _reclassify_if_read_anew(self, pending: PendingPod, parsed: ParsedPod) -> None:
+        """The same object was listed again. If more of its fields are read than before, its class is another one."""
+        if parsed == pending.parsed and not self._registry.all_labels:
+            return
+        new = self._intern(parsed)
+        if not new.class_id or not pending.class_id or new.class_id == pending.class_id:
+            if new.class_id:
+                self._registry.release(new.class_id)
+            return
+        self._index_labels(parsed, pending)
+        before, pending.parsed = pending.class_id, parsed
+        pending.base, pending.class_id = new.base, new.class_id
+        self._registry.release(before)
+        self._notifier.reclassify(parsed.key, parsed.uid, new.class_id)
+
+    def _intern(self, parsed: ParsedPod) -> PendingPod:
+        try:
+            base = self._registry.base_of(parsed.base)
+        except class_registry.InvalidPod as error:
+            return PendingPod(parsed, 0, 0, str(error))
+        return PendingPod(parsed, base, self._registry.intern(base, parsed.labels))
+
+    def _record(self, pending: PendingPod) -> pod_info.PodInfo:
+        parsed = pending.parsed
+        return pod_info.by_priority(
+            parsed.key,
+            parsed.uid,
+            pending.class_id,
+            parsed.scheduler_name,
+            parsed.priority,
+            resource_version=str(parsed.resource_version),
+            nominated_node=parsed.nominated_node,
+            exclusive=not pending.class_id or bool(parsed.flags),
+            pod=pending,
+        )
+
+    def _remove_pending(self, parsed: ParsedPod) -> None:
+        pending = self._pending.pop(parsed.uid, None)
+        if pending is not None:
+            self._label_keys.remove(parsed.uid, pending.parsed.labels)
+            self._notifier.delete(parsed.key, parsed.uid, BOUND)
+            if pending.class_id:
+                self._registry.release(pending.class_id)
+
+    def _remove_pod(self, uid: str) -> None:
+        self._foreign.pop(uid, None)
+        pending = self._pending.pop(uid, None)
+        if pending is not None:
+            self._label_keys.remove(uid, pending.parsed.labels)
+            self._notifier.delete(pending.parsed.key, uid, DELETED)
+            self._deleted(uid)
+            if pending.parsed.nominated_node:
+                self._nomination_gone(pending)
+            if pending.class_id:
+                self._registry.release(pending.class_id)
+        # An assumed pod too: if it was bound before it was deleted, no event will show that any more.
+        placed = self._cache.pod(uid)
+        resized = self._resized.get(uid)
+        if placed is not None:
+            pod = self._registry[placed.class_id].pod
+            gone = PodInEvent(pod, placed.key, uid, placed.node_name, "")
+            self._on_assumed(self._cache.forget_objects(uid))
+            self._cache.remove_pod(uid)
+            self._notifier.member_removed(uid)
+            self._notifier.event(cluster_event.ASSIGNED_POD_DELETE, gone, None)
+        if resized is not None:
+            self._remove_resized(uid)
+
+    def _nomination_gone(self, pending: PendingPod) -> None:
+        """The pod, as it was until now, is no longer nominated for its node."""
+        if pending.class_id:
+            self._notifier.nomination_gone(
+                pending, self._in_event(self._registry[pending.class_id].pod, pending.parsed)
+            )
+
+    def _index_labels(self, parsed: ParsedPod, before: PendingPod | None) -> None:
+        """Index the pod's labels. `before`: the pod as it was known; None: it is new."""
+        if before is None:
+            self._label_keys.add(parsed.uid, parsed.labels)
+        elif before.parsed.labels != parsed.labels:
+            self._label_keys.remove(parsed.uid, before.parsed.labels)
+            self._label_keys.add(parsed.uid, parsed.labels)
+
+    def reclassify(self) -> None:
+        """If selectors use more label keys than before, pods with such labels belong to another class now."""
+        keys = self._registry.take_new_keys()
+        while keys:
+            self._cache.reclassify(keys)
+            for uid in self._label_keys.carrying(keys):
+                pending = self._pending.get(uid) or self._resized[uid]
+                if pending.class_id:
+                    class_id = self._registry.intern(pending.base, pending.parsed.labels)
+                    self._registry.release(pending.class_id)
+                    pending.class_id = class_id
+                    self._notifier.reclassify(pending.parsed.key, uid, class_id)
+            keys = self._registry.take_new_keys()
+
+    def _in_event(self, pod: core_pb2.Pod, parsed: ParsedPod) -> PodInEvent:
+        return PodInEvent(pod, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)
