@@ -1,0 +1,82 @@
+"""DefaultBinder's Bind: what becomes of the binder's outcomes, and of pods whose fate nobody knows."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import pytest
+
+from trireme.framework.status import Reason
+from trireme.plugin_kit import binding_cycle
+from trireme.plugin_kit.pod_binder import Bound, Failed, Open, Outcome, Target
+from trireme.plugins.default_binder import bind
+from trireme.rpc.fencing import EpochGuard, Leader, Tenure
+from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
+from trireme_kube.componentbase import klog
+
+TENURE = Tenure(EpochGuard(), lambda: 0.0, Leader("", 0), 1.0)
+
+
+class Binder:
+    """Answers the outcome that a pod's name stands for, one batch a pod."""
+
+    def __init__(self, **outcomes: Outcome) -> None:
+        self._outcomes = outcomes
+        self.targets: list[Target] = []
+
+    async def bind(self, targets: Sequence[Target], tenure: Tenure) -> AsyncGenerator[list[tuple[int, Outcome]], None]:
+        self.targets.extend(targets)
+        for index, target in enumerate(targets):
+            yield [(index, self._outcomes[target.pod.name])]
+
+
+def _call(binder: Binder, *names: str) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
+    unused: Any = None
+    plugin = bind.make(binding_cycle.BindContext({}, {}, unused, binder, lambda: 0))
+    assert plugin.bind is not None
+    items = [
+        bind_pb2.BindItem(
+            pod=cycle_pb2.PodIdentity(namespace="ns", name=name, uid=f"uid-{name}"),
+            node_name="node",
+            asked_before=name == "again",
+        )
+        for name in names
+    ]
+    return plugin.bind(bind_pb2.BindRequest(items=items), TENURE)
+
+
+async def test_each_pod_has_the_result_of_its_binding() -> None:
+    """Else a pod that is bound goes back to the queue, or one that is not is taken for bound."""
+    binder = Binder(again=Bound(True), full=Failed("no room", Reason("conflict")))
+    results = [result async for batch in _call(binder, "again", "full") for result in batch]
+    assert [(result.index, result.status.code) for result in results] == [
+        (0, status_pb2.CODE_SUCCESS),
+        (1, status_pb2.CODE_ERROR),
+    ]
+    assert list(results[1].status.messages) == ['running Bind plugin "DefaultBinder": no room']
+    assert [(target.pod.uid, target.node, target.asked_before) for target in binder.targets] == [
+        ("uid-again", "node", True),
+        ("uid-full", "node", False),
+    ]
+
+
+async def test_a_pod_whose_fate_is_open_has_no_result_and_the_call_ends_with_an_error() -> None:
+    """Whoever took it for a failure would place the pod twice; the others' results come first."""
+    results: list[bind_pb2.BindResult] = []
+
+    async def collect() -> None:
+        async for batch in _call(Binder(lost=Open("no answer"), fine=Bound(False)), "lost", "fine"):
+            results.extend(batch)
+
+    with pytest.raises(binding_cycle.FateUnknown, match="1 pods may be bound or not; the first: ns/lost: no answer"):
+        await collect()
+    assert [result.index for result in results] == [1]
+
+
+@pytest.mark.parametrize(("verbosity", "lines"), [(2, 0), (3, 2)], ids=["below", "at-three"])
+async def test_an_attempt_is_logged_once_for_each_pod(
+    caplog: pytest.LogCaptureFixture, verbosity: int, lines: int
+) -> None:
+    """As in kube-scheduler, at verbosity 3."""
+    with caplog.at_level(klog.level_of(verbosity), logger=bind.log.name):
+        assert [batch async for batch in _call(Binder(one=Bound(False), two=Bound(False)), "one", "two")]
+    assert [record.getMessage() for record in caplog.records] == ["Attempting to bind pod to node"] * lines
