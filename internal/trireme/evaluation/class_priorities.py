@@ -11,7 +11,7 @@ _UNKNOWN = -(2**40)
 class ClassPriorities:
     """Made anew when classes come or go. Shape: (class,)."""
 
-    def __init__(self) -> None:
+    def __init__(self, snap: snapshot.Snapshot) -> None:
         self._generation = -1
         self.column = np.zeros(0, dtype=np.int64)
 

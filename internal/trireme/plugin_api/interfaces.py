@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trireme.framework import domain_rules, status
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
 # More copies than a batch can ever hold: what a plugin that does not count copies answers.
@@ -143,14 +143,16 @@ class FilterPlugin(Protocol):
     # What PreFilter or Filter reads beside nodes and pods (see Snapshot.changed): a change of it makes all answers old.
     reads: tuple[str, ...]
 
-    def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: StatusTable) -> PreFilterResult:
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: StatusTable
+    ) -> PreFilterResult:
         """Prepare, narrow, skip or refuse. Asked again when what the plugin depends on has changed."""
         ...
 
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: StatusTable,
@@ -197,13 +199,13 @@ class DomainFilter(Protocol):
 
 
 @runtime_checkable
-class ApartFilter(Protocol):
-    """A CLUSTER filter plugin that can judge many rehearsed slots at once, each as if it alone were rehearsed."""
+class IsolatedFilter(Protocol):
+    """A CLUSTER filter plugin that can judge many changed slots at once, each as if it alone were changed."""
 
-    def filter_apart(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, table: StatusTable
+    def filter_isolated(
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray, table: StatusTable
     ) -> Verdicts:
-        """Verdicts about the slots, of each with what is rehearsed on itself, and the rest of the cluster as it is."""
+        """Verdicts about the slots, each with its own changes, and the rest of the cluster as it is."""
         ...
 
 

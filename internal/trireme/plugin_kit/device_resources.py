@@ -3,7 +3,7 @@
 from typing import Final, Protocol
 
 from trireme.framework import amounts
-from trireme.snapshot import arrays, snapshot
+from trireme.snapshot import arrays, snapshot_view
 
 #: Before the name of a device class: the resource that stands for the class's devices whatever it is called.
 CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
@@ -18,7 +18,7 @@ class DeviceCounts(Protocol):
     """Counts the devices that stand for resources, as they are at the snapshot's generation."""
 
     def of(
-        self, snap: snapshot.Snapshot, resource: str, slots: arrays.SlotArray
+        self, snap: snapshot_view.SnapshotView, resource: str, slots: arrays.SlotArray
     ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
         """Devices that stand for the resource, and those of them that a claim holds. Shapes: both (slot,)."""
         ...

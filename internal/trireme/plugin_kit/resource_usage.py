@@ -7,7 +7,7 @@ import numpy as np
 
 from trireme.framework import amounts
 from trireme.plugin_kit import device_resources, plugin_context
-from trireme.snapshot import arrays, classes, nodes, resources, snapshot
+from trireme.snapshot import arrays, classes, nodes, resources, snapshot_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Scored:
 
 def scored(
     pod_class: classes.PodClass,
-    snap: snapshot.Snapshot,
+    snap: snapshot_view.SnapshotView,
     configured: Iterable[tuple[str, int]],
     *,
     as_placed: bool,
@@ -64,7 +64,7 @@ def device_counts(
 
 
 def on_nodes(
-    snap: snapshot.Snapshot,
+    snap: snapshot_view.SnapshotView,
     entry: Scored,
     slots: arrays.SlotArray,
     copies: int,

@@ -7,13 +7,14 @@ Only nodes with a CSINode have limits, so in-tree volumes are counted here as th
 """
 
 import weakref
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from trireme.plugin_kit import volumes_claims, volumes_objects, volumes_translation
-from trireme.snapshot import arrays, classes, objects, snapshot
+from trireme.snapshot import arrays, classes, objects, pod_changes, snapshot, snapshot_view
 from trireme.v1 import core_pb2, storage_pb2
 
 ATTACHMENT = "volume_attachment"
@@ -40,7 +41,7 @@ class _ClassVolumes:
 _NOTHING: frozenset[Attached] = frozenset()
 
 
-def new_volumes(pod_class: classes.PodClass, snap: snapshot.Snapshot, csi_node: bool) -> frozenset[Attached]:
+def new_volumes(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, csi_node: bool) -> frozenset[Attached]:
     """What a new pod of the class attaches to a node; `csi_node`: the node has a CSINode.
 
     Raises: MissingClaimError, VolumeError.
@@ -57,7 +58,9 @@ def uses_volumes(pod: core_pb2.Pod) -> bool:
     )
 
 
-def _volumes_of(pod_class: classes.PodClass, snap: snapshot.Snapshot, csi_node: bool, new: bool) -> frozenset[Attached]:
+def _volumes_of(
+    pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, csi_node: bool, new: bool
+) -> frozenset[Attached]:
     out = set()
     for volume in pod_class.pod.spec.volumes:
         use = volumes_objects.claim_use(pod_class.pod, volume)
@@ -81,7 +84,11 @@ def _inline(volume: core_pb2.Volume, csi_node: bool) -> Attached | None:
 
 
 def _claimed(
-    pod_class: classes.PodClass, use: volumes_objects.ClaimUse, snap: snapshot.Snapshot, csi_node: bool, new: bool
+    pod_class: classes.PodClass,
+    use: volumes_objects.ClaimUse,
+    snap: snapshot_view.SnapshotView,
+    csi_node: bool,
+    new: bool,
 ) -> Attached | None:
     if not use.name:
         raise VolumeError("PersistentVolumeClaim had no name")
@@ -114,7 +121,7 @@ def _existing(volume: core_pb2.PersistentVolume, csi_node: bool) -> Attached | N
 
 
 def _to_be_provisioned(
-    claim: core_pb2.PersistentVolumeClaim, snap: snapshot.Snapshot, csi_node: bool
+    claim: core_pb2.PersistentVolumeClaim, snap: snapshot_view.SnapshotView, csi_node: bool
 ) -> Attached | None:
     """The volume that the claim will have, under a handle that stands for the claim."""
     name = volumes_objects.class_of_claim(claim)
@@ -154,21 +161,11 @@ class AttachmentIndex:
         self._counted: dict[int, dict[str, int]] = {}  # slot → driver → volumes
         self._counts: dict[str, arrays.Int64Array] = {}
         self._errors: dict[int, str] = {}
-        self._rehearsed = self._snap.rehearsal_version
-        self._rehearsed_slots = np.zeros(0, dtype=np.intp)
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
-        """Update to the snapshot's current state, and to what is rehearsed."""
-        if self._generation != self._snap.generation:
-            self._follow_generation()
-        if self._rehearsed != self._snap.rehearsal_version or (self._rehearsed_slots.size and not self._snap.rehearsal):
-            rehearsal = self._snap.rehearsal
-            slots = np.zeros(0, dtype=np.intp) if rehearsal is None else rehearsal.slots
-            self._recount(np.union1d(self._rehearsed_slots, slots))
-            self._rehearsed = self._snap.rehearsal_version
-            self._rehearsed_slots = slots
-
-    def _follow_generation(self) -> None:
+        """Update to the snapshot's current state."""
+        if self._generation == snap.generation:
+            return
         if not self._can_follow():
             self._begin()
         dirty = self._changed_attachments()
@@ -317,22 +314,33 @@ class AttachmentIndex:
     def _recount(self, slots: arrays.SlotArray) -> None:
         if not slots.size:
             return
-        snap = self._snap
-        rows = snap.pods.rows_of(self._with_volumes)
-        wanted = np.zeros(snap.nodes.size, dtype=np.bool_)
-        wanted[slots] = True
-        rows = rows[wanted[snap.pods.slot[rows]]]
-        attached: dict[int, set[Attached]] = {}
-        errors: dict[int, str] = {}
-        for slot, class_id in zip(snap.pods.slot[rows].tolist(), snap.pods.pod_class[rows].tolist(), strict=True):
-            known = self._classes[class_id]
-            attached.setdefault(slot, set()).update(known.attached)
-            if known.error:
-                errors.setdefault(slot, known.error)
+        attached, errors = self.attached_on(slots, self._snap)
         for slot in slots.tolist():
             self._errors.pop(slot, None)
             self._set(slot, frozenset(attached.get(slot, ())))
         self._errors.update(errors)
+
+    def attached_on(
+        self, slots: arrays.SlotArray, snap: snapshot_view.SnapshotView
+    ) -> tuple[dict[int, set[Attached]], dict[int, str]]:
+        """What the pods of each of these slots attach, and why it cannot be told of some."""
+        class_ids, on = snap.placed(self._with_volumes)
+        wanted = np.zeros(snap.nodes.size, dtype=np.bool_)
+        wanted[slots] = True
+        there = wanted[on]
+        attached: dict[int, set[Attached]] = {}
+        errors: dict[int, str] = {}
+        for slot, class_id in zip(on[there].tolist(), class_ids[there].tolist(), strict=True):
+            known = self._classes[class_id]
+            attached.setdefault(slot, set()).update(known.attached)
+            if known.error:
+                errors.setdefault(slot, known.error)
+        return attached, errors
+
+    def count_drivers(self, slot: int, by_pods: Iterable[Attached]) -> dict[str, int]:
+        """How many volumes of each driver the node has if its pods attach these."""
+        attachments = self._attachments_at.get(self._snap.nodes.names[slot], ())
+        return Counter(driver for driver, _ in {*by_pods, *(self._attachments[name][1] for name in attachments)})
 
     def _set(self, slot: int, by_pods: frozenset[Attached]) -> None:
         old = self._by_pods.pop(slot, _NOTHING)
@@ -344,10 +352,7 @@ class AttachmentIndex:
             self._slots_of.setdefault(volume, set()).add(slot)
         if by_pods:
             self._by_pods[slot] = by_pods
-        attachments = self._attachments_at.get(self._snap.nodes.names[slot], ())
-        counted: dict[str, int] = {}
-        for driver, _ in by_pods.union(self._attachments[name][1] for name in attachments):
-            counted[driver] = counted.get(driver, 0) + 1
+        counted = self.count_drivers(slot, by_pods)
         for driver in self._counted.pop(slot, {}):
             self.counts(driver)[slot] = 0
         for driver, count in counted.items():
@@ -356,6 +361,36 @@ class AttachmentIndex:
             self._counted[slot] = counted
 
 
-def index_of(snap: snapshot.Snapshot) -> AttachmentIndex:
-    """The snapshot's index, at the snapshot's generation."""
-    return snap.derived("attached_volumes", lambda: AttachmentIndex(snap))
+class AdjustedAttachments:
+    """An index as an overlay's changes adjust it, read like an AttachmentIndex."""
+
+    def __init__(
+        self, index: AttachmentIndex, changes: pod_changes.PodChanges, snap: snapshot_view.SnapshotView
+    ) -> None:
+        self._index = index
+        slots = changes.slots
+        self._attached, self._own_errors = index.attached_on(slots, snap)
+        self._slots = slots.tolist()
+        self._counted = {slot: index.count_drivers(slot, self._attached.get(slot, ())) for slot in self._slots}
+
+    def counts(self, driver: str) -> arrays.Int64Array:
+        """As AttachmentIndex.counts."""
+        out = self._index.counts(driver).copy()
+        out[self._slots] = [self._counted[slot].get(driver, 0) for slot in self._slots]
+        return out
+
+    def slots_with(self, volume: Attached) -> list[int]:
+        """As AttachmentIndex.slots_with."""
+        unchanged = set(self._index.slots_with(volume)).difference(self._slots)
+        return [*unchanged, *(slot for slot, attached in self._attached.items() if volume in attached)]
+
+    def errors(self) -> dict[int, str]:
+        """As AttachmentIndex.errors."""
+        unchanged = {slot: text for slot, text in self._index.errors().items() if slot not in self._counted}
+        return unchanged | self._own_errors
+
+
+def index_of(snap: snapshot_view.SnapshotView) -> AttachmentIndex | AdjustedAttachments:
+    """The view's index, at the snapshot's generation."""
+    index = snap.derived("attached_volumes", AttachmentIndex)
+    return index if snap.changes is None else AdjustedAttachments(index, snap.changes, snap)

@@ -5,7 +5,7 @@ owned by it).
 """
 
 from trireme.plugin_kit import volumes_objects
-from trireme.snapshot import classes, snapshot
+from trireme.snapshot import classes, snapshot_view
 from trireme.v1 import core_pb2, storage_pb2
 
 CLAIM = "persistent_volume_claim"
@@ -23,19 +23,19 @@ def claims_of(pod_class: classes.PodClass) -> tuple[volumes_objects.ClaimUse, ..
     return pod_class.memo("volumes/claims", derive)
 
 
-def find_claim(snap: snapshot.Snapshot, namespace: str, name: str) -> core_pb2.PersistentVolumeClaim | None:
+def find_claim(snap: snapshot_view.SnapshotView, namespace: str, name: str) -> core_pb2.PersistentVolumeClaim | None:
     """The claim as it is assumed to be."""
     found: core_pb2.PersistentVolumeClaim | None = snap.objects.get(CLAIM, namespace, name)
     return found
 
 
-def find_volume(snap: snapshot.Snapshot, name: str) -> core_pb2.PersistentVolume | None:
+def find_volume(snap: snapshot_view.SnapshotView, name: str) -> core_pb2.PersistentVolume | None:
     """The volume as it is assumed to be."""
     found: core_pb2.PersistentVolume | None = snap.objects.get(VOLUME, "", name)
     return found
 
 
-def find_storage_class(snap: snapshot.Snapshot, name: str) -> storage_pb2.StorageClass | None:
+def find_storage_class(snap: snapshot_view.SnapshotView, name: str) -> storage_pb2.StorageClass | None:
     """The storage class."""
     found: storage_pb2.StorageClass | None = snap.objects.get(STORAGE_CLASS, "", name)
     return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trireme.framework import label_selectors, selectors
 from trireme.plugin_kit import volumes_claims, volumes_nodes, volumes_objects
-from trireme.snapshot import classes, objects, snapshot
+from trireme.snapshot import classes, objects, snapshot, snapshot_view
 from trireme.v1 import core_pb2, storage_pb2
 
 CAPACITY = "csi_storage_capacity"
@@ -232,6 +232,6 @@ def has_disk(source: core_pb2.VolumeSource) -> bool:
     return any(source.HasField(kind) for kind in ("gce_persistent_disk", "aws_elastic_block_store", "rbd", "iscsi"))
 
 
-def index_of(snap: snapshot.Snapshot) -> VolumeIndex:
+def index_of(snap: snapshot_view.SnapshotView) -> VolumeIndex:
     """The snapshot's index, at the snapshot's generation."""
-    return snap.derived("volumes", lambda: VolumeIndex(snap))
+    return snap.derived("volumes", VolumeIndex)

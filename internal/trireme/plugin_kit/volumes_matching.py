@@ -17,7 +17,7 @@ import numpy as np
 
 from trireme.framework import label_selectors
 from trireme.plugin_kit import volumes_claims, volumes_index, volumes_nodes, volumes_objects, volumes_translation
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.v1 import core_pb2
 
 NONE = -1
@@ -46,7 +46,7 @@ class PodClaims:
     immediate: bool = False
 
 
-def pod_claims(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> PodClaims:
+def pod_claims(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> PodClaims:
     """The claims of a class, all of which exist. Raises: ClaimError."""
     bound, delayed, immediate = [], [], False
     for use in volumes_claims.claims_of(pod_class):
@@ -62,7 +62,7 @@ def pod_claims(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> PodClaim
     return PodClaims(tuple(bound), tuple(delayed), immediate)
 
 
-def _delayed(claim: core_pb2.PersistentVolumeClaim, snap: snapshot.Snapshot) -> bool:
+def _delayed(claim: core_pb2.PersistentVolumeClaim, snap: snapshot_view.SnapshotView) -> bool:
     name = volumes_objects.class_of_claim(claim)
     storage_class = volumes_claims.find_storage_class(snap, name) if name else None
     if storage_class is None:
@@ -122,7 +122,7 @@ class Matches:
             self.error[where & self.open] = len(self.errors)
 
 
-def match(claims: PodClaims, snap: snapshot.Snapshot) -> Matches:
+def match(claims: PodClaims, snap: snapshot_view.SnapshotView) -> Matches:
     """What becomes of the claims on each slot."""
     size = snap.nodes.size
     matches = Matches(np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.int16))
@@ -134,7 +134,7 @@ def match(claims: PodClaims, snap: snapshot.Snapshot) -> Matches:
 
 
 class _Matcher:
-    def __init__(self, snap: snapshot.Snapshot, matches: Matches) -> None:
+    def __init__(self, snap: snapshot_view.SnapshotView, matches: Matches) -> None:
         self._snap = snap
         self._index = volumes_index.index_of(snap)
         self._matches = matches
@@ -328,7 +328,7 @@ class _Matcher:
 
 
 def _affinity_slots(
-    affinity: core_pb2.VolumeNodeAffinity | None, snap: snapshot.Snapshot, index: volumes_index.VolumeIndex
+    affinity: core_pb2.VolumeNodeAffinity | None, snap: snapshot_view.SnapshotView, index: volumes_index.VolumeIndex
 ) -> arrays.SlotArray | None:
     """The slots that match; None: all."""
     terms = volumes_nodes.volume_terms(affinity)
@@ -338,7 +338,7 @@ def _affinity_slots(
 
 
 def _volume_slots(
-    volume: volumes_index.IndexedVolume, snap: snapshot.Snapshot, index: volumes_index.VolumeIndex
+    volume: volumes_index.IndexedVolume, snap: snapshot_view.SnapshotView, index: volumes_index.VolumeIndex
 ) -> arrays.SlotArray | None:
     if volume.terms is None:
         return None

@@ -54,12 +54,12 @@ class DerivedTable(Generic[SourceT]):
         """Memory of all entries, in bytes."""
         return sum(entry.nbytes or 0 for entry in self._entries.values())
 
-    def get(self, key: Hashable, make: Callable[[], Entry], snap: SourceT, nodes: int) -> Entry:
+    def get(self, key: Hashable, make: Callable[[SourceT], Entry], snap: SourceT, nodes: int) -> Entry:
         """Return the entry, made if missing, and updated to the snapshot, which has room for so many nodes."""
         entry = self._entries.get(key)
         if entry is None:
             self._drop_oldest(nodes)
-            entry = self._entries[key] = make()
+            entry = self._entries[key] = make(snap)
             self._unmeasured += 1
         else:
             self._entries.move_to_end(key)

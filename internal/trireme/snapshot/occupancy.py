@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
-from trireme.snapshot import arrays, changes, classes, pods, rehearsal, snapshot
+from trireme.snapshot import arrays, changes, classes, pod_changes, pods, snapshot, snapshot_view
 
 # The weights of a class, per topology key; a tally that needs no key uses the empty one.
 Weigh = Callable[[classes.PodClass], Mapping[str, int]]
@@ -65,15 +65,14 @@ class DomainSums:
 class Tally:
     """Sums of weights per topology key and slot."""
 
-    __slots__ = ("_arrival", "_domains", "_generation", "_live_only", "_rehearsal", "_sums", "_weigh", "_weights")
+    __slots__ = ("_arrival", "_domains", "_generation", "_sums", "_weigh", "_weights", "live_only")
 
     def __init__(self, weigh: Weigh, *, live_only: bool = False) -> None:
         """`live_only` leaves out pods that are being deleted."""
         self._weigh = weigh
-        self._live_only = live_only
+        self.live_only = live_only
         self._arrival = 0
         self._generation = -1
-        self._rehearsal: rehearsal.Rehearsal | None = None
         self._weights: dict[str, arrays.Int64Array] = {}  # per key, (class,)
         self._sums: dict[str, arrays.Int64Array] = {}  # per key, (slot,)
         self._domains: dict[tuple[str, Hashable], DomainSums] = {}
@@ -84,19 +83,21 @@ class Tally:
         return sum(each.nbytes for entries in (self._weights, self._sums, self._domains) for each in entries.values())
 
     @property
+    def base(self) -> "Tally":
+        """The tally itself; of an AdjustedTally, the one that is adjusted."""
+        return self
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The topology keys under which some class has a weight, sorted."""
         return tuple(sorted(self._sums))
 
+    def weights(self, key: str) -> arrays.Int64Array | None:
+        """The weights of the classes under a key; None if none has any. Shape: (class,)."""
+        return self._weights.get(key)
+
     def at_slots(self, key: str, size: int) -> arrays.Int64Array:
         """The sums of the first `size` slots under a key; read-only. Shape: (size,)."""
-        sums = self.real_at_slots(key, size)
-        if self._rehearsal is not None and key in self._weights:
-            return self._rehearsal.adjusted(sums, self._weights[key])
-        return sums
-
-    def real_at_slots(self, key: str, size: int) -> arrays.Int64Array:
-        """As at_slots, without the rehearsal's changes."""
         sums = self._sums.get(key)
         if sums is None:
             return np.zeros(size, dtype=np.int64)
@@ -110,29 +111,26 @@ class Tally:
         numbers: Callable[[], arrays.Int32Array],
         count: int,
         key: str,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
     ) -> DomainSums:
-        """The sums under a key by domain, with the rehearsal's changes if one is active.
+        """The sums under a key by domain.
 
         `domains` stands for how slots are numbered, until a node changes; there are `count` of them.
         """
         nodes_at = snap.nodes.object_changes.latest
-        if self._rehearsal is not None:
-            return DomainSums(numbers(), count, self.at_slots(key, snap.nodes.size), nodes_at)
         sums = self._domains.get((key, domains))
         if sums is None or sums.nodes_at != nodes_at or sums.sums.shape[0] != count:
             if len(self._domains) >= MAX_DOMAIN_SUMS:
                 self._domains.clear()
-            per_slot = self.real_at_slots(key, snap.nodes.size)
+            per_slot = self.at_slots(key, snap.nodes.size)
             sums = self._domains[key, domains] = DomainSums(numbers(), count, per_slot, nodes_at)
         return sums
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
         """Update to the snapshot's current state."""
-        self._rehearsal = snap.rehearsal
         if self._generation == snap.generation:
             return
-        changes = snap.placements.since(self._generation, self._live_only) if self._generation >= 0 else None
+        changes = snap.placements.since(self._generation, self.live_only) if self._generation >= 0 else None
         new_keys = self._weigh_new_classes(snap)
         if changes is None:
             self._recount(snap, tuple(self._weights))
@@ -195,10 +193,48 @@ class Tally:
             if weights.shape[0] < snap.class_capacity:
                 weights = self._weights[key] = arrays.grow_last_axis(weights, snap.class_capacity)
             rows = table.rows_of(weights != 0)
-            if self._live_only:
+            if self.live_only:
                 rows = rows[(table.flags[rows] & pods.TERMINATING) == 0]
             sums = np.bincount(table.slot[rows], weights=weights[table.pod_class[rows]], minlength=size)
-            counted = sums.astype(np.int64)
-            if snap.rehearsal is not None:
-                counted = snap.rehearsal.real(counted, weights, live_only=self._live_only)
-            self._sums[key] = counted
+            self._sums[key] = sums.astype(np.int64)
+
+
+class AdjustedTally:
+    """A tally as an overlay's changes adjust it, read like a Tally."""
+
+    __slots__ = ("_changes", "base")
+
+    def __init__(self, tally: Tally, changes: pod_changes.PodChanges) -> None:
+        # The tally of the snapshot.
+        self.base = tally
+        self._changes = changes
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """As Tally.keys."""
+        return self.base.keys
+
+    def at_slots(self, key: str, size: int) -> arrays.Int64Array:
+        """As Tally.at_slots."""
+        sums, weights = self.base.at_slots(key, size), self.base.weights(key)
+        return sums if weights is None else self._changes.adjusted(sums, weights, live_only=self.base.live_only)
+
+    def over(
+        self,
+        domains: Hashable,
+        numbers: Callable[[], arrays.Int32Array],
+        count: int,
+        key: str,
+        snap: snapshot_view.SnapshotView,
+    ) -> DomainSums:
+        """As Tally.over."""
+        return DomainSums(numbers(), count, self.at_slots(key, snap.nodes.size), snap.nodes.object_changes.latest)
+
+
+AnyTally = Tally | AdjustedTally
+
+
+def tally(snap: snapshot_view.SnapshotView, key: Hashable, weigh: Weigh, *, live_only: bool = False) -> AnyTally:
+    """The tally under this key; `weigh` must follow from the key."""
+    known = snap.derived(key, lambda _: Tally(weigh, live_only=live_only))
+    return known if snap.changes is None else AdjustedTally(known, snap.changes)

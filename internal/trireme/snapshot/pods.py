@@ -43,11 +43,10 @@ class PodTable:
         self.slot[self.size : row + 1] = NO_SLOT
         self.size = row + 1
 
-    def forget_last(self, count: int) -> None:
-        """Shrink the table by its last rows, which must be empty."""
-        self.size -= count
-        del self.uids[self.size :]
-        del self.names[self.size :]
+    def find(self, uid: str, slot: int) -> int | None:
+        """The row of the pod with this UID on the slot; None if it is not there."""
+        rows = np.flatnonzero(self.slot[: self.size] == slot).tolist()
+        return next((row for row in rows if self.uids[row] == uid), None)
 
     def rows_of(self, classes: arrays.BoolArray) -> arrays.SlotArray:
         """Rows of pods whose class is marked. Shape: classes (class,), indexed by class number."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from trireme.framework import amounts
-from trireme.snapshot import arrays, classes, derived, nodes, nominations, objects, placement_log, pods, rehearsal
+from trireme.snapshot import arrays, classes, derived, nodes, nominations, objects, placement_log, pods
 from trireme.v1 import snapshot_pb2
 
 Entry = TypeVar("Entry", bound="derived.Derived[Snapshot]")
@@ -46,9 +46,6 @@ class Snapshot:
         # The rules for counting pods' resources, from the next full sync on.
         self.amount_rules = amounts.DEFAULT_RULES
         self.incarnation = 0
-        # The active rehearsal, and the number of all rehearsed changes so far.
-        self.rehearsal: rehearsal.Rehearsal | None = None
-        self.rehearsal_version = 0
         self._clear()
 
     def must_still_be(self, incarnation: int) -> None:
@@ -135,9 +132,46 @@ class Snapshot:
             return self.classes_generation
         return self.objects.generation(kind)
 
-    def derived(self, key: Hashable, make: Callable[[], Entry]) -> Entry:
+    def derived(self, key: Hashable, make: "Callable[[Snapshot], Entry]") -> Entry:
         """The value that is derived from the snapshot under this key, made if missing, and refreshed."""
         return self._derived.get(key, make, self, self.nodes.capacity)
+
+    # What an overlay answers otherwise; see SnapshotView
+
+    @property
+    def base(self) -> "Snapshot":
+        """The snapshot itself."""
+        return self
+
+    @property
+    def changes(self) -> None:
+        """Nothing is changed."""
+
+    @property
+    def dry_run(self) -> None:
+        """Nothing is changed."""
+
+    def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:
+        """What the pods of each slot request of the resource. Shape: as `slots`."""
+        return arrays.at(self.nodes.requested[resource], slots)
+
+    def pod_count(self, slots: arrays.SlotArray) -> arrays.Int64Array:
+        """The number of pods on each slot. Shape: as `slots`."""
+        return arrays.at(self.nodes.pod_count, slots)
+
+    def count_pods(self, chosen: arrays.BoolArray) -> arrays.Int64Array:
+        """The number of pods of the marked classes on each slot. Shapes: chosen (class,), result (slot,)."""
+        return self.pods.count_by_slot(chosen, self.nodes.size)
+
+    def placed(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
+        """Class and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
+        rows = self.pods.rows_of(chosen)
+        return self.pods.pod_class[rows], self.pods.slot[rows]
+
+    def class_of_pod(self, uid: str, slot: int) -> int | None:
+        """The class of the pod with this UID on the slot; None if it is not there."""
+        row = self.pods.find(uid, slot)
+        return None if row is None else int(self.pods.pod_class[row])
 
     def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
         """Make a mask over class numbers, for PodTable. Shape: (class,)."""

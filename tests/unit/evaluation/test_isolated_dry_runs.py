@@ -1,4 +1,4 @@
-"""Dry runs of plugins that look at the whole cluster: many nodes at once, each as if it alone were rehearsed."""
+"""Dry runs of plugins that look at the whole cluster: many nodes at once, each as if it alone were changed."""
 
 import asyncio
 import random
@@ -11,10 +11,10 @@ import pytest
 from preemption_cluster import FILTERS, PREEMPTOR, Preemption
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation.filtering import as_if, evaluation
+from trireme.evaluation.filtering import dry_run_filter, evaluation, nominated_pods
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_sides
-from trireme.snapshot import pods, rehearsal, snapshot
+from trireme.snapshot import overlay, pods, snapshot_view
 from trireme.v1 import core_pb2
 
 ZONE, HOST = "zone", "host"
@@ -70,9 +70,10 @@ def _cluster(draw: random.Random) -> tuple[SnapshotBuilder, list[int]]:
     return builder, rows
 
 
-def _asked(builder: SnapshotBuilder, plugin: Any, slots: list[int], table: interfaces.StatusTable) -> list[int]:
-    """What PreFilter and Filter say."""
-    snap = builder.snap
+def _verdicts(
+    snap: snapshot_view.SnapshotView, plugin: Any, slots: list[int], table: interfaces.StatusTable
+) -> list[int]:
+    """The verdicts of PreFilter and Filter."""
     pod_class = snap.classes[PREEMPTOR]
     before = plugin.pre_filter(pod_class, snap, table)
     if before.skip:
@@ -81,18 +82,16 @@ def _asked(builder: SnapshotBuilder, plugin: Any, slots: list[int], table: inter
     return index
 
 
-def _rehearse(
-    run: rehearsal.Rehearsal, snap: snapshot.Snapshot, gone: list[int], added: list[tuple[int, int]], among: list[int]
-) -> None:
-    """Take away and add what is to go and to come on these slots."""
-    run.remove(np.array([row for row in gone if snap.pods.slot[row] in among], dtype=np.intp))
+def _change(over: overlay.SnapshotOverlay, gone: list[int], added: list[tuple[int, int]], among: list[int]) -> None:
+    """Remove and add the pods that are to go and to come on these slots."""
+    over.remove(np.array([row for row in gone if over.base.pods.slot[row] in among], dtype=np.intp))
     columns = np.array([pair for pair in added if pair[1] in among], dtype=np.int32).reshape(-1, 2)
-    run.add(columns[:, 0], columns[:, 1])
+    over.add(columns[:, 0], columns[:, 1])
 
 
 @pytest.mark.parametrize("name", [SPREAD, AFFINITY])
 def test_isolated_dry_runs_of_many_nodes_equal_single_ones(name: str) -> None:
-    """The slow twin rehearses one node at a time: were nodes not kept apart, victims would go in vain or not at all."""
+    """The slow twin changes one node at a time: were nodes not kept apart, victims would go in vain or not at all."""
     draw = random.Random(11)
     refused = 0
     for _ in range(300):
@@ -104,21 +103,21 @@ def test_isolated_dry_runs_of_many_nodes_equal_single_ones(name: str) -> None:
         added = [(draw.randint(1, 6), slot) for slot in slots if draw.random() < 0.3]
         table = interfaces.StatusTable()
 
-        with rehearsal.Rehearsal(snap) as together:
-            _rehearse(together, snap, gone, added, slots)
-            said = plugin.filter_apart(snap.classes[PREEMPTOR], snap, np.array(slots), table).index.tolist()
+        with overlay.SnapshotOverlay(snap, overlay.Semantics.DRY_RUN) as together:
+            _change(together, gone, added, slots)
+            said = plugin.filter_isolated(snap.classes[PREEMPTOR], together, np.array(slots), table).index.tolist()
         alone = []
         for slot in slots:
-            with rehearsal.Rehearsal(snap) as one:
-                _rehearse(one, snap, gone, added, [slot])
-                alone += _asked(builder, plugin, [slot], table)
+            with overlay.SnapshotOverlay(snap, overlay.Semantics.DRY_RUN) as one:
+                _change(one, gone, added, [slot])
+                alone += _verdicts(one, plugin, [slot], table)
         assert said == alone
         refused += sum(map(bool, alone))
     assert refused > 100
 
 
-@pytest.mark.parametrize(("apart", "passes"), [(True, False), (False, True)])
-def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(apart: bool, passes: bool) -> None:
+@pytest.mark.parametrize(("isolated", "passes"), [(True, False), (False, True)])
+def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passes: bool) -> None:
     """Victims of a group go from all its nodes; those of a single pod from the node that it is to run on alone."""
     builder = SnapshotBuilder()
     for name in ("n0", "n1"):
@@ -133,10 +132,11 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(apart: bool, passes: 
     chain = evaluation.Chain((AFFINITY,), (plugin,))
     pod_class = snap.classes[PREEMPTOR]
     kept = at_once.answer(evaluation.Evaluator(snap, {"p": chain}).evaluate("p", pod_class))
-    asking = as_if.AsIf(chain, kept, pod_class, snap, as_if.nominees(snap, 0, ""), apart=apart)
-    with rehearsal.Rehearsal(snap) as rehearsed:
-        rehearsed.remove(np.array(rows))
-        said = asking.verdicts(np.array([snap.nodes.slots["n0"]]), rehearsed)
+    nominees = nominated_pods.nominees(snap, 0, "")
+    dry_run = dry_run_filter.DryRunFilter(chain, kept, pod_class, snap, nominees, isolated=isolated)
+    with overlay.SnapshotOverlay(snap, overlay.Semantics.DRY_RUN) as over:
+        over.remove(np.array(rows))
+        said = dry_run.filter(np.array([snap.nodes.slots["n0"]]), over)
     assert bool(said.index[0] == interfaces.PASSES) is passes
 
 

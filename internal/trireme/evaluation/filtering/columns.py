@@ -145,7 +145,7 @@ class ClassColumns:
     capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     changed: changes.SlotChanges = field(default_factory=changes.SlotChanges)
     # The slots that pods are nominated to which count for the class.
-    promised: arrays.SlotArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    nominated: arrays.SlotArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     # Held while remote plugins are asked about the class.
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     # The statuses of nodes that a service has given no answer about as they are now.

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trireme.evaluation import kept_classes, stopwatch
-from trireme.evaluation.filtering import as_if, columns, remote_columns
+from trireme.evaluation.filtering import columns, dry_run_filter, nominated_pods, remote_columns
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, changes, classes, nominations, rehearsal, snapshot
+from trireme.snapshot import arrays, changes, classes, nominations, overlay, snapshot
 from trireme.v1 import cycle_pb2
 
 # How often services are called for one evaluation while no node passes and some changed under each call.
@@ -175,12 +175,12 @@ class Evaluator:
             if nominee is None or nominee.slot in taken:
                 break
             taken[nominee.slot] = nominee.uid
-        asking = self._as_nominated(cycle, self._snap.classes[cycle.pod_class], kept, *taken.values())
+        dry_run = self._without_nominations(cycle, self._snap.classes[cycle.pod_class], kept, *taken.values())
         slots = np.array(list(taken)[1:], dtype=np.intp)
-        if not slots.size or not asking.by_slot:
+        if not slots.size or not dry_run.by_slot:
             return []
-        with rehearsal.Rehearsal(self._snap) as rehearsed:
-            said = asking.verdicts(slots, rehearsed)
+        with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
+            said = dry_run.filter(slots, over)
         assert said.capacity is not None
         refused = np.flatnonzero((said.index != interfaces.PASSES) | (said.capacity < 1))
         admitted: list[int] = slots[: int(refused[0]) if refused.size else slots.size].tolist()
@@ -226,7 +226,7 @@ class Evaluator:
             due = np.arange(size)
         else:
             due = changes.union([*parts, self._snap.nodes.changed_since(kept.generation, pods=False)], size)
-        due, beside = self._beside_nominees(self._chains[profile], pod_class, kept, due, renewed)
+        due, beside = self._filter_with_nominees(self._chains[profile], pod_class, kept, due, renewed)
         there = live[due]
         # Whoever was answered at this generation before must see what differs now as newer.
         stamp = max(generation, kept.next_stamp)
@@ -261,9 +261,9 @@ class Evaluator:
         pod_class = self._snap.classes.get(cycle.pod_class)
         if own is None or pod_class is None or kept.refusal is not None:
             return None
-        asking = self._as_nominated(cycle, pod_class, kept, own.uid)
-        with rehearsal.Rehearsal(self._snap) as rehearsed:
-            said = asking.verdicts(np.array([own.slot]), rehearsed)
+        dry_run = self._without_nominations(cycle, pod_class, kept, own.uid)
+        with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
+            said = dry_run.filter(np.array([own.slot]), over)
         assert said.capacity is not None
         return own.slot, int(said.index[0]), int(said.capacity[0])
 
@@ -275,14 +275,14 @@ class Evaluator:
         left = kept.narrowed is None or self._snap.nodes.names[own.slot] in kept.narrowed
         return own if left else None
 
-    def _as_nominated(
+    def _without_nominations(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, kept: columns.ClassColumns, *uids: str
-    ) -> as_if.AsIf:
-        """Asks about pods of the class where these are nominated to: they do not count for themselves."""
-        counting = as_if.nominees(self._snap, pod_class.priority, *uids)
-        return as_if.AsIf(self._chains[cycle.profile], kept, pod_class, self._snap, counting)
+    ) -> dry_run_filter.DryRunFilter:
+        """Filters for pods of the class on the slots that they are nominated to: these do not count for themselves."""
+        nominees = nominated_pods.nominees(self._snap, pod_class.priority, *uids)
+        return dry_run_filter.DryRunFilter(self._chains[cycle.profile], kept, pod_class, self._snap, nominees)
 
-    def _beside_nominees(
+    def _filter_with_nominees(
         self,
         chain: Chain,
         pod_class: classes.PodClass,
@@ -297,23 +297,23 @@ class Evaluator:
         may have changed though nothing did on the slot itself (`renewed`, or a plugin that looks at other nodes).
         """
         size = self._snap.nodes.size
-        counting = as_if.nominees(self._snap, pod_class.priority)
-        before = kept.promised[kept.promised < size]
-        if not counting.slots.size and not before.size:
+        nominees = nominated_pods.nominees(self._snap, pod_class.priority)
+        before = kept.nominated[kept.nominated < size]
+        if not nominees.slots.size and not before.size:
             return due, []
-        asking = as_if.AsIf(chain, kept, pod_class, self._snap, counting)
-        promised = np.zeros(size, dtype=np.bool_)
-        promised[counting.slots] = True
-        again = promised.copy()
+        dry_run = dry_run_filter.DryRunFilter(chain, kept, pod_class, self._snap, nominees)
+        nominated = np.zeros(size, dtype=np.bool_)
+        nominated[nominees.slots] = True
+        again = nominated.copy()
         again[before] = True
-        if not renewed and asking.by_slot:
+        if not renewed and dry_run.by_slot:
             moved = np.zeros(size, dtype=np.bool_)
             moved[self._snap.nodes.changed_since(kept.generation, pods=True)] = True
             again &= moved
         again[due] = True
-        kept.promised = np.flatnonzero(promised)
-        slots = np.flatnonzero(promised & again)
-        return np.flatnonzero(again), list(asking.beside_nominees(slots)) if slots.size else []
+        kept.nominated = np.flatnonzero(nominated)
+        slots = np.flatnonzero(nominated & again)
+        return np.flatnonzero(again), list(dry_run.filter_with_nominees(slots)) if slots.size else []
 
     def _pre_filter(
         self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch

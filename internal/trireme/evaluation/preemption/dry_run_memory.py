@@ -57,7 +57,7 @@ def remembering(
     about which something was decided in the same call.
     """
     # Outcomes name statuses by their numbers in this table: columns that are made anew begin with no outcomes.
-    memory = snap.derived(("dry_runs", kept.table), lambda: DryRunMemory([plugin.reads for plugin in plugins]))
+    memory = snap.derived(("dry_runs", kept.table), lambda _: DryRunMemory([plugin.reads for plugin in plugins]))
     own = snap.nominations.get(cycle.pod.metadata.uid)
     return RememberedRuns(memory, runs, pods.NO_SLOT if own is None else own.slot, decided)
 

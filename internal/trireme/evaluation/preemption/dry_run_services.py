@@ -1,16 +1,16 @@
-"""The filter plugins that are services of their own, asked in preemption's dry runs.
+"""The filter plugins that are services of their own, called in preemption's dry runs.
 
-What a service says of a node by the node alone no victim changes, so its column is believed. The others are asked anew,
-about each node with the pods that would be gone: once beside the pods that are promised the node, where there are such,
-and once without them, as the filters of this process are. They are asked in the profile's order, each about what the
-ones before it left.
+A service that depends on the node alone is believed: no victim changes its column. The others are called about each
+node with its victims removed: once beside the pods that are nominated to the node, where there are such, and once
+without them, as the filters of this process are. They are called in the profile's order, each about what those before
+it passed.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from trireme.evaluation.filtering import as_if, columns, evaluation, remote_columns
+from trireme.evaluation.filtering import columns, evaluation, nominated_pods, remote_columns
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
@@ -22,7 +22,7 @@ def of(
     profile: str,
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
-    counting: as_if.Nominees,
+    nominees: nominated_pods.Nominees,
 ) -> "DryRunServices | None":
     """The services that have to be asked; None where there are none."""
     asked = [
@@ -32,7 +32,7 @@ def of(
         and remote.name in kept.plugins
         and not kept.plugins[remote.name].prefilter.skip
     ]
-    return DryRunServices(asked, kept, profile, pod_class, snap, counting) if asked else None
+    return DryRunServices(asked, kept, profile, pod_class, snap, nominees) if asked else None
 
 
 class DryRunServices:
@@ -45,7 +45,7 @@ class DryRunServices:
         profile: str,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
-        counting: as_if.Nominees,
+        nominees: nominated_pods.Nominees,
     ) -> None:
         self.names = frozenset(remote.name for remote in asked)
         self._asked = asked
@@ -53,7 +53,7 @@ class DryRunServices:
         self._profile = profile
         self._class = pod_class
         self._snap = snap
-        self._counting = counting
+        self._nominees = nominees
 
     @property
     def one_by_one(self) -> bool:
@@ -63,9 +63,9 @@ class DryRunServices:
     async def verdicts(self, slots: arrays.SlotArray, gone: arrays.SlotArray) -> arrays.Int16Array:
         """What they say of each slot as if these rows were gone. Shape: (slot asked,)."""
         on = self._snap.pods.slot[gone]
-        return await self.rehearsed([interfaces.DryRun(slot, gone[on == slot].tolist()) for slot in slots.tolist()])
+        return await self.dry_runs([interfaces.DryRun(slot, gone[on == slot].tolist()) for slot in slots.tolist()])
 
-    async def rehearsed(self, wanted: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
+    async def dry_runs(self, wanted: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
         """What they say of nodes as if they were so. Shape: (node asked,)."""
         index = np.zeros(len(wanted), dtype=np.int16)
         for remote in self._asked:
@@ -75,8 +75,8 @@ class DryRunServices:
             runs, owners = [], []
             for at in left.tolist():
                 run = wanted[at]
-                promised = self._counting.class_ids[self._counting.slots == run.slot].tolist()
-                for besides in ([promised] if promised else []) + [[]]:
+                nominated = self._nominees.class_ids[self._nominees.slots == run.slot].tolist()
+                for besides in ([nominated] if nominated else []) + [[]]:
                     runs.append(interfaces.DryRun(run.slot, run.removed_rows, [*run.added_classes, *besides]))
                     owners.append(at)
             said = await self._ask(remote, runs)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trireme.evaluation.filtering import as_if
+from trireme.evaluation.filtering import dry_run_filter
 from trireme.evaluation.preemption import group_victims, preemption_budgets, preemption_victims
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, rehearsal, snapshot
+from trireme.snapshot import arrays, overlay, snapshot
 
 
 class GroupDryRun:
@@ -23,14 +23,14 @@ class GroupDryRun:
     def __init__(
         self,
         snap: snapshot.Snapshot,
-        asking: as_if.AsIf,
+        dry_run: dry_run_filter.DryRunFilter,
         budgets: preemption_budgets.Budgets,
         priority: int,
         services: preemption_victims.Services | None = None,
     ) -> None:
-        """`asking` counts what is rehearsed everywhere. `priority` is that of the pod."""
+        """`dry_run` counts changes everywhere. `priority` is that of the pod."""
         self._snap = snap
-        self._asking = asking
+        self._dry_run = dry_run
         self._budgets = budgets
         self._priority = priority
         self._services = services
@@ -40,8 +40,8 @@ class GroupDryRun:
         candidates, refused = [], []
         for slot in slots.tolist():
             units = group_victims.units(self._snap, self._priority, np.array([slot]))
-            with rehearsal.Rehearsal(self._snap) as rehearsed:
-                found = await self._on(slot, units, rehearsed)
+            with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
+                found = await self._on(slot, units, over)
             if isinstance(found, int):
                 refused.append((slot, found))
             else:
@@ -49,12 +49,12 @@ class GroupDryRun:
         return preemption_victims.Outcome(tuple(candidates), tuple(refused))
 
     async def _on(
-        self, slot: int, units: Sequence[group_victims.Unit], rehearsed: rehearsal.Rehearsal
+        self, slot: int, units: Sequence[group_victims.Unit], over: overlay.SnapshotOverlay
     ) -> preemption_victims.Candidate | int:
         """The candidate, or the status that the node has though everybody is gone."""
         rows = [row for unit in units for row in unit.rows]
-        rehearsed.remove(np.array(rows, dtype=np.intp))
-        refusal = await self._verdict(slot, rehearsed)
+        over.remove(np.array(rows, dtype=np.intp))
+        refusal = await self._verdict(slot, over)
         if refusal != interfaces.PASSES:
             return refusal
         violating = self._budgets.violating(rows)
@@ -62,13 +62,13 @@ class GroupDryRun:
         # In each half they keep their order.
         for unit in sorted(units, key=lambda each: violating.isdisjoint(each.rows)):
             back = np.array(unit.rows, dtype=np.intp)
-            rehearsed.restore(back)
-            if await self._verdict(slot, rehearsed) != interfaces.PASSES:
-                rehearsed.remove(back)
+            over.restore(back)
+            if await self._verdict(slot, over) != interfaces.PASSES:
+                over.remove(back)
                 going.append(unit)
         victims = [row for unit in sorted(going, key=lambda each: each.importance) for row in unit.rows]
         return preemption_victims.Candidate(slot, tuple(victims), sum(row in violating for row in victims))
 
-    async def _verdict(self, slot: int, rehearsed: rehearsal.Rehearsal) -> int:
+    async def _verdict(self, slot: int, over: overlay.SnapshotOverlay) -> int:
         at = np.array([slot], dtype=np.intp)
-        return int((await preemption_victims.verdicts(self._snap, self._asking, self._services, at, rehearsed))[0])
+        return int((await preemption_victims.verdicts(self._dry_run, self._services, at, over))[0])

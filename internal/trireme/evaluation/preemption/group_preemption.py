@@ -18,11 +18,11 @@ from itertools import groupby
 
 import numpy as np
 
-from trireme.evaluation.filtering import as_if, columns, evaluation
+from trireme.evaluation.filtering import columns, dry_run_filter, evaluation, nominated_pods
 from trireme.evaluation.preemption import dry_run_services, group_victims, preemption_budgets
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, pods, rehearsal, snapshot
+from trireme.snapshot import arrays, overlay, pods, snapshot
 from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2
 from trireme.wire import status as wire_status
 
@@ -97,18 +97,20 @@ class _Reprieve:
     ) -> None:
         self._request = request
         self._snap = snap
-        self._asking: dict[int, as_if.AsIf] = {}
+        self._dry_runs: dict[int, dry_run_filter.DryRunFilter] = {}
         self._services: dict[int, dry_run_services.DryRunServices] = {}
-        counting = as_if.nominees(snap, request.priority)
+        nominees = nominated_pods.nominees(snap, request.priority)
         for number, of_class in kept.items():
             pod_class = snap.classes[number]
-            asked = dry_run_services.of(chain, of_class, request.cycle.profile, pod_class, snap, counting)
+            asked = dry_run_services.of(chain, of_class, request.cycle.profile, pod_class, snap, nominees)
             if asked is not None:
                 self._services[number] = asked
-            besides = asked.names if asked is not None else frozenset[str]()
-            self._asking[number] = as_if.AsIf(chain, of_class, pod_class, snap, counting, besides, apart=False)
+            excluded = asked.names if asked is not None else frozenset[str]()
+            self._dry_runs[number] = dry_run_filter.DryRunFilter(
+                chain, of_class, pod_class, snap, nominees, excluded, isolated=False
+            )
         # Where a member's answer may depend on any other node, all members are asked about for each victim.
-        self._everywhere = any(asking.one_by_one for asking in self._asking.values()) or any(
+        self._everywhere = any(dry_run.one_by_one for dry_run in self._dry_runs.values()) or any(
             asked.one_by_one for asked in self._services.values()
         )
         rows = {snap.pods.uids[row]: row for row in range(snap.pods.size) if snap.pods.slot[row] != pods.NO_SLOT}
@@ -123,24 +125,24 @@ class _Reprieve:
         """The victims (indexes) that can stay, asked about in this order."""
         out: set[int] = set()
         back = _PAIRS
-        with rehearsal.Rehearsal(self._snap) as rehearsed:
+        with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
             # The cluster has room for all who are in it. Besides them there may be too many.
-            if self._imagined and not self._fits(self._members, rehearsed):
+            if self._imagined and not self._fits(self._members, over):
                 return out
             for number in order:
-                mark = rehearsed.mark
+                mark = over.mark
                 victim = self._request.victims[number]
                 pairs = self._pairs(victim)
-                rehearsed.add(pairs[:, 0], pairs[:, 1])
+                over.add(pairs[:, 0], pairs[:, 1])
                 members = self._hindered(victim)
-                fits = self._fits(members, rehearsed)
+                fits = self._fits(members, over)
                 if fits and self._services:
-                    fits = await self._services_agree(members, np.concatenate([back, pairs]), rehearsed)
+                    fits = await self._services_agree(members, np.concatenate([back, pairs]), over)
                 if fits:
                     out.add(number)
                     back = np.concatenate([back, pairs]) if self._services else back
                 else:
-                    rehearsed.clear_added(mark)
+                    over.drop_added(mark)
         return out
 
     def _pairs(self, victim: filter_phase_pb2.Victim) -> arrays.Int32Array:
@@ -158,10 +160,10 @@ class _Reprieve:
         self,
         members: Sequence[tuple[int, int, int]],
         back: arrays.Int32Array,
-        rehearsed: rehearsal.Rehearsal,
+        over: overlay.SnapshotOverlay,
     ) -> bool:
         """Whether plugins in other processes let the members be where they are, with these victims back: each member
-        beside those before it. What is rehearsed is the same afterwards.
+        beside those before it.
         """
         wanted: dict[int, list[interfaces.DryRun]] = {number: [] for number in self._services}
         for at, (number, slot, _) in enumerate(members):
@@ -170,43 +172,36 @@ class _Reprieve:
                 beside = [of_class for of_class, other, row in members[:at] if other == slot and row == _IMAGINED]
                 there = [*back[back[:, 1] == slot, 0].tolist(), *beside]
                 wanted[number].append(interfaces.DryRun(slot, later, there))
-        rehearsed.clear_added()
-        rehearsed.pause()
-        generation = self._snap.generation
         fits = True
         for number, runs in wanted.items():
-            fits = fits and not (await self._services[number].rehearsed(runs)).any()
-        if self._snap.generation != generation:
-            raise snapshot.OutOfStepError("the cluster changed while plugins were asked")
-        rehearsed.resume()
-        rehearsed.add(back[:, 0], back[:, 1])
+            fits = fits and not (await self._services[number].dry_runs(runs)).any()
+        over.check()
         return fits
 
-    def _fits(self, members: Sequence[tuple[int, int, int]], rehearsed: rehearsal.Rehearsal) -> bool:
+    def _fits(self, members: Sequence[tuple[int, int, int]], over: overlay.SnapshotOverlay) -> bool:
         """Whether these members fit where they are."""
         rows = np.array([row for _, _, row in members if row != _IMAGINED], dtype=np.intp)
-        mark = rehearsed.mark
-        rehearsed.remove(rows)
-        fits = all(self._run_fits(*run, rehearsed) for run in _runs(members))
-        rehearsed.clear_added(mark)
-        rehearsed.restore(rows[np.array([self._snap.pods.slot[row] == pods.NO_SLOT for row in rows], dtype=np.bool_)])
+        mark = over.mark
+        over.remove(rows)
+        fits = all(self._run_fits(*run, over) for run in _runs(members))
+        over.drop_added(mark)
+        over.restore(rows[np.isin(rows, over.changes.removed)])
         return fits
 
-    def _run_fits(self, pod_class: int, slot: int, rows: list[int], rehearsed: rehearsal.Rehearsal) -> bool:
+    def _run_fits(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:
         """Whether members of one class that come one after the other fit on the slot; if so they are there then."""
-        if self._asking[pod_class].counts_copies:
-            return self._copies_fit(pod_class, slot, rows, rehearsed)
-        return all(self._copies_fit(pod_class, slot, [row], rehearsed) for row in rows)
+        if self._dry_runs[pod_class].counts_copies:
+            return self._copies_fit(pod_class, slot, rows, over)
+        return all(self._copies_fit(pod_class, slot, [row], over) for row in rows)
 
-    def _copies_fit(self, pod_class: int, slot: int, rows: list[int], rehearsed: rehearsal.Rehearsal) -> bool:
+    def _copies_fit(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:
         """As _run_fits, by how many pods of the class the plugins say that there is room for."""
-        asking = self._asking[pod_class]
-        said = asking.verdicts(np.array([slot], dtype=np.intp), rehearsed)
+        said = self._dry_runs[pod_class].filter(np.array([slot], dtype=np.intp), over)
         if said.index[0] != interfaces.PASSES or (said.capacity is not None and said.capacity[0] < len(rows)):
             return False
-        rehearsed.restore(np.array([row for row in rows if row != _IMAGINED], dtype=np.intp))
+        over.restore(np.array([row for row in rows if row != _IMAGINED], dtype=np.intp))
         imagined = np.full(rows.count(_IMAGINED), slot, dtype=np.int32)
-        rehearsed.add(np.full(imagined.shape, pod_class, dtype=np.int32), imagined)
+        over.add(np.full(imagined.shape, pod_class, dtype=np.int32), imagined)
         return True
 
 

@@ -56,7 +56,7 @@ class Membership:
     each goes alone. `rank`: what its pods, or they with others, are as victims.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, snap: snapshot.Snapshot) -> None:
         self._generations = (-1, -1, -1)
         self.priority = np.zeros(0, dtype=np.int64)
         self.whole = np.zeros(0, dtype=np.int64)

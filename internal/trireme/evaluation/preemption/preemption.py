@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trireme.evaluation import class_priorities
-from trireme.evaluation.filtering import as_if, columns, evaluation
+from trireme.evaluation.filtering import columns, dry_run_filter, evaluation, nominated_pods
 from trireme.evaluation.preemption import (
     dry_run_memory,
     dry_run_services,
@@ -74,12 +74,12 @@ class Before:
         self.slots.append(slot)
         self.outcomes[slot] = None
 
-    def beside(self, counting: as_if.Nominees) -> as_if.Nominees:
+    def beside(self, nominees: nominated_pods.Nominees) -> nominated_pods.Nominees:
         """These nominees, and those of this call."""
         own = np.array(self.slots, dtype=np.int32)
-        return as_if.Nominees(
-            np.concatenate([counting.class_ids, np.full(own.shape, self.class_id, dtype=np.int32)]),
-            np.concatenate([counting.slots, own]),
+        return nominated_pods.Nominees(
+            np.concatenate([nominees.class_ids, np.full(own.shape, self.class_id, dtype=np.int32)]),
+            np.concatenate([nominees.slots, own]),
         )
 
 
@@ -236,25 +236,25 @@ class DefaultPreemption:
             has_victims = preemption_victims.with_victims(snap, priority)[potential]
         found.refused[_NO_VICTIMS] += int(np.count_nonzero(~has_victims))
         potential = potential[has_victims]
-        counting = as_if.nominees(snap, priority, question.cycle.pod.metadata.uid)
+        nominees = nominated_pods.nominees(snap, priority, question.cycle.pod.metadata.uid)
         before = question.before
         if before is not None and before.slots:
-            counting = before.beside(counting)
+            nominees = before.beside(nominees)
         services = dry_run_services.of(
-            question.chain, question.kept, question.cycle.profile, question.pod_class, snap, counting
+            question.chain, question.kept, question.cycle.profile, question.pod_class, snap, nominees
         )
         asked = frozenset() if services is None else services.names
-        of_class = question.chain, question.kept, question.pod_class, snap, counting, asked
+        of_class = question.chain, question.kept, question.pod_class, snap, nominees, asked
         budgets = preemption_budgets.Budgets(snap)
-        asking = as_if.AsIf(*of_class)
-        run: dry_run_memory.Runs = preemption_victims.DryRun(snap, asking, budgets, victims_on, services)
-        if asking.by_slot and not (question.chain.remote or budgets.any or together.size):
+        dry_run = dry_run_filter.DryRunFilter(*of_class)
+        run: dry_run_memory.Runs = preemption_victims.DryRun(snap, dry_run, budgets, victims_on, services)
+        if dry_run.by_slot and not (question.chain.remote or budgets.any or together.size):
             decided = {} if before is None else before.outcomes
             run = dry_run_memory.remembering(question.kept, run, snap, question.chain.local, question.cycle, decided)
             if before is not None:
                 before.holds = True
         if together.size:
-            everywhere = as_if.AsIf(*of_class, apart=False)
+            everywhere = dry_run_filter.DryRunFilter(*of_class, isolated=False)
             of_groups = group_dry_run.GroupDryRun(snap, everywhere, budgets, priority, services)
         tried = 0
         while potential.size and not found.enough:

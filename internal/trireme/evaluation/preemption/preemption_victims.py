@@ -15,10 +15,10 @@ from typing import Protocol
 import numpy as np
 
 from trireme.evaluation import class_priorities
-from trireme.evaluation.filtering import as_if
+from trireme.evaluation.filtering import dry_run_filter
 from trireme.evaluation.preemption import preemption_budgets
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, rehearsal, snapshot
+from trireme.snapshot import arrays, overlay, snapshot
 
 # Where a start time is missing: the pod starts now, after all others.
 NOT_STARTED = np.iinfo(np.int64).max
@@ -89,25 +89,19 @@ class Services(Protocol):
 
 
 async def verdicts(
-    snap: snapshot.Snapshot,
-    asking: as_if.AsIf,
+    dry_run: dry_run_filter.DryRunFilter,
     services: Services | None,
     slots: arrays.SlotArray,
-    rehearsed: rehearsal.Rehearsal,
+    over: overlay.SnapshotOverlay,
 ) -> arrays.Int16Array:
     """What all plugins say, services included. Shape: (slot asked,). Raises: OutOfStepError where the snapshot moved on
     while services were asked.
     """
-    index = asking.verdicts(slots, rehearsed).index
+    index = dry_run.filter(slots, over).index
     passing = np.flatnonzero(index == interfaces.PASSES)
     if services is not None and passing.size:
-        gone = rehearsed.removed
-        rehearsed.pause()
-        generation = snap.generation
-        index[passing] = await services.verdicts(slots[passing], gone)
-        if snap.generation != generation:
-            raise snapshot.OutOfStepError("the cluster changed while plugins were asked")
-        rehearsed.resume()
+        index[passing] = await services.verdicts(slots[passing], over.changes.removed)
+        over.check()
     return index
 
 
@@ -117,7 +111,7 @@ class DryRun:
     def __init__(
         self,
         snap: snapshot.Snapshot,
-        asking: as_if.AsIf,
+        dry_run: dry_run_filter.DryRunFilter,
         budgets: preemption_budgets.Budgets,
         victims_on: VictimsOn,
         services: Services | None = None,
@@ -125,7 +119,7 @@ class DryRun:
         """`services` are the plugins in other processes that look at the pods of a node, where there are any."""
         self._services = services
         self._snap = snap
-        self._asking = asking
+        self._dry_run = dry_run
         self._budgets = budgets
         self._victims_on = victims_on
 
@@ -135,18 +129,18 @@ class DryRun:
         """
         candidates: list[Candidate] = []
         refused: list[tuple[int, int]] = []
-        for part in self._asking.parts(slots):
-            with rehearsal.Rehearsal(self._snap) as rehearsed:
-                found, others = await self._together(part, rehearsed)
+        for part in self._dry_run.parts(slots):
+            with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
+                found, others = await self._together(part, over)
             candidates += found
             refused += others
         return Outcome(tuple(candidates), tuple(refused))
 
-    async def _verdicts(self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal) -> arrays.Int16Array:
-        return await verdicts(self._snap, self._asking, self._services, slots, rehearsed)
+    async def _verdicts(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> arrays.Int16Array:
+        return await verdicts(self._dry_run, self._services, slots, over)
 
     async def _together(
-        self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal
+        self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay
     ) -> tuple[list[Candidate], list[tuple[int, int]]]:
         victims = self._victims_on(slots)
         on = self._snap.pods.slot[victims]
@@ -156,12 +150,12 @@ class DryRun:
             rows: list[int] = victims[first:last].tolist()
             return rows
 
-        rehearsed.remove(victims)
-        index = await self._verdicts(slots, rehearsed)
+        over.remove(victims)
+        index = await self._verdicts(slots, over)
         refused = list(zip(slots.tolist(), index.tolist(), strict=True))
         helped = slots[index == interfaces.PASSES]
         queues = [self._order_of_reprieve(rows_of(slot)) for slot in helped.tolist()]
-        staying = await self._reprieve(helped, [queue for queue, _ in queues], rehearsed)
+        staying = await self._reprieve(helped, [queue for queue, _ in queues], over)
         candidates = []
         for slot, (queue, violating) in zip(helped.tolist(), queues, strict=True):
             going = [row for row in queue if row not in staying]
@@ -179,14 +173,14 @@ class DryRun:
         return [row for row in rows if row in violating] + [row for row in rows if row not in violating], violating
 
     async def _reprieve(
-        self, slots: arrays.SlotArray, queues: Sequence[Sequence[int]], rehearsed: rehearsal.Rehearsal
+        self, slots: arrays.SlotArray, queues: Sequence[Sequence[int]], over: overlay.SnapshotOverlay
     ) -> set[int]:
         """Let victims back in the order of their slot's queue, one a slot and round; the rows of those that stay."""
         staying: set[int] = set()
         for at, rows in _rounds(queues):
-            rehearsed.restore(rows)
-            fits = await self._verdicts(slots[at], rehearsed) == interfaces.PASSES
-            rehearsed.remove(rows[~fits])
+            over.restore(rows)
+            fits = await self._verdicts(slots[at], over) == interfaces.PASSES
+            over.remove(rows[~fits])
             staying.update(rows[fits].tolist())
         return staying
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import numpy as np
 
-from trireme.evaluation.filtering import as_if, columns, evaluation
+from trireme.evaluation.filtering import columns, dry_run_filter, evaluation, nominated_pods
 from trireme.evaluation.preemption import post_filtering, preemption
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -97,8 +97,8 @@ class WaysOut:
 
     def _status_of(self, slot: int, index: arrays.Int16Array, before: preemption.Before) -> int:
         """Why the node at the slot refuses pods of the class, now that one more is nominated to it."""
-        counting = before.beside(as_if.nominees(self._snap, self._class.priority))
-        asking = as_if.AsIf(self._chain, self._kept, self._class, self._snap, counting)
-        ((_, verdicts),) = asking.beside_nominees(np.array([slot]))
+        nominees = before.beside(nominated_pods.nominees(self._snap, self._class.priority))
+        dry_run = dry_run_filter.DryRunFilter(self._chain, self._kept, self._class, self._snap, nominees)
+        ((_, verdicts),) = dry_run.filter_with_nominees(np.array([slot]))
         said = int(verdicts.index[0])
         return said if said != interfaces.PASSES else int(index[slot])

@@ -10,7 +10,7 @@ import numpy as np
 from trireme.framework import resizes, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 
 _ELSEWHERE: Final = "pod assigned to different node"
 _FORBIDDEN: Final = "node had resize preemption disabled"
@@ -32,7 +32,7 @@ class DeferredPodScheduling:
         )
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Only pods whose resize is deferred are looked at."""
         return interfaces.PreFilterResult(skip=not (self._enabled and pod_class.resize_deferred))
@@ -40,7 +40,7 @@ class DeferredPodScheduling:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,

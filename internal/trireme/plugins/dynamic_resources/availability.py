@@ -7,7 +7,7 @@ import numpy as np
 
 from trireme.framework import selectors
 from trireme.plugins.dynamic_resources import demand, features, node_allocatable, pod_claims, skipping
-from trireme.snapshot import arrays, classes, node_selection, snapshot
+from trireme.snapshot import arrays, classes, node_selection, snapshot_view
 from trireme.v1 import resource_pb2
 
 _NOT_SHARED: Final = "has a mapped device and cannot be shared across pods"
@@ -15,7 +15,7 @@ _SKIPS_OPERATIONS: Final = f"allocation requires {skipping.FEATURE} feature on t
 
 
 def elsewhere(
-    allocation: resource_pb2.AllocationResult, snap: snapshot.Snapshot, slots: arrays.SlotArray, *, skips: bool
+    allocation: resource_pb2.AllocationResult, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray, *, skips: bool
 ) -> arrays.BoolArray:
     """From which slots the devices cannot be used. `skips`: nor where they skip steps that the node does not support.
     Shape: (slot,).
@@ -32,7 +32,7 @@ def elsewhere(
 def unfit_claims(
     pod_class: classes.PodClass,
     state: demand.Demand,
-    snap: snapshot.Snapshot,
+    snap: snapshot_view.SnapshotView,
     slots: arrays.SlotArray,
     on: features.Features,
 ) -> Iterator[tuple[arrays.BoolArray, str]]:

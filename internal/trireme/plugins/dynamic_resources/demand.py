@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trireme.framework import status
 from trireme.plugins.dynamic_resources import extended, features, inventory, pod_claims
-from trireme.snapshot import classes, snapshot
+from trireme.snapshot import classes, snapshot_view
 from trireme.v1 import resource_pb2
 
 NAME = "DynamicResources"
@@ -56,7 +56,7 @@ def unresolvable(text: str) -> status.Status:
     return status.unresolvable(NAME, text, reasons=(status.Reason("claim"),))
 
 
-def of(pod_class: classes.PodClass, snap: snapshot.Snapshot, on: features.Features) -> Demand | None:
+def of(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, on: features.Features) -> Demand | None:
     """None: the plugin has nothing to do with the class. Raises: RefusedError."""
     pod = pod_class.pod
     asked = extended.asked(pod_class)
@@ -82,7 +82,7 @@ def _check(
     claim: resource_pb2.ResourceClaim,
     group: str,
     known: inventory.Inventory,
-    snap: snapshot.Snapshot,
+    snap: snapshot_view.SnapshotView,
     on: features.Features,
 ) -> bool:
     """Whether the devices of the claim are shared with pods of the group that were tried before. Raises: RefusedError

@@ -15,7 +15,7 @@ from typing import Any
 
 from trireme.plugin_kit import device_resources
 from trireme.plugins.dynamic_resources import devices, expressions, features, ledger, pools, skipping
-from trireme.snapshot import arrays, node_selection, objects, snapshot
+from trireme.snapshot import arrays, node_selection, objects, snapshot, snapshot_view
 from trireme.v1 import resource_pb2
 
 log = logging.getLogger(__name__)
@@ -325,6 +325,6 @@ def _key(claim: resource_pb2.ResourceClaim) -> objects.Key:
     return claim.metadata.namespace, claim.metadata.name
 
 
-def of(snap: snapshot.Snapshot, on: features.Features) -> Inventory:
+def of(snap: snapshot_view.SnapshotView, on: features.Features) -> Inventory:
     """The snapshot's inventory, at the snapshot's generation."""
-    return snap.derived(("device_inventory", on), lambda: Inventory(snap, on))
+    return snap.derived(("device_inventory", on), lambda base: Inventory(base, on))

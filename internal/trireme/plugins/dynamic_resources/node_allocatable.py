@@ -13,7 +13,7 @@ import numpy as np
 
 from trireme.framework import amounts, status
 from trireme.plugins.dynamic_resources import allocator, demand, devices, inventory
-from trireme.snapshot import node_selection, nodes
+from trireme.snapshot import node_selection, nodes, snapshot_view
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
 from trireme_kube.apimachinery import quantity
 
@@ -126,7 +126,11 @@ def statuses(
 
 
 def refusal(
-    pod: core_pb2.Pod, stated: Sequence[Status], table: nodes.NodeTable, slot: int, rules: amounts.Rules
+    pod: core_pb2.Pod,
+    stated: Sequence[Status],
+    snap: snapshot_view.SnapshotView,
+    slot: int,
+    rules: amounts.Rules,
 ) -> status.Status | None:
     """Why the node at the slot has no room for the pod with these statuses; None: it has."""
     with_status = core_pb2.Pod()
@@ -136,7 +140,7 @@ def refusal(
     problem = _exceeds_pod_level(with_status) if rules.pod_level and stated else ""
     if problem:
         return status.unresolvable(demand.NAME, problem)
-    return _fit(amounts.with_claims(with_status, rules), table, slot)
+    return _fit(amounts.with_claims(with_status, rules), snap, slot)
 
 
 def _is_concerned(claim: ClaimDevices, there: NodeDevices) -> bool:
@@ -265,15 +269,16 @@ def _exceeds_pod_level(pod: core_pb2.Pod) -> str:
     return ""
 
 
-def _fit(needed: Mapping[str, int], table: nodes.NodeTable, slot: int) -> status.Status | None:
+def _fit(needed: Mapping[str, int], snap: snapshot_view.SnapshotView, slot: int) -> status.Status | None:
     """Why the node at the slot has too little left; None: it has enough."""
     reasons, unresolvable = [], False
+    table, at = snap.nodes, np.array([slot])
     plain = [name for name in _PLAIN if needed.get(name, 0) > 0]
     for name in (*plain, *sorted(name for name in needed if name.startswith(amounts.HUGE_PAGES))):
         number = table.resource_names.intern(name)
         table.reserve_resources()
         allocatable = int(table.allocatable[number, slot])
-        if needed[name] > allocatable - int(table.requested[number, slot]):
+        if needed[name] > allocatable - int(snap.requested(number, at)[0]):
             reasons.append(f"Insufficient {name}")
             unresolvable |= needed[name] > allocatable
     if not reasons:

@@ -38,7 +38,7 @@ from trireme.plugins.dynamic_resources import (
     to_reserve,
 )
 from trireme.plugins.dynamic_resources import args as device_args
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2, cycle_pb2, resource_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
 from trireme_kube.componentbase import clocks
@@ -79,7 +79,7 @@ class _Searches:
 
     nbytes = None
 
-    def __init__(self) -> None:
+    def __init__(self, snap: snapshot.Snapshot) -> None:
         self.found: dict[tuple[int, _Kind], tuple[int, _Outcome]] = {}
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
@@ -152,7 +152,7 @@ class DynamicResources:
                     return False
         return True
 
-    def _searches(self, snap: snapshot.Snapshot) -> "dict[tuple[int, _Kind], tuple[int, _Outcome]]":
+    def _searches(self, snap: snapshot_view.SnapshotView) -> "dict[tuple[int, _Kind], tuple[int, _Outcome]]":
         return snap.derived(self._key, _Searches).found
 
     async def ahead_of_score(
@@ -166,7 +166,7 @@ class DynamicResources:
         self,
         pod_class: classes.PodClass,
         state: demand.Demand,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         left: collections.deque[int],
         remembering: bool,
     ) -> "_Kind | None":
@@ -189,7 +189,7 @@ class DynamicResources:
     # PreFilter, Filter
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Skip pods without claims; refuse those whose claims are missing, in the making, or of no class."""
         try:
@@ -203,7 +203,7 @@ class DynamicResources:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
@@ -237,7 +237,7 @@ class DynamicResources:
         self,
         pod_class: classes.PodClass,
         state: demand.Demand,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         slot: int,
         solutions: Sequence[allocator.Solution],
     ) -> status.Status | None:
@@ -248,13 +248,13 @@ class DynamicResources:
             return self._failed(str(error)).refusal
         if stated is None:
             return None
-        return node_allocatable.refusal(pod_class.pod, stated, snap.nodes, slot, self._rules)
+        return node_allocatable.refusal(pod_class.pod, stated, snap, slot, self._rules)
 
     def _claim_statuses(
         self,
         pod_class: classes.PodClass,
         state: demand.Demand,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         slot: int,
         solutions: Sequence[allocator.Solution],
     ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
@@ -274,7 +274,7 @@ class DynamicResources:
     def unavailable_claims(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         promised: Mapping[str, resource_pb2.AllocationResult] | None = None,
     ) -> list[resource_pb2.ResourceClaim]:
@@ -288,7 +288,7 @@ class DynamicResources:
         return [claim for claim, lacks in zip(state.claims, lacking.tolist(), strict=True) if lacks]
 
     def stale_claim(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, uid: str
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, uid: str
     ) -> resource_pb2.ResourceClaim | None:
         """The claim that was made for the pod's extended resources in an attempt before this one. Of no interest where
         devices stand for none of them any more: the claim goes when its pod does.
@@ -335,7 +335,7 @@ class DynamicResources:
         return scores
 
     def _known_statuses(
-        self, pod_class: classes.PodClass, state: demand.Demand, snap: snapshot.Snapshot, slot: int
+        self, pod_class: classes.PodClass, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int
     ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
         try:
             return self._claim_statuses(pod_class, state, snap, slot, ())
@@ -368,7 +368,7 @@ class DynamicResources:
         pod_class: classes.PodClass,
         pod: cycle_pb2.PodIdentity,
         state: demand.Demand,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         slot: int,
         solutions: Sequence[allocator.Solution],
     ) -> interfaces.Reserved:
@@ -404,7 +404,7 @@ class DynamicResources:
         return interfaces.Reserved(None, tuple(assumed), left.to_bytes(), counted or ())
 
     def _allocated(
-        self, solution: allocator.Solution, owner: str, snap: snapshot.Snapshot, slot: int
+        self, solution: allocator.Solution, owner: str, snap: snapshot_view.SnapshotView, slot: int
     ) -> resource_pb2.ResourceClaim:
         """The claim as it will be."""
         # The same question has the same answer, so shares are named after it.
@@ -416,7 +416,7 @@ class DynamicResources:
         )
         return out
 
-    def _known_state(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> demand.Demand | None:
+    def _known_state(self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> demand.Demand | None:
         try:
             return demand.of(pod_class, snap, self._on)
         except demand.RefusedError:
@@ -427,7 +427,7 @@ class DynamicResources:
     def _unavailable(
         self,
         state: demand.Demand,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         promised: Mapping[str, resource_pb2.AllocationResult],
     ) -> arrays.BoolArray:
@@ -453,7 +453,7 @@ class DynamicResources:
             return True
         return not ready and readiness.timed_out(claim, self._args.binding_timeout, self._wall())
 
-    def _lacking(self, state: demand.Demand, snap: snapshot.Snapshot, slot: int) -> tuple[str, ...]:
+    def _lacking(self, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int) -> tuple[str, ...]:
         """The extended resources that devices must give on the node, by name."""
         lacking = [name for name in state.resources if not _allocatable(snap, name, slot)]
         return tuple(sorted(name for name in lacking if name in state.known.class_of_resource))
@@ -462,7 +462,7 @@ class DynamicResources:
         self,
         pod_class: classes.PodClass,
         state: demand.Demand,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         remembering: bool = True,
     ) -> Iterator[tuple[list[int], "_Outcome | None"]]:
@@ -513,7 +513,7 @@ class DynamicResources:
     def _add_kinds(
         self,
         state: demand.Demand,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         kinds: "dict[_Kind | None, list[int]]",
     ) -> list[int]:
@@ -528,13 +528,18 @@ class DynamicResources:
             kinds.setdefault((state.known.view(slot), lacking) if searched else None, []).append(at)
         return unfit
 
-    def _unfit(self, state: demand.Demand, snap: snapshot.Snapshot, slot: int) -> bool:
+    def _unfit(self, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int) -> bool:
         """Whether neither the node nor devices can give one of the extended resources."""
         classes_of = state.known.class_of_resource
         return any(name not in classes_of and not _allocatable(snap, name, slot) for name in state.resources)
 
     def _search(
-        self, pod_class: classes.PodClass, state: demand.Demand, snap: snapshot.Snapshot, kind: _Kind, slot: int
+        self,
+        pod_class: classes.PodClass,
+        state: demand.Demand,
+        snap: snapshot_view.SnapshotView,
+        kind: _Kind,
+        slot: int,
     ) -> _Outcome:
         view, lacking = kind
         if view.problem:
@@ -582,7 +587,7 @@ class _Unscored:
     """The class has no claims with alternatives."""
 
 
-def _allocatable(snap: snapshot.Snapshot, name: str, slot: int) -> int:
+def _allocatable(snap: snapshot_view.SnapshotView, name: str, slot: int) -> int:
     """How much of the resource the node itself has."""
     number = snap.nodes.resource_names.intern(name)
     snap.nodes.reserve_resources()

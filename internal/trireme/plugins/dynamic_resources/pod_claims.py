@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trireme.plugins.dynamic_resources import group_claims, inventory
-from trireme.snapshot import snapshot
+from trireme.snapshot import snapshot_view
 from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2
 
 POD_GROUP = "pod_group"
@@ -36,7 +36,7 @@ class PodClaim:
     name: str = ""
 
 
-def of(pod: core_pb2.Pod, snap: snapshot.Snapshot, *, of_groups: bool) -> list[PodClaim]:
+def of(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_groups: bool) -> list[PodClaim]:
     """All of the pod's claims, in its order. `of_groups`: groups may have claims. Raises: ClaimError where one is
     not as it must be.
     """
@@ -61,7 +61,7 @@ def of(pod: core_pb2.Pod, snap: snapshot.Snapshot, *, of_groups: bool) -> list[P
     ]
 
 
-def of_group(group: scheduling_pb2.PodGroup, snap: snapshot.Snapshot) -> Iterator[resource_pb2.ResourceClaim]:
+def of_group(group: scheduling_pb2.PodGroup, snap: snapshot_view.SnapshotView) -> Iterator[resource_pb2.ResourceClaim]:
     """The group's own claims, in its order, without those that were made for somebody else. Raises: ClaimError where
     one is not there, once it is its turn.
     """
@@ -124,7 +124,7 @@ def _controller_uid(claim: resource_pb2.ResourceClaim) -> str | None:
     return next((owner.uid for owner in claim.metadata.owner_references if owner.controller), None)
 
 
-def _group(pod: core_pb2.Pod, snap: snapshot.Snapshot) -> scheduling_pb2.PodGroup | None:
+def _group(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView) -> scheduling_pb2.PodGroup | None:
     """The pod's group; None: it has none. Raises: ClaimError where it is not there, or has a claim of no kind."""
     name = pod.spec.scheduling_group.pod_group_name
     if not name:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import label_selectors
-from trireme.snapshot import classes, derived, snapshot
+from trireme.snapshot import classes, derived, snapshot, snapshot_view
 from trireme.v1 import core_pb2
 
 
@@ -91,9 +91,9 @@ class ResolvedTerms:
             self._generation = generation
 
 
-def resolved(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Terms:
+def resolved(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> Terms:
     """The class's terms as they are asked when it is to be placed."""
-    return snap.derived(("resolved_affinity_terms", pod_class.id), lambda: ResolvedTerms(pod_class)).terms
+    return snap.derived(("resolved_affinity_terms", pod_class.id), lambda _: ResolvedTerms(pod_class)).terms
 
 
 def matches_all(terms: Sequence[Term], other: classes.PodClass) -> bool:
@@ -106,17 +106,17 @@ def about(terms: Iterable[Term], other: classes.PodClass, sign: int = 1) -> Iter
     return ((term.key, sign * term.weight) for term in terms if term.is_about(other, _NO_LABELS))
 
 
-def namespace_labels(snap: snapshot.Snapshot, name: str) -> dict[str, str]:
+def namespace_labels(snap: snapshot_view.SnapshotView, name: str) -> dict[str, str]:
     """The namespace's labels; none where nobody knows it."""
     namespace = snap.objects.get("namespace", "", name)
     return {} if namespace is None else dict(namespace.metadata.labels)
 
 
-def _resolved(terms: Sequence[Term], snap: snapshot.Snapshot) -> tuple[Term, ...]:
+def _resolved(terms: Sequence[Term], snap: snapshot_view.SnapshotView) -> tuple[Term, ...]:
     return tuple(_resolved_term(term, snap) for term in terms)
 
 
-def _resolved_term(term: Term, snap: snapshot.Snapshot) -> Term:
+def _resolved_term(term: Term, snap: snapshot_view.SnapshotView) -> Term:
     selector = term.namespace_selector
     if selector.empty or selector == label_selectors.NOTHING:
         return term

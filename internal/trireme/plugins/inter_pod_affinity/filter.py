@@ -15,7 +15,7 @@ from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums
-from trireme.snapshot import arrays, changes, classes, occupancy, snapshot
+from trireme.snapshot import arrays, changes, classes, occupancy, snapshot, snapshot_view
 from trireme.snapshot.dictionary import ABSENT
 
 _AFFINITY = "node(s) didn't match pod affinity rules"
@@ -55,7 +55,7 @@ class InterPodAffinityFilter:
         )
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """State: sums per domain. Without terms of its own and nobody's anti-affinity, there is nothing to filter."""
         problem = affinity_terms.terms_of(pod_class).problem
@@ -86,7 +86,7 @@ class InterPodAffinityFilter:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
@@ -127,14 +127,14 @@ class InterPodAffinityFilter:
                 parts.append(_slots_of(snap, key, each.flips.since(generation, each.sums.shape[0])))
         return changes.union(parts, snap.nodes.size)
 
-    def filter_apart(
+    def filter_isolated(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """As filter, with the sums as they are but for what is rehearsed on the slot itself."""
+        """As filter, with the sums as they are but for the changes on the slot itself."""
         terms = affinity_terms.resolved(pod_class, snap)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         keeping_out = [(self._existing_tally(pod_class, snap), self._existing)]
@@ -142,16 +142,16 @@ class InterPodAffinityFilter:
             keeping_out.append((_anti_affinity_tally(terms.anti_affinity, snap), self._conflict))
         for tally, refusal in keeping_out:
             for key in tally.keys:
-                apart = _Apart(snap, key, tally, key, slots)
-                index[apart.inside & (apart.sums > 0)] = table.intern(refusal)
+                sums = _IsolatedSums(snap, key, tally, key, slots)
+                index[sums.inside & (sums.sums > 0)] = table.intern(refusal)
         if terms.affinity:
             tally = _affinity_tally(terms.affinity, snap)
             keys = dict.fromkeys(term.key for term in terms.affinity)
-            sums = [_Apart(snap, key, tally, "", slots) for key in keys]
+            by_key = [_IsolatedSums(snap, key, tally, "", slots) for key in keys]
             first = np.full(slots.shape[0], affinity_terms.matches_all(terms.affinity, pod_class))
-            for each in sums:
+            for each in by_key:
                 first &= each.everywhere == 0
-            for each in sums:
+            for each in by_key:
                 index[~(each.inside & (first | (each.sums > 0)))] = table.intern(self._refused)
         return interfaces.Verdicts(index, _capacity(_apart(pod_class, snap, terms), snap, slots))
 
@@ -187,7 +187,7 @@ class InterPodAffinityFilter:
                 )
         return out
 
-    def _existing_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
+    def _existing_tally(self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> occupancy.AnyTally:
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:
@@ -195,7 +195,7 @@ class InterPodAffinityFilter:
             return Counter(term.key for term in terms if term.is_about(pod_class, labels))
 
         key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.label_key(pod_class.labels, labels))
-        return snap.derived(key, lambda: occupancy.Tally(weigh))
+        return occupancy.tally(snap, key, weigh)
 
 
 class _OneNodeEach:
@@ -228,16 +228,16 @@ class _OneNodeEach:
                 self.slots[ABSENT] = -1
 
 
-class _Apart:
-    """Sums of a tally over the domains of a key, as each slot sees them with what is rehearsed on itself alone.
+class _IsolatedSums:
+    """Sums of a tally over the domains of a key, as each slot sees them with the changes on itself alone.
 
     Shapes: all (slot asked,). `inside`: it has the label; `sums` of its domain; `everywhere`: of all domains.
     """
 
     def __init__(
-        self, snap: snapshot.Snapshot, key: str, tally: occupancy.Tally, under: str, slots: arrays.SlotArray
+        self, snap: snapshot_view.SnapshotView, key: str, tally: occupancy.AnyTally, under: str, slots: arrays.SlotArray
     ) -> None:
-        real = tally.real_at_slots(under, snap.nodes.size)
+        real = tally.base.at_slots(under, snap.nodes.size)
         changes = tally.at_slots(under, snap.nodes.size)[slots] - real[slots]
         per_value = occupancy.DomainSums(
             domain_sums.values_of(snap, key), domain_sums.domains_of(snap, key), real, 0
@@ -248,7 +248,9 @@ class _Apart:
         self.everywhere = int(per_value[1:].sum()) + np.where(self.inside, changes, 0)
 
 
-def _capacity(apart: Sequence[str], snap: snapshot.Snapshot, slots: arrays.SlotArray) -> arrays.Int32Array | None:
+def _capacity(
+    apart: Sequence[str], snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
+) -> arrays.Int32Array | None:
     """One pod a node under keys by which the class keeps itself out, where each domain is one node. Shape: (slot,)."""
     capacity: arrays.Int32Array | None = None
     for key in apart:
@@ -260,25 +262,27 @@ def _capacity(apart: Sequence[str], snap: snapshot.Snapshot, slots: arrays.SlotA
     return capacity
 
 
-def _affinity_tally(terms: tuple[affinity_terms.Term, ...], snap: snapshot.Snapshot) -> occupancy.Tally:
+def _affinity_tally(terms: tuple[affinity_terms.Term, ...], snap: snapshot_view.SnapshotView) -> occupancy.AnyTally:
     """Pods that all of the terms are about."""
 
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
         return {"": 1} if affinity_terms.matches_all(terms, existing) else {}
 
-    return snap.derived(("affinity", terms), lambda: occupancy.Tally(weigh))
+    return occupancy.tally(snap, ("affinity", terms), weigh)
 
 
-def _anti_affinity_tally(terms: tuple[affinity_terms.Term, ...], snap: snapshot.Snapshot) -> occupancy.Tally:
+def _anti_affinity_tally(
+    terms: tuple[affinity_terms.Term, ...], snap: snapshot_view.SnapshotView
+) -> occupancy.AnyTally:
     """Pods that any of the terms is about, per topology key."""
 
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
         return Counter(key for key, _ in affinity_terms.about(terms, existing))
 
-    return snap.derived(("anti_affinity", terms), lambda: occupancy.Tally(weigh))
+    return occupancy.tally(snap, ("anti_affinity", terms), weigh)
 
 
-def _apart(pod_class: classes.PodClass, snap: snapshot.Snapshot, terms: Terms) -> tuple[str, ...]:
+def _apart(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, terms: Terms) -> tuple[str, ...]:
     """The keys of anti-affinity by which the class keeps itself out, seen from either side."""
     labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
     keys = [key for key, _ in affinity_terms.about(terms.anti_affinity, pod_class)]
@@ -287,11 +291,11 @@ def _apart(pod_class: classes.PodClass, snap: snapshot.Snapshot, terms: Terms) -
     return tuple(dict.fromkeys(keys))
 
 
-def _slots_of(snap: snapshot.Snapshot, key: str, values: arrays.SlotArray) -> arrays.SlotArray:
+def _slots_of(snap: snapshot_view.SnapshotView, key: str, values: arrays.SlotArray) -> arrays.SlotArray:
     """The slots whose nodes have one of these values of a label. Shape: values (n,)."""
     if not values.shape[0]:
         return values
-    alone = snap.derived(("one_node_each", key), lambda: _OneNodeEach(key))
+    alone = snap.derived(("one_node_each", key), lambda _: _OneNodeEach(key))
     if alone.so:
         slots = alone.slots[values]
         return slots[slots >= 0]
@@ -301,14 +305,14 @@ def _slots_of(snap: snapshot.Snapshot, key: str, values: arrays.SlotArray) -> ar
     return np.flatnonzero(chosen[domain_sums.values_of(snap, key)])
 
 
-def _domain_numbers(snap: snapshot.Snapshot, key: str) -> arrays.Int32Array:
+def _domain_numbers(snap: snapshot_view.SnapshotView, key: str) -> arrays.Int32Array:
     """All slots' domains, −1 where they lack the label. Shape: (slot,)."""
     return domain_sums.values_of(snap, key) - 1
 
 
-def _one_node_each(snap: snapshot.Snapshot, key: str) -> bool:
+def _one_node_each(snap: snapshot_view.SnapshotView, key: str) -> bool:
     """Whether no two nodes have the same value of the label."""
-    return snap.derived(("one_node_each", key), lambda: _OneNodeEach(key)).so
+    return snap.derived(("one_node_each", key), lambda _: _OneNodeEach(key)).so
 
 
 def make(context: plugin_context.PluginContext) -> InterPodAffinityFilter:

@@ -81,11 +81,11 @@ class InterPodAffinityScore:
 
     def _score_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
         key = ("affinity_score", *self._score_key(pod_class, snap))
-        return snap.derived(key, lambda: occupancy.Tally(self._weigher(pod_class, snap)))
+        return snap.derived(key, lambda _: occupancy.Tally(self._weigher(pod_class, snap)))
 
     def _hit_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
         key = ("affinity_hits", *self._score_key(pod_class, snap))
-        return snap.derived(key, lambda: occupancy.Tally(self._weigher(pod_class, snap, hits=True)))
+        return snap.derived(key, lambda _: occupancy.Tally(self._weigher(pod_class, snap, hits=True)))
 
     def _score_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)

@@ -8,7 +8,7 @@ from trireme.framework import selectors, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, required_affinity
 from trireme.plugins.node_affinity import added_affinity
-from trireme.snapshot import arrays, classes, node_selection, snapshot
+from trireme.snapshot import arrays, classes, node_selection, snapshot_view
 from trireme.v1 import core_pb2
 
 _REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -32,7 +32,7 @@ class NodeAffinityFilter:
         )
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Skip without demands; narrow where every required term names its nodes."""
         spec = pod_class.pod.spec
@@ -49,7 +49,7 @@ class NodeAffinityFilter:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,

@@ -11,7 +11,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.v1 import core_pb2
 
 _REASON = "node(s) didn't match Pod's required features"
@@ -32,7 +32,7 @@ class NodeDeclaredFeatures:
         self._enabled = enabled
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """State: the features that the class needs; without any there is nothing to filter."""
         needed = pod_class.memo(self.name, lambda of: needed_features(of.pod))
@@ -43,7 +43,7 @@ class NodeDeclaredFeatures:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,

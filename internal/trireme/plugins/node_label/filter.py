@@ -8,7 +8,7 @@ from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.node_label import args as label_args
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.snapshot.dictionary import ABSENT
 
 _REASON = "node(s) didn't have the requested labels"
@@ -26,7 +26,7 @@ class NodeLabelFilter:
         self._absent = {label: self._refusal("labelForbidden", label) for label in args.absent}
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Skip where the arguments demand nothing; no pod demands anything of its own."""
         return interfaces.PreFilterResult() if self._present or self._absent else interfaces.SKIPPED
@@ -34,7 +34,7 @@ class NodeLabelFilter:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,

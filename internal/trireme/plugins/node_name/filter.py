@@ -7,7 +7,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 
 _REASON = "node(s) didn't match the requested node name"
 
@@ -23,7 +23,7 @@ class NodeName:
         self._refusal = status.unresolvable(self.name, _REASON, reasons=(status.Reason("nodeName"),))
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """A pending pod names no node; one that is resized is looked at on its own alone."""
         wanted = pod_class.pod.spec.node_name
@@ -32,7 +32,7 @@ class NodeName:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,

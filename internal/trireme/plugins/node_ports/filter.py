@@ -14,7 +14,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
-from trireme.snapshot import arrays, classes, rehearsal, snapshot
+from trireme.snapshot import arrays, classes, pod_changes, snapshot_view
 
 _REASON = "node(s) didn't have free ports for the requested pod ports"
 _ANY = "0.0.0.0"
@@ -37,7 +37,7 @@ class NodePorts:
         self._refusal = status.unschedulable(self.name, _REASON, reasons=(status.Reason("hostPort"),))
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Only a pod with host ports needs to be filtered."""
         return interfaces.PreFilterResult(skip=not pod_class.host_ports)
@@ -45,7 +45,7 @@ class NodePorts:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
@@ -57,25 +57,25 @@ class NodePorts:
             for used in other.host_ports:
                 if any(clash(port, used) for port in wanted):
                     clashing.setdefault(used, []).append(other.id)
-        if snap.rehearsal is None:
+        if snap.dry_run is None:
             chosen = snap.class_mask(sorted({each for ids in clashing.values() for each in ids}))
-            taken = snap.pods.count_by_slot(chosen, snap.nodes.size) > 0
+            taken = snap.count_pods(chosen) > 0
         else:
             taken = np.zeros(snap.nodes.size, dtype=np.bool_)
             for ids in clashing.values():
-                taken |= _taken_in(snap.rehearsal, snap, snap.class_mask(ids))
+                taken |= _taken_in(snap.dry_run, snap, snap.class_mask(ids))
         taken = taken[slots]
         index = np.where(taken, table.intern(self._refusal), interfaces.PASSES).astype(np.int16)
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
 
 
-def _taken_in(rehearsed: rehearsal.Rehearsal, snap: snapshot.Snapshot, having: arrays.BoolArray) -> arrays.BoolArray:
+def _taken_in(
+    changes: pod_changes.PodChanges, snap: snapshot_view.SnapshotView, having: arrays.BoolArray
+) -> arrays.BoolArray:
     """Slots where a port is taken that pods of these classes have. Shapes: having (class,), answer (slot,)."""
-    rows = snap.pods.rows_of(having)
-    taken = np.zeros(snap.nodes.size, dtype=np.bool_)
-    taken[snap.pods.slot[rows]] = True
-    taken[rehearsed.left(having)] = False
-    taken[snap.pods.slot[rows[rehearsed.came(rows)]]] = True
+    taken = snap.count_pods(having) > 0
+    taken[changes.left(having)] = False
+    taken[changes.came(having)] = True
     return taken
 
 

@@ -10,7 +10,7 @@ from trireme.framework import amounts, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import device_resources, plugin_context
 from trireme.plugins.node_resources_fit import args as fit_args
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 
 # So many flags and the number of an entry fit an int64.
 _FLAGS_AT_ONCE = 30
@@ -41,7 +41,7 @@ class NodeResourcesFitFilter:
         self._args = args
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """State: what the class asks for."""
         if pod_class.invalid is not None:
@@ -64,7 +64,7 @@ class NodeResourcesFitFilter:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
@@ -73,7 +73,7 @@ class NodeResourcesFitFilter:
         demand: _Demand = state
         nodes = snap.nodes
         nodes.reserve_resources()
-        copies = nodes.allowed_pods[slots] - nodes.pod_count[slots]
+        copies = nodes.allowed_pods[slots] - snap.pod_count(slots)
         crowded = copies < 1
         lacking = []
         unresolvable = np.zeros(slots.shape[0], dtype=np.bool_)
@@ -82,7 +82,7 @@ class NodeResourcesFitFilter:
             demand.names, demand.numbers, demand.amounts, demand.device_backed, strict=True
         ):
             allocatable = nodes.allocatable[number, slots]
-            free = allocatable - nodes.requested[number, slots]
+            free = allocatable - snap.requested(number, slots)
             if own is not None:
                 own.give_back(name, amount, free)
             fits = free // amount
@@ -147,17 +147,16 @@ class _OwnPlace:
             too_much[self.at] = amount - min(amount, self.counted.get(name, 0)) > allocatable[self.at]
 
 
-def _own_place(pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> _OwnPlace | None:
+def _own_place(
+    pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
+) -> _OwnPlace | None:
     """Where the class's one pod is; None where its node is not asked about, or the pod is not there."""
     slot = snap.nodes.slots.get(pod_class.pod.spec.node_name, -1)
     at = np.flatnonzero(slots == slot)
     if not at.size:
         return None
-    uid, pods = pod_class.pod.metadata.uid, snap.pods
-    for row in np.flatnonzero(pods.slot[: pods.size] == slot).tolist():
-        if pods.uids[row] == uid:
-            return _OwnPlace(int(at[0]), snap.classes[int(pods.pod_class[row])].amounts.placed)
-    return None
+    own = snap.class_of_pod(pod_class.pod.metadata.uid, slot)
+    return None if own is None else _OwnPlace(int(at[0]), snap.classes[own].amounts.placed)
 
 
 def _distinct(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arrays.SlotArray]:
@@ -173,7 +172,7 @@ def _distinct(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arra
     return first, inverse
 
 
-def _device_backed(snap: snapshot.Snapshot) -> frozenset[str]:
+def _device_backed(snap: snapshot_view.SnapshotView) -> frozenset[str]:
     """Extended resources that a device class stands for: the one that it names, and one by its own name."""
     out = set()
     for entry in snap.objects.all("device_class"):

@@ -7,7 +7,7 @@ import numpy as np
 from trireme.framework import status, tolerations
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 
 _REASON = "node(s) were unschedulable"
 
@@ -25,7 +25,7 @@ class NodeUnschedulable:
         self._refusal = status.unresolvable(self.name, _REASON, reasons=(status.Reason("unschedulable"),))
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Who tolerates the taint need not be filtered."""
         own = pod_class.pod.spec.tolerations
@@ -35,7 +35,7 @@ class NodeUnschedulable:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,

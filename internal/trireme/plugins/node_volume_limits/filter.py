@@ -14,7 +14,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_attachments, volumes_claims, volumes_index, volumes_nodes
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 
 _EXCEEDED = "node(s) exceed max volume count"
 
@@ -48,7 +48,7 @@ class NodeVolumeLimits:
         self._require_driver = require_driver
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Skip pods without volumes that may be attached."""
         uses = pod_class.memo(f"{self.name}/uses", lambda of: volumes_attachments.uses_volumes(of.pod))
@@ -57,7 +57,7 @@ class NodeVolumeLimits:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
@@ -78,7 +78,7 @@ class NodeVolumeLimits:
     def _judge(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         csi_node: bool,
         asked: _Asked,
         table: interfaces.StatusTable,
@@ -105,7 +105,7 @@ class NodeVolumeLimits:
     def _check_limits(
         self,
         volumes: frozenset[volumes_attachments.Attached],
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         asked: _Asked,
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
@@ -134,7 +134,7 @@ class NodeVolumeLimits:
     def _check_drivers(
         self,
         volumes: frozenset[volumes_attachments.Attached],
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         asked: _Asked,
         table: interfaces.StatusTable,
         index: arrays.Int16Array,

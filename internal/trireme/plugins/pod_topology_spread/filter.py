@@ -23,7 +23,7 @@ from trireme.plugins.pod_topology_spread.constraints import (
     SpreadConstraints,
     args_of,
 )
-from trireme.snapshot import arrays, changes, classes, occupancy, snapshot
+from trireme.snapshot import arrays, changes, classes, occupancy, snapshot, snapshot_view
 
 _REASON = "node(s) didn't match pod topology spread constraints"
 _MISSING = f"{_REASON} (missing required label)"
@@ -55,7 +55,7 @@ class _Hard:
         lowest = int(self.count.min()) if self._has_lowest else 0
         return counts + int(self.self_match) - lowest <= self.constraint.max_skew
 
-    def fits_apart(self, slots: arrays.SlotArray, changes: arrays.Int64Array) -> arrays.BoolArray:
+    def fits_isolated(self, slots: arrays.SlotArray, changes: arrays.Int64Array) -> arrays.BoolArray:
         """As fits, by slot, each with so many counted pods more on itself alone. Shapes: all (slot asked,)."""
         domain = self.domain[slots]
         inside = domain >= 0
@@ -95,7 +95,7 @@ class PodTopologySpreadFilter:
         self._refusals: dict[str, status.Status] = {}
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """State: the hard constraints with their counts."""
         try:
@@ -118,7 +118,7 @@ class PodTopologySpreadFilter:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
@@ -154,23 +154,23 @@ class PodTopologySpreadFilter:
                 parts.append(np.flatnonzero((was != fits)[each.domain]))
         return changes.union(parts, snap.nodes.size)
 
-    def filter_apart(
+    def filter_isolated(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """As filter, with the counts as they are but for what is rehearsed on the slot itself."""
+        """As filter, with the counts as they are but for the changes on the slot itself."""
         constraints = self._constraints(pod_class, snap)
         kept = spread_domains.of(pod_class, snap, constraints, True, self._args.comparing)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for constraint, domains in zip(constraints, kept.domains, strict=True):
-            real, rehearsed = pod_counts.counted(pod_class, snap, constraint)
+            real, changed = pod_counts.counted(pod_class, snap, constraint)
             count = occupancy.DomainSums(domains.counted(), domains.domains, real, 0).sums
             hard = self._hard(pod_class, constraint, domains, count)
             missing, skewed = self._numbers(constraint.key, table)
-            fits = hard.fits_apart(slots, rehearsed[slots] - real[slots])
+            fits = hard.fits_isolated(slots, changed[slots] - real[slots])
             refusal = np.where(fits, interfaces.PASSES, skewed).astype(np.int16)
             refusal[~hard.has_key[slots]] = missing
             np.copyto(index, refusal, where=index == interfaces.PASSES)
@@ -195,9 +195,9 @@ class PodTopologySpreadFilter:
             if each.adds
         ]
 
-    def _constraints(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
+    def _constraints(self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> tuple[Constraint, ...]:
         key = (self._key, pod_class.id)
-        return snap.derived(key, lambda: SpreadConstraints(HARD, pod_class, self._args)).constraints
+        return snap.derived(key, lambda _: SpreadConstraints(HARD, pod_class, self._args)).constraints
 
     def _hard(
         self,
@@ -225,11 +225,11 @@ class PodTopologySpreadFilter:
 
 def _count(
     pod_class: classes.PodClass,
-    snap: snapshot.Snapshot,
+    snap: snapshot_view.SnapshotView,
     constraint: Constraint,
     domains: spread_domains.Domains,
 ) -> arrays.Int64Array:
-    """What the constraint counts by domain, with what is rehearsed. Shape: (domain,)."""
+    """What the constraint counts by domain, changes included. Shape: (domain,)."""
     return pod_counts.summed(pod_class, snap, constraint, domains, domains.counted, domains.domains)
 
 

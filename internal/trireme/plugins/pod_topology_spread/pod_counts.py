@@ -6,32 +6,31 @@ import numpy as np
 
 from trireme.framework import label_selectors
 from trireme.plugins.pod_topology_spread.constraints import Constraint
-from trireme.snapshot import arrays, classes, occupancy, snapshot
+from trireme.snapshot import arrays, classes, occupancy, snapshot_view
 
 
 def counted(
-    pod_class: classes.PodClass, snap: snapshot.Snapshot, constraint: Constraint
+    pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, constraint: Constraint
 ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
-    """How many pods of the class's namespace each slot has that the constraint counts: in truth, and with what is
-    rehearsed. Shapes: both (slot,).
+    """How many pods of the class's namespace each slot has that the constraint counts: in the snapshot, and with the
+    overlay's changes. Shapes: both (slot,).
     """
     namespace, selector = pod_class.namespace, constraint.selector
     if selector.empty:
-        return np.zeros(snap.nodes.size, dtype=np.int64), _rehearsed_alone(namespace, snap)
-
+        return np.zeros(snap.nodes.size, dtype=np.int64), _count_moved(namespace, snap)
     tally = _tally(namespace, selector, snap)
-    return tally.real_at_slots("", snap.nodes.size), tally.at_slots("", snap.nodes.size)
+    return tally.base.at_slots("", snap.nodes.size), tally.at_slots("", snap.nodes.size)
 
 
 def summed(
     pod_class: classes.PodClass,
-    snap: snapshot.Snapshot,
+    snap: snapshot_view.SnapshotView,
     constraint: Constraint,
     numbering: Hashable,
     numbers: Callable[[], arrays.Int32Array],
     count: int,
 ) -> arrays.Int64Array:
-    """What the constraint counts by how slots are numbered (`numbering` stands for that), with what is rehearsed."""
+    """What the constraint counts by how slots are numbered (`numbering` stands for that), changes included."""
     if constraint.selector.empty:
         per_slot = counted(pod_class, snap, constraint)[1]
         return occupancy.DomainSums(numbers(), count, per_slot, 0).sums
@@ -39,22 +38,24 @@ def summed(
     return tally.over(numbering, numbers, count, "", snap).sums
 
 
-def _tally(namespace: str, selector: label_selectors.LabelSelector, snap: snapshot.Snapshot) -> occupancy.Tally:
+def _tally(
+    namespace: str, selector: label_selectors.LabelSelector, snap: snapshot_view.SnapshotView
+) -> occupancy.AnyTally:
     """Pods of the namespace that the selector matches and that are not being deleted."""
 
     def weigh(other: classes.PodClass) -> dict[str, int]:
         return {"": 1} if other.namespace == namespace and selector.matches(other.labels) else {}
 
-    return snap.derived(("spread", namespace, selector), lambda: occupancy.Tally(weigh, live_only=True))
+    return occupancy.tally(snap, ("spread", namespace, selector), weigh, live_only=True)
 
 
-def _rehearsed_alone(namespace: str, snap: snapshot.Snapshot) -> arrays.Int64Array:
-    """What an empty selector counts: none of the pods that are there, but each that a rehearsal adds or takes away.
+def _count_moved(namespace: str, snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
+    """What an empty selector counts: none of the pods that are there, but in a dry run each that is added or removed.
 
     Shape: (slot,). Source: podtopologyspread (countPodsMatchSelector, updateWithPod).
     """
     none = np.zeros(snap.nodes.size, dtype=np.int64)
-    if snap.rehearsal is None:
+    if snap.dry_run is None:
         return none
-    there = snap.class_mask([each.id for each in snap.classes.values() if each.namespace == namespace])
-    return snap.rehearsal.adjusted(none, there.astype(np.int64))
+    counted = snap.class_mask([each.id for each in snap.classes.values() if each.namespace == namespace])
+    return snap.dry_run.adjusted(none, counted.astype(np.int64), live_only=False)

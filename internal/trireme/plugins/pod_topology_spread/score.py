@@ -79,7 +79,7 @@ class PodTopologySpreadScore:
 
     def _constraints(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
         key = (self._key, pod_class.id)
-        return snap.derived(key, lambda: SpreadConstraints(SOFT, pod_class, self._args)).constraints
+        return snap.derived(key, lambda _: SpreadConstraints(SOFT, pod_class, self._args)).constraints
 
     def _term(
         self,

@@ -11,7 +11,7 @@ import numpy as np
 from trireme.framework import domain_rules, tolerations
 from trireme.plugin_kit import required_affinity
 from trireme.plugins.pod_topology_spread.constraints import Constraint
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.snapshot.dictionary import ABSENT
 
 _HARD_TAINTS = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
@@ -99,7 +99,7 @@ class SpreadDomains:
         self._generation = nodes.object_changes.latest
 
 
-def _tolerated(pod_class: classes.PodClass, snap: snapshot.Snapshot, comparing: bool) -> arrays.BoolArray:
+def _tolerated(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, comparing: bool) -> arrays.BoolArray:
     """Whether the class tolerates the hard taints of each slot's node. Shape: (slot,)."""
     own = list(pod_class.pod.spec.tolerations)
     sets = ((), *snap.nodes.taint_sets.values_from(1))
@@ -111,7 +111,7 @@ def _tolerated(pod_class: classes.PodClass, snap: snapshot.Snapshot, comparing: 
 
 def of(
     pod_class: classes.PodClass,
-    snap: snapshot.Snapshot,
+    snap: snapshot_view.SnapshotView,
     constraints: tuple[Constraint, ...],
     require_all: bool,
     comparing: bool,
@@ -120,7 +120,7 @@ def of(
     demands = pod_class.memo("spread_demands", _demands)
     which = tuple((each.key, each.honor_affinity, each.honor_taints) for each in constraints)
     key = ("spread_domains", which, require_all, comparing, demands)
-    return snap.derived(key, lambda: SpreadDomains(pod_class, constraints, require_all, comparing))
+    return snap.derived(key, lambda _: SpreadDomains(pod_class, constraints, require_all, comparing))
 
 
 def _demands(pod_class: classes.PodClass) -> tuple[object, ...]:

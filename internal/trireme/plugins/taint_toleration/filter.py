@@ -8,7 +8,7 @@ from trireme.framework import status, tolerations
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.taint_toleration import taint_sets
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 
 _REASON = "node(s) had untolerated taint(s)"
 _HARD = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
@@ -26,7 +26,7 @@ class TaintTolerationFilter:
         self._comparing = comparing
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """State: per taint set, the number of its refusal."""
         own = list(pod_class.pod.spec.tolerations)
@@ -43,7 +43,7 @@ class TaintTolerationFilter:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,

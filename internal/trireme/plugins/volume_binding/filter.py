@@ -17,7 +17,7 @@ from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_claims, volumes_matching, volumes_objects
 from trireme.plugins.volume_binding import objects_read, volume_bindings
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
 NAME = "VolumeBinding"
@@ -43,7 +43,7 @@ class VolumeBindingFilter:
     reads: tuple[str, ...] = objects_read.READS
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Refuse claims that are missing, lost or late; skip pods without claims."""
         if not volumes_claims.claims_of(pod_class):
@@ -71,7 +71,7 @@ class VolumeBindingFilter:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
@@ -116,7 +116,7 @@ class VolumeBindingFilter:
         return status.error(self.name, f'running Reserve plugin "{self.name}": {text}')
 
 
-def _problem(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> str:
+def _problem(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> str:
     """What is wrong with a claim as such; empty where nothing is."""
     for use in volumes_claims.claims_of(pod_class):
         claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)

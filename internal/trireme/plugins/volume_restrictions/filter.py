@@ -3,9 +3,9 @@
 Both ask the classes of placed pods, of which few have such disks or use such a claim, and count their pods in the pod
 table. A claim of one pod is in use wherever that pod is, so the answer depends on the whole cluster.
 
-While it is rehearsed who would have to go, kube-scheduler counts: a claim in use is one, however many pods use it, and
-each pod that goes takes one off for each of its volumes that names a claim so, in whatever namespace. That decides who
-is evicted where several pods use such a claim, so it is counted like that here.
+In a dry run kube-scheduler counts: a claim in use is one, however many pods use it, and each pod that goes takes one
+off for each of its volumes that names a claim so, in whatever namespace. That decides who is evicted where several pods
+use such a claim, so it is counted like that here.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_claims, volumes_index, volumes_objects
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.v1 import core_pb2
 
 _DISK_CONFLICT = "node(s) had no available disk"
@@ -28,7 +28,7 @@ _CLAIM_CONFLICT = (
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """`in_use` are as many of the claims, of those for one pod only, as are used in truth."""
+    """`in_use` are as many of the claims, of those for one pod only, as are used, without a dry run's changes."""
 
     disks: bool
     exclusive: frozenset[str]
@@ -47,7 +47,7 @@ class VolumeRestrictions:
         self._claim_conflict = status.unschedulable(self.name, _CLAIM_CONFLICT, reasons=(status.Reason("claimInUse"),))
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Refuse where a claim is missing; skip where there is neither a disk nor a claim in use."""
         exclusive = set()
@@ -74,7 +74,7 @@ class VolumeRestrictions:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
@@ -82,14 +82,14 @@ class VolumeRestrictions:
         """Refuse slots with a conflicting disk, and all slots where a claim is in use, in this order."""
         return self._verdicts(pod_class, snap, state, slots, table, np.sum)
 
-    def filter_apart(
+    def filter_isolated(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """As filter, of each slot with the claims that are in use but for what is rehearsed on the slot itself."""
+        """As filter, of each slot with the claims that are in use but for the changes on the slot itself."""
         decided = self.pre_filter(pod_class, snap, table)
         if decided.status is not None:
             return interfaces.Verdicts(np.full(slots.shape[0], table.intern(decided.status), dtype=np.int16))
@@ -100,17 +100,17 @@ class VolumeRestrictions:
     def _verdicts(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
         seen: Callable[[arrays.Int64Array], Any],
     ) -> interfaces.Verdicts:
-        """`seen`: what each slot sees of the changes to all slots that are rehearsed. Shapes: both (slot,)."""
+        """`seen`: what each slot sees of the changes to all slots. Shapes: both (slot,)."""
         assert isinstance(state, _State)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         if state.exclusive:
-            index[state.in_use + seen(_rehearsed(state.exclusive, snap)) > 0] = table.intern(self._claim_conflict)
+            index[state.in_use + seen(_changed(state.exclusive, snap)) > 0] = table.intern(self._claim_conflict)
         if not state.disks:
             return interfaces.Verdicts(index)
         conflicting = [
@@ -118,34 +118,32 @@ class VolumeRestrictions:
             for class_id in volumes_index.index_of(snap).classes_with_disks()
             if conflict(pod_class.pod, snap.classes[class_id].pod)
         ]
-        taken = snap.pods.count_by_slot(snap.class_mask(conflicting), snap.nodes.size)[slots] > 0
+        taken = snap.count_pods(snap.class_mask(conflicting))[slots] > 0
         index[taken] = table.intern(self._disk_conflict)
         if not conflict(pod_class.pod, pod_class.pod):
             return interfaces.Verdicts(index)
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
 
 
-def _in_use(namespace: str, claim: str, snap: snapshot.Snapshot) -> bool:
-    """Whether a pod uses the claim in truth."""
+def _in_use(namespace: str, claim: str, snap: snapshot_view.SnapshotView) -> bool:
+    """Whether a pod uses the claim, without a dry run's changes."""
     users = snap.class_mask(volumes_index.index_of(snap).users(namespace, claim))
     if not users.any():
         return False
-    counts = snap.pods.count_by_slot(users, snap.nodes.size)
-    if snap.rehearsal is not None:
-        counts = snap.rehearsal.real(counts, users.astype(np.int64), live_only=False)
-    return bool(counts.any())
+    counted = snap if snap.dry_run is None else snap.base
+    return bool(counted.count_pods(users).any())
 
 
-def _rehearsed(exclusive: frozenset[str], snap: snapshot.Snapshot) -> arrays.Int64Array:
-    """How many more volumes name one of the claims on each slot than in truth. Shape: (slot,)."""
+def _changed(exclusive: frozenset[str], snap: snapshot_view.SnapshotView) -> arrays.Int64Array:
+    """How many more volumes of each slot name one of the claims by a dry run's changes. Shape: (slot,)."""
     none = np.zeros(snap.nodes.size, dtype=np.int64)
-    if snap.rehearsal is None:
+    if snap.dry_run is None:
         return none
     weights = np.zeros(snap.class_capacity, dtype=np.int64)
-    for class_id in snap.rehearsal.classes:
+    for class_id in snap.dry_run.classes:
         uses = volumes_claims.claims_of(snap.classes[class_id])
         weights[class_id] = sum(not use.ephemeral and use.name in exclusive for use in uses)
-    return snap.rehearsal.adjusted(none, weights)
+    return snap.dry_run.adjusted(none, weights, live_only=False)
 
 
 def conflict(wanted: core_pb2.Pod, placed: core_pb2.Pod) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context, volumes_claims, volumes_objects, volumes_translation
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot_view
 from trireme.v1 import core_pb2
 
 _CONFLICT = "node(s) had no available volume zone"
@@ -45,7 +45,7 @@ class VolumeZone:
         self._conflict = status.unresolvable(self.name, _CONFLICT, reasons=(status.Reason("volumeZone"),))
 
     def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Refuse what cannot be looked up; skip where no volume is labelled."""
         topologies: list[Topology] = []
@@ -63,7 +63,7 @@ class VolumeZone:
     def filter(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: Any,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
@@ -87,7 +87,7 @@ class VolumeZone:
         return interfaces.Verdicts(index.astype(np.int16))
 
 
-def _volume_of(namespace: str, name: str, snap: snapshot.Snapshot) -> core_pb2.PersistentVolume | str | None:
+def _volume_of(namespace: str, name: str, snap: snapshot_view.SnapshotView) -> core_pb2.PersistentVolume | str | None:
     """The claim's volume; None where it will get one later; a text where there is neither."""
     if not name:
         return "PersistentVolumeClaim had no name"

@@ -186,7 +186,7 @@ def test_whether_there_is_room(
     if placed:
         builder.add_class(1, pod_of(requesting(**placed)))
         builder.place(1, "n0")
-    refusal = node_allocatable.refusal(pod_of(spec), _statuses(stated), builder.snap.nodes, 0, RULES)
+    refusal = node_allocatable.refusal(pod_of(spec), _statuses(stated), builder.snap, 0, RULES)
     if expected is None:
         assert refusal is None
         return

@@ -1,0 +1,197 @@
+"""A snapshot changed in thought: some pods removed, others added, and the snapshot itself left as it is.
+
+Preemption asks whether a pod would fit without its victims, and filters whether it fits beside the nominated pods. Both
+call plugins over an overlay. What pods use of their nodes is held as differences from the snapshot's columns, in
+buffers that are used again: an overlay costs as much as it changes, whatever the size of the cluster, and a reading
+costs one more gather.
+"""
+
+import types
+from collections import Counter
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+from trireme.snapshot import arrays, classes, pod_changes, snapshot
+
+Semantics = pod_changes.Semantics
+
+# Rows of the differences: pods, then one for each resource.
+_PODS = 0
+_RESOURCES = 1
+
+_ONE = np.ones(1, dtype=np.int64)
+
+
+class _Buffers:
+    """Differences of zero, to be borrowed. Shape: each (row, slot)."""
+
+    nbytes = None
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        self._free: list[arrays.Int64Array] = []
+
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Nothing to update: whoever borrows a buffer looks at its size."""
+
+    def borrow(self, rows: int, capacity: int) -> arrays.Int64Array:
+        """A buffer of zeros with at least so many rows and slots."""
+        while self._free:
+            buffer = self._free.pop()
+            if buffer.shape[0] >= rows and buffer.shape[1] >= capacity:
+                return buffer
+        return np.zeros((rows, capacity), dtype=np.int64)
+
+    def give_back(self, buffer: arrays.Int64Array, touched: list[int]) -> None:
+        """Clear the touched slots and keep the buffer for the next overlay."""
+        buffer[:, touched] = 0
+        self._free.append(buffer)
+
+
+class SnapshotOverlay:
+    """A `SnapshotView` of `base` with some pods removed and others added. A context manager.
+
+    It is valid for one generation of the snapshot: `check` after an await. Overlays do not see each other.
+    """
+
+    def __init__(self, base: snapshot.Snapshot, semantics: Semantics) -> None:
+        self.base = base
+        self.generation = base.generation
+        self.nodes = base.nodes
+        self.objects = base.objects
+        self.classes = base.classes
+        self.class_capacity = base.class_capacity
+        self.nominations = base.nominations
+        self._incarnation = base.incarnation
+        self.changes = pod_changes.PodChanges(base.pods, semantics)
+        self.dry_run = self.changes if semantics is Semantics.DRY_RUN else None
+        self._buffers = base.derived("overlay_buffers", _Buffers)
+        self._differences: arrays.Int64Array | None = None
+        self._touched: set[int] = set()
+
+    def __enter__(self) -> "SnapshotOverlay":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        if self._differences is not None:
+            self._buffers.give_back(self._differences, list(self._touched))
+            self._differences = None
+
+    def check(self) -> None:
+        """Check after an await that the snapshot is as it was. Raises: OutOfStepError."""
+        if self.base.generation != self.generation or self.base.incarnation != self._incarnation:
+            raise snapshot.OutOfStepError("the cluster changed while plugins were asked")
+
+    # Changes
+
+    def remove(self, rows: arrays.SlotArray) -> None:
+        """Remove the pods of these present rows. Shape: (n,)."""
+        if rows.size:
+            self.changes.remove(rows)
+            self._count(self.base.pods.pod_class[rows], self.base.pods.slot[rows], -1)
+
+    def restore(self, rows: arrays.SlotArray) -> None:
+        """Restore the pods of these removed rows. Shape: (n,)."""
+        if rows.size:
+            self.changes.restore(rows)
+            self._count(self.base.pods.pod_class[rows], self.base.pods.slot[rows], 1)
+
+    def add(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> None:
+        """Add pods of these classes on these slots. Shapes: both (n,)."""
+        if class_ids.size:
+            self.changes.add(class_ids.tolist(), slots.tolist())
+            self._count(class_ids, slots, 1)
+
+    @property
+    def mark(self) -> int:
+        """A mark for `drop_added` that keeps the pods added so far."""
+        return self.changes.added_count
+
+    def drop_added(self, mark: int = 0) -> None:
+        """Drop the added pods, or those added after the mark."""
+        class_ids, slots = self.changes.added
+        if mark < class_ids.size:
+            self.changes.drop_added(mark)
+            self._count(class_ids[mark:], slots[mark:], -1)
+
+    # The view
+
+    def changed(self, kinds: tuple[str, ...]) -> int:
+        """The last change of any of the kinds."""
+        return self.base.changed(kinds)
+
+    def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
+        """A mask over class numbers. Shape: (class,)."""
+        return self.base.class_mask(class_ids)
+
+    def derived(self, key: Hashable, make: Callable[[snapshot.Snapshot], snapshot.Entry]) -> snapshot.Entry:
+        """The value that is derived from the snapshot under this key."""
+        return self.base.derived(key, make)
+
+    def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:
+        """What the pods of each slot request of the resource. Shape: as `slots`."""
+        return self._with_difference(self.base.requested(resource, slots), _RESOURCES + resource, slots)
+
+    def pod_count(self, slots: arrays.SlotArray) -> arrays.Int64Array:
+        """The number of pods on each slot. Shape: as `slots`."""
+        return self._with_difference(self.base.pod_count(slots), _PODS, slots)
+
+    def count_pods(self, chosen: arrays.BoolArray) -> arrays.Int64Array:
+        """The number of pods of the marked classes on each slot. Shapes: chosen (class,), result (slot,)."""
+        return self.changes.adjusted(self.base.count_pods(chosen), chosen.astype(np.int64), live_only=False)
+
+    def placed(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
+        """Class and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
+        table = self.base.pods
+        rows = table.rows_of(chosen)
+        rows = rows[~np.isin(rows, self.changes.removed)]
+        class_ids, slots = self.changes.added
+        marked = chosen[class_ids]
+        return (
+            np.concatenate([table.pod_class[rows], class_ids[marked]]),
+            np.concatenate([table.slot[rows], slots[marked]]),
+        )
+
+    def class_of_pod(self, uid: str, slot: int) -> int | None:
+        """The class of the pod with this UID on the slot; None if it is not there."""
+        row = self.base.pods.find(uid, slot)
+        return None if row is None or self.changes.is_removed(row) else int(self.base.pods.pod_class[row])
+
+    def _with_difference(self, column: arrays.Int64Array, row: int, slots: arrays.SlotArray) -> arrays.Int64Array:
+        if self._differences is None or row >= self._differences.shape[0]:
+            return column
+        out: arrays.Int64Array = column + arrays.at(self._differences[row], slots)
+        return out
+
+    def _count(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, sign: int) -> None:
+        """Add pods to what is used of their nodes, or subtract them. Shapes: both (n,)."""
+        uses = {kind: self._uses(self.classes[kind]) for kind in set(class_ids.tolist())}
+        differences = self._reserve(max(vector.shape[0] for vector in uses.values()))
+        self._touched.update(slots.tolist())
+        if class_ids.shape[0] <= arrays.FEW:
+            for (kind, slot), count in Counter(zip(class_ids.tolist(), slots.tolist(), strict=True)).items():
+                vector = uses[kind]
+                differences[: vector.shape[0], slot] += vector * (count * sign)
+            return
+        kinds, which = np.unique(class_ids, return_inverse=True)
+        amounts = np.zeros((differences.shape[0], kinds.shape[0]), dtype=np.int64)
+        for at, kind in enumerate(kinds.tolist()):
+            amounts[: uses[kind].shape[0], at] = uses[kind]
+        for row in np.flatnonzero(amounts.any(axis=1)).tolist():
+            np.add.at(differences[row], slots, amounts[row][which] * sign)
+
+    def _uses(self, pod_class: classes.PodClass) -> arrays.Int64Array:
+        """What one pod of the class adds to each row of the differences. Shape: (row,)."""
+        return np.concatenate([_ONE, pod_class.placed(self.nodes.resource_names)])
+
+    def _reserve(self, rows: int) -> arrays.Int64Array:
+        known = self._differences
+        if known is None:
+            wanted = max(rows, _RESOURCES + len(self.nodes.resource_names))
+            known = self._differences = self._buffers.borrow(wanted, self.nodes.capacity)
+        elif known.shape[0] < rows:
+            more = np.zeros((rows - known.shape[0], known.shape[1]), dtype=np.int64)
+            known = self._differences = np.concatenate([known, more])
+        return known

@@ -1,0 +1,144 @@
+"""Which pods an overlay removes from the cluster and which it adds, and what that changes in sums over pods."""
+
+import enum
+from collections.abc import Sequence
+
+import numpy as np
+
+from trireme.snapshot import arrays, pods
+
+
+class Semantics(enum.Enum):
+    """What plugins answer over an overlay.
+
+    DRY_RUN: what kube-scheduler's plugins answer after AddPod and RemovePod, inaccuracies included. Preemption and
+    nominated pods are evaluated so, since other answers would mean other victims. HYPOTHETICAL: what they would answer
+    if the cluster were so.
+    """
+
+    DRY_RUN = enum.auto()
+    HYPOTHETICAL = enum.auto()
+
+
+class PodChanges:
+    """Pods removed from a pod table and pods added to it; the table itself stays as it is.
+
+    `version` is different after each change.
+    """
+
+    __slots__ = ("_added_classes", "_added_slots", "_columns", "_left", "_removed", "_semantics", "_table", "version")
+
+    def __init__(self, table: pods.PodTable, semantics: Semantics) -> None:
+        self._table = table
+        self._semantics = semantics
+        # Removed rows, and their slots.
+        self._removed: dict[int, int] = {}
+        # Rows that are or were removed, and their slots.
+        self._left: dict[int, int] = {}
+        self._added_classes: list[int] = []
+        self._added_slots: list[int] = []
+        self._columns: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray] | None = None
+        self.version = 0
+
+    @property
+    def removed(self) -> arrays.SlotArray:
+        """The removed rows. Shape: (n,)."""
+        return np.fromiter(self._removed, dtype=np.intp, count=len(self._removed))
+
+    @property
+    def added(self) -> tuple[arrays.Int32Array, arrays.Int32Array]:
+        """Classes and slots of the added pods. Shapes: both (n,)."""
+        return np.array(self._added_classes, dtype=np.int32), np.array(self._added_slots, dtype=np.int32)
+
+    @property
+    def added_count(self) -> int:
+        """The number of added pods."""
+        return len(self._added_slots)
+
+    @property
+    def slots(self) -> arrays.SlotArray:
+        """The slots with changes, ascending. Shape: (n,)."""
+        return np.unique([*self._removed.values(), *self._added_slots]).astype(np.intp)
+
+    @property
+    def classes(self) -> list[int]:
+        """The classes of removed and added pods."""
+        return sorted(set(self.columns()[0].tolist()))
+
+    def is_removed(self, row: int) -> bool:
+        """Whether the pod of the row is removed."""
+        return row in self._removed
+
+    def left(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
+        """The slots from which a pod of the marked classes was removed, even if restored. Shape: chosen (class,)."""
+        table = self._table
+        return np.array([slot for row, slot in self._left.items() if chosen[table.pod_class[row]]], dtype=np.intp)
+
+    def came(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
+        """The slots of present pods of the marked classes that were added, or removed and restored."""
+        table = self._table
+        restored = [
+            slot for row, slot in self._left.items() if row not in self._removed and chosen[table.pod_class[row]]
+        ]
+        added = [slot for kind, slot in zip(self._added_classes, self._added_slots, strict=True) if chosen[kind]]
+        return np.array([*restored, *added], dtype=np.intp)
+
+    def remove(self, rows: arrays.SlotArray) -> None:
+        """Remove the pods of these present rows. Shape: (n,)."""
+        slots = self._table.slot[rows]
+        self._removed.update(zip(rows.tolist(), slots.tolist(), strict=True))
+        self._left.update(self._removed)
+        self._touch()
+
+    def restore(self, rows: arrays.SlotArray) -> None:
+        """Restore the pods of these removed rows. Shape: (n,)."""
+        for row in rows.tolist():
+            del self._removed[row]
+        self._touch()
+
+    def add(self, class_ids: Sequence[int], slots: Sequence[int]) -> None:
+        """Add pods of these classes on these slots."""
+        self._added_classes.extend(class_ids)
+        self._added_slots.extend(slots)
+        self._touch()
+
+    def drop_added(self, count: int) -> None:
+        """Drop the added pods beyond the first `count`."""
+        del self._added_classes[count:]
+        del self._added_slots[count:]
+        self._touch()
+
+    def adjusted(self, sums: arrays.Int64Array, weights: arrays.Int64Array, *, live_only: bool) -> arrays.Int64Array:
+        """Sums of weights over the pods of the table, adjusted for the changes.
+
+        `live_only`: the sums leave out pods that are being deleted. In a dry run removed pods count nevertheless, as
+        in kube-scheduler. Shapes: sums (slot,), weights (class,).
+        """
+        class_ids, slots, signs, live = self.columns()
+        counted = class_ids < weights.shape[0]
+        if live_only and self._semantics is Semantics.HYPOTHETICAL:
+            counted = counted & live
+        added = np.where(counted, weights[np.where(counted, class_ids, 0)], 0) * signs
+        if not added.any():
+            return sums
+        out = sums.copy()
+        np.add.at(out, slots, added)
+        return out
+
+    def columns(self) -> tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray]:
+        """The changes: classes, slots, signs, and which of the pods are not being deleted. Shapes: all (change,)."""
+        if self._columns is None:
+            table, removed = self._table, self.removed
+            added_classes, added_slots = self.added
+            class_ids = np.concatenate([table.pod_class[removed], added_classes])
+            slots = np.concatenate([table.slot[removed], added_slots])
+            signs = np.ones(slots.shape[0], dtype=np.int64)
+            signs[: removed.shape[0]] = -1
+            live = np.ones(slots.shape[0], dtype=np.bool_)
+            live[: removed.shape[0]] = (table.flags[removed] & pods.TERMINATING) == 0
+            self._columns = class_ids, slots, signs, live
+        return self._columns
+
+    def _touch(self) -> None:
+        self._columns = None
+        self.version += 1

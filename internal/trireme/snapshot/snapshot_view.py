@@ -1,0 +1,91 @@
+"""What plugins read of the cluster when they filter: a snapshot, or one that is changed in thought.
+
+Nodes, objects and classes are the same over both. What pods change is read through methods, so that an overlay can
+answer for its own pods. Scorers and the engine read a `Snapshot`, whose columns they index.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+from trireme.snapshot import arrays, classes, nodes, nominations, objects, pod_changes, snapshot
+
+
+class SnapshotView(Protocol):
+    """A `Snapshot` or a `SnapshotOverlay`."""
+
+    @property
+    def base(self) -> snapshot.Snapshot:
+        """The snapshot itself, or the one below the overlay."""
+        ...
+
+    @property
+    def changes(self) -> pod_changes.PodChanges | None:
+        """What the overlay changes; None: nothing is changed."""
+        ...
+
+    @property
+    def dry_run(self) -> pod_changes.PodChanges | None:
+        """As `changes` where plugins answer as kube-scheduler's do after AddPod and RemovePod; otherwise None."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """The generation of the snapshot."""
+        ...
+
+    @property
+    def nodes(self) -> nodes.NodeTable:
+        """The nodes. Filters read the columns of used resources and of pods through the methods below."""
+        ...
+
+    @property
+    def objects(self) -> objects.ObjectTable:
+        """All objects other than nodes and pods."""
+        ...
+
+    @property
+    def classes(self) -> dict[int, classes.PodClass]:
+        """The classes by number."""
+        ...
+
+    @property
+    def class_capacity(self) -> int:
+        """One more than the highest number of a class so far."""
+        ...
+
+    @property
+    def nominations(self) -> nominations.Nominations:
+        """The nominated pods."""
+        ...
+
+    def changed(self, kinds: tuple[str, ...]) -> int:
+        """The last change of any of the kinds; see Snapshot.changed."""
+        ...
+
+    def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
+        """A mask over class numbers. Shape: (class,)."""
+        ...
+
+    def derived(self, key: Hashable, make: "Callable[[snapshot.Snapshot], snapshot.Entry]") -> "snapshot.Entry":
+        """The value that is derived from `base` under this key. If it counts pods, adjust it for `changes`."""
+        ...
+
+    def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:
+        """What the pods of each slot request of the resource. Read-only. Shape: as `slots`."""
+        ...
+
+    def pod_count(self, slots: arrays.SlotArray) -> arrays.Int64Array:
+        """The number of pods on each slot. Read-only. Shape: as `slots`."""
+        ...
+
+    def count_pods(self, chosen: arrays.BoolArray) -> arrays.Int64Array:
+        """The number of pods of the marked classes on each slot. Shapes: chosen (class,), result (slot,)."""
+        ...
+
+    def placed(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
+        """Class and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
+        ...
+
+    def class_of_pod(self, uid: str, slot: int) -> int | None:
+        """The class of the pod with this UID on the slot; None if it is not there."""
+        ...
