@@ -49,6 +49,15 @@ class SlotChanges:
             self._floor = self._log.popleft()[0]
         self._log.append((generation, slots))
 
+    def copy(self) -> "SlotChanges":
+        """The same changes, with a log of its own from now on."""
+        out = SlotChanges()
+        out.latest = self.latest
+        out.at = self.at.copy()
+        out._floor = self._floor
+        out._log = self._log.copy()
+        return out
+
     def since(self, generation: int, size: int) -> arrays.SlotArray:
         """The slots below `size` that changed after the generation, ascending."""
         if self.latest <= generation:

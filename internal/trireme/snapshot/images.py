@@ -43,6 +43,12 @@ class _Image:
         self._few: set[int] | None = set()
         self._bits = np.zeros(0, dtype=np.uint8)  # eight slots per byte
 
+    def copy(self) -> "_Image":
+        out = _Image()
+        out.count, out._sizes, out._bits = self.count, self._sizes.copy(), self._bits.copy()
+        out._few = None if self._few is None else self._few.copy()
+        return out
+
     @property
     def size(self) -> int:
         """Its size in bytes."""
@@ -102,6 +108,18 @@ class ImageIndex:
         self._lists: dict[_List, _Shared] = {}
         self._images: dict[_Listed, _Listed] = {}
         self.generation = 0
+
+    def copy(self) -> "ImageIndex":
+        """The same images, in an index of its own."""
+        out = ImageIndex()
+        out._by_name = {name: image.copy() for name, image in self._by_name.items()}
+        out._by_slot = self._by_slot.copy()
+        for listed, shared in self._lists.items():
+            out._lists[listed] = _Shared(listed)
+            out._lists[listed].nodes = shared.nodes
+        out._images = self._images.copy()
+        out.generation = self.generation
+        return out
 
     def replace(self, slot: int, images: Iterable[core_pb2.ContainerImage], generation: int) -> None:
         """Set the images of a slot."""

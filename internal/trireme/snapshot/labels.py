@@ -31,6 +31,14 @@ class LabelColumn:
         self._spread: arrays.Int32Array | None = None
         self._numbers = np.full(1, _NOT_A_NUMBER, dtype=np.int64)
 
+    def copy(self) -> "LabelColumn":
+        """The same values, in a column of its own; the dictionary, which only grows, is shared."""
+        out = LabelColumn()
+        out.dictionary, out._numbers, out._spread = self.dictionary, self._numbers, self._spread
+        out._dense = None if self._dense is None else self._dense.copy()
+        out._sparse = self._sparse.copy()
+        return out
+
     def set(self, slot: int, value: str | None, capacity: int) -> None:
         """Set or remove the slot's value; `capacity` is the number of slots."""
         number = ABSENT if value is None else self.dictionary.intern(value)
@@ -114,6 +122,12 @@ class LabelColumns:
         if column is None:
             column = self._columns[key] = LabelColumn()
         return column
+
+    def copy(self) -> "LabelColumns":
+        """The same labels, in columns of its own; dictionaries are shared."""
+        out = LabelColumns()
+        out._columns = {key: column.copy() for key, column in self._columns.items()}
+        return out
 
     def replace(self, slot: int, old: dict[str, str], new: dict[str, str], capacity: int) -> None:
         """Change the slot's labels from `old` to `new`."""

@@ -17,6 +17,19 @@ from trireme.v1 import core_pb2, meta_pb2, snapshot_pb2
 
 Taint = tuple[str, str, str]  # key, value, effect
 
+_COLUMNS = (
+    "alive",
+    "allocatable",
+    "requested",
+    "nonzero",
+    "allowed_pods",
+    "pod_count",
+    "unschedulable",
+    "resize_preemption_disabled",
+    "taint_set",
+    "feature_set",
+)
+
 # The number of cached sizes; a cluster has few different ones.
 _SIZES = 1024
 
@@ -65,6 +78,21 @@ class NodeTable:
         self.feature_sets: Dictionary[frozenset[str]] = Dictionary()
         self.labels = labels.LabelColumns()
         self.images = images.ImageIndex()
+
+    def copy(self) -> "NodeTable":
+        """The same nodes, in columns of its own; dictionaries, which only grow, are shared."""
+        out = NodeTable(self._keep_messages, self._keep_json)
+        out.messages, out.jsons = self.messages.copy(), self.jsons.copy()
+        out.capacity, out.size = self.capacity, self.size
+        out.count, out.count_generation = self.count, self.count_generation
+        out.names, out.slots = self.names.copy(), self.slots.copy()
+        for column in _COLUMNS:
+            setattr(out, column, getattr(self, column).copy())
+        out.resource_names, out.taint_sets, out.feature_sets = self.resource_names, self.taint_sets, self.feature_sets
+        out.object_changes, out.pod_changes = self.object_changes.copy(), self.pod_changes.copy()
+        out.start_changes = self.start_changes.copy()
+        out.labels, out.images = self.labels.copy(), self.images.copy()
+        return out
 
     def upsert(self, entries: Sequence[snapshot_pb2.NodeEntry], generation: int) -> None:
         """Add or update the nodes at their slots."""
@@ -176,18 +204,7 @@ class NodeTable:
         if self.size <= self.capacity:
             return
         self.capacity = arrays.grown_capacity(self.size, self.capacity)
-        for column in (
-            "alive",
-            "allocatable",
-            "requested",
-            "nonzero",
-            "allowed_pods",
-            "pod_count",
-            "unschedulable",
-            "resize_preemption_disabled",
-            "taint_set",
-            "feature_set",
-        ):
+        for column in _COLUMNS:
             setattr(self, column, arrays.grow_last_axis(getattr(self, column), self.capacity))
         for each in (self.object_changes, self.pod_changes, self.start_changes):
             each.reserve(self.capacity)

@@ -59,6 +59,13 @@ class Nominations(Mapping[str, Nominee]):
             self._slots[self._entries.pop(uid)] = pods.NO_SLOT
         return nominee
 
+    def copy(self) -> "Nominations":
+        """The same nominations, in columns of its own."""
+        out = Nominations()
+        out._nominees, out._entries, out._size = self._nominees.copy(), self._entries.copy(), self._size
+        out._slots, out._class_ids = self._slots.copy(), self._class_ids.copy()
+        return out
+
     def entry_of(self, uid: str) -> int | None:
         """The pod's column index, or None."""
         return self._entries.get(uid)

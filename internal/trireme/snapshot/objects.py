@@ -31,6 +31,17 @@ class ObjectTable:
         # By kind, the assumed objects, and the pod group that may share each assumption; empty for none.
         self._assumed: dict[str, dict[Key, str]] = {}
 
+    def copy(self) -> "ObjectTable":
+        """The same objects, which are never changed in place, in a table of its own."""
+        out = ObjectTable()
+        out._kinds = {kind: entries.copy() for kind, entries in self._kinds.items()}
+        out._ordered = self._ordered.copy()
+        out._generations = self._generations.copy()
+        out._log = {kind: log.copy() for kind, log in self._log.items()}
+        out._logged_from = self._logged_from.copy()
+        out._assumed = {kind: entries.copy() for kind, entries in self._assumed.items()}
+        return out
+
     def upsert(self, entry: snapshot_pb2.ClusterObject, generation: int) -> None:
         """Add or update an object."""
         kind = entry.WhichOneof("object")

@@ -84,6 +84,10 @@ class SnapshotOverlay:
         if self.base.generation != self.generation or self.base.incarnation != self._incarnation:
             raise snapshot.OutOfStepError("the cluster changed while plugins were asked")
 
+    def fork(self) -> snapshot.Snapshot:
+        """A snapshot of its own with the changes, as if it had been synced so. It outlives the overlay and deltas."""
+        return self.base.fork(self.changes.removed, *self.changes.added)
+
     # Changes
 
     def remove(self, rows: arrays.SlotArray) -> None:

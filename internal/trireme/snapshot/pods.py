@@ -13,6 +13,8 @@ NO_SLOT = -1
 TERMINATING = 1
 PREEMPTED = 2
 
+_COLUMNS = ("pod_class", "slot", "start", "flags")
+
 
 class PodTable:
     """Columns over rows; a row with slot NO_SLOT holds no pod. Units: start in seconds since 1970, 0 not started."""
@@ -37,11 +39,20 @@ class PodTable:
         self.names.extend([""] * missing)
         if row >= self.capacity:
             capacity = arrays.grown_capacity(row + 1, self.capacity)
-            for column in ("pod_class", "slot", "start", "flags"):
+            for column in _COLUMNS:
                 setattr(self, column, arrays.grow_last_axis(getattr(self, column), capacity))
             self.capacity = capacity
         self.slot[self.size : row + 1] = NO_SLOT
         self.size = row + 1
+
+    def copy(self) -> "PodTable":
+        """The same rows, in columns of its own."""
+        out = PodTable()
+        out.capacity, out.size, out.count = self.capacity, self.size, self.count
+        for column in _COLUMNS:
+            setattr(out, column, getattr(self, column).copy())
+        out.uids, out.names = self.uids.copy(), self.names.copy()
+        return out
 
     def find(self, uid: str, slot: int) -> int | None:
         """The row of the pod with this UID on the slot; None if it is not there."""

@@ -74,6 +74,27 @@ class Snapshot:
         self._derived: derived.DerivedTable[Snapshot] = derived.DerivedTable()
         self.nominations = nominations.Nominations()
 
+    def fork(self, removed: arrays.SlotArray, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> "Snapshot":
+        """Copy the snapshot without the pods of the removed rows, and with pods of these classes on these slots.
+
+        Deltas of the copy and of this snapshot do not concern each other. The copy is of this generation, and follows
+        with a log of changes and derived values of its own.
+
+        It shares classes and objects, which are not changed in place, and dictionaries, which only grow. Added pods
+        have no names. Shapes: removed (n,), class_ids and slots (pod,).
+        """
+        out = Snapshot()
+        out._keep_messages, out._keep_json, out.amount_rules = self._keep_messages, self._keep_json, self.amount_rules
+        out.incarnation, out.generation, out.synced = self.incarnation, self.generation, self.synced
+        out.nodes, out.pods, out.objects = self.nodes.copy(), self.pods.copy(), self.objects.copy()
+        out.classes, out.class_capacity = self.classes.copy(), self.class_capacity
+        out.classes_generation, out._class_arrivals = self.classes_generation, self._class_arrivals
+        out.placements.floor = self.generation
+        out.nominations = self.nominations.copy()
+        out._remove_pods(removed, self.generation)
+        out._add_pods(class_ids, slots, self.generation)
+        return out
+
     def statistics(self) -> SnapshotStatistics:
         """A snapshot of the sizes."""
         return SnapshotStatistics(
@@ -227,6 +248,18 @@ class Snapshot:
                 table.uids[row] = uid
                 table.names[row] = name
         self._count(rows[moved | ~occupied], 1, generation)
+
+    def _add_pods(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, generation: int) -> None:
+        """Add pods without names in rows at the end of the table. Shapes: both (n,)."""
+        table = self.pods
+        rows = np.arange(table.size, table.size + slots.size)
+        if not rows.size:
+            return
+        table.reserve(int(rows[-1]))
+        table.pod_class[rows], table.slot[rows] = class_ids, slots
+        table.start[rows] = table.flags[rows] = 0
+        table.count += rows.size
+        self._count(rows, 1, generation)
 
     def _remove_pods(self, removed: "list[int] | object", generation: int) -> None:
         rows = np.array(removed, dtype=np.intp)
