@@ -26,7 +26,7 @@ from trireme.remote import (
     remote_response,
     remote_stages,
 )
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, derived, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
 
 # Concurrent calls of one request.
@@ -200,12 +200,18 @@ class RemoteFilterPlugin:
 
 
 class _CachedPreScore:
-    """The cached PreScore result of one class."""
+    """The PreScore result of one class, kept in the snapshot's store; `known` once the plugin has given one."""
 
-    __slots__ = ("value",)
+    __slots__ = ("known", "value")
 
-    def __init__(self, _: classes.PodClass) -> None:
-        self.value: tuple[status.Status, bytes] | None = None
+    nbytes = derived.SMALL
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        self.known = False
+        self.value: tuple[status.Status, bytes] = status.SUCCESS, b""
+
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Nothing to update: the plugin says by its dependency how long the result holds."""
 
 
 class RemoteScorePlugin:
@@ -260,7 +266,7 @@ class RemoteScorePlugin:
     ) -> arrays.Int64Array | status.Status | None:
         """Normalize the raw scores of all feasible slots to 0 to 100 by the plugin's NormalizeScore."""
         client = self._client
-        cycle = client.cycle(profile, pod_class, snap.generation, self._cached_pre_score(profile, pod_class)[1])
+        cycle = client.cycle(profile, pod_class, snap.generation, self._pre_score_of(profile, pod_class, snap).value[1])
         request = remote_request.normalize_score(cycle, client.nodes.names(snap.nodes, slots), raw)
 
         def read(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status:
@@ -279,8 +285,8 @@ class RemoteScorePlugin:
         client = self._client
         if not client.serves(plugin_pb2.EXTENSION_POINT_PRE_SCORE):
             return status.SUCCESS, b""
-        cached = pod_class.memo(self._key(profile), _CachedPreScore)
-        if cached.value is not None and self.depends_on is not interfaces.Dependency.CLUSTER:
+        cached = self._pre_score_of(profile, pod_class, snap)
+        if cached.known and self.depends_on is not interfaces.Dependency.CLUSTER:
             return cached.value
         cycle = client.cycle(profile, pod_class, snap.generation, b"")
         result = await client.connection.ask(
@@ -289,14 +295,11 @@ class RemoteScorePlugin:
             lambda response: remote_response.read_pre_score(response, self.name),
         )
         if result[0].code is not status.Code.ERROR:
-            cached.value = result
+            cached.known, cached.value = True, result
         return result
 
-    def _cached_pre_score(self, profile: str, pod_class: classes.PodClass) -> tuple[status.Status, bytes]:
-        return pod_class.memo(self._key(profile), _CachedPreScore).value or (status.SUCCESS, b"")
-
-    def _key(self, profile: str) -> str:
-        return f"remote state {self.name} {profile}"
+    def _pre_score_of(self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> _CachedPreScore:
+        return snap.derived(("remote_pre_score", self.name, profile, pod_class.id), _CachedPreScore)
 
 
 class _Failed(Exception):
