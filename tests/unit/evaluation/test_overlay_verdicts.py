@@ -1,5 +1,7 @@
 """Filters over an overlay: as over a cluster that is so, or as kube-scheduler's after AddPod and RemovePod."""
 
+import pathlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,6 +11,7 @@ import pytest
 from changed_clusters import WANTED, Change
 from hypothesis import HealthCheck, given, settings
 
+from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, overlay
 
 SETTINGS = settings(
@@ -113,3 +116,12 @@ def _exclusive(change: Change, numbers: Sequence[int]) -> Counter[str]:
         for volume in change.classes[number].spec.volumes
     )
     return Counter(name for name in names if name in changed_clusters.EXCLUSIVE)
+
+
+def test_filters_read_what_pods_change_through_the_view() -> None:
+    """A column of the snapshot's own has nothing of an overlay's changes, and who reads it evicts pods in vain."""
+    plugins = pathlib.Path(interfaces.__file__).parents[1] / "plugins"
+    sides = [*plugins.glob("*/filter.py"), *plugins.glob("dynamic_resources/*.py")]
+    assert len(sides) > 20
+    own = re.compile(r"\b(nodes|table)\.(requested|nonzero|pod_count)\b|\bsnap\.pods\b")
+    assert {path.parent.name: own.findall(path.read_text()) for path in sides if own.search(path.read_text())} == {}
