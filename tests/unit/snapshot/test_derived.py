@@ -1,0 +1,71 @@
+"""The store of derived values: what is shared, refreshed, dropped and kept."""
+
+import itertools
+
+import pytest
+from snapshot_views import SnapshotBuilder
+
+from trireme.snapshot import derived, snapshot
+from trireme.v1 import snapshot_pb2
+
+
+class _Entry:
+    """A value of some size that counts how often it was refreshed."""
+
+    def __init__(self, nbytes: int | None = 1) -> None:
+        self.nbytes = nbytes
+        self.generations: list[int] = []
+
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        self.generations.append(snap.generation)
+
+
+def _get(snap: snapshot.Snapshot, key: object, nbytes: int | None = 1) -> _Entry:
+    return snap.derived(key, lambda _: _Entry(nbytes))
+
+
+def test_a_value_is_made_once_and_refreshed_whenever_it_is_read() -> None:
+    """Callers share one value, and never see an old one."""
+    builder = SnapshotBuilder()
+    made = _get(builder.snap, "one")
+    builder.set_node("n0")
+    assert _get(builder.snap, "one") is made
+    assert made.generations == [1, 2]
+
+
+def test_a_reset_drops_all_values() -> None:
+    """Slots and classes are numbered anew, so that a value of before would be about others."""
+    builder = SnapshotBuilder()
+    made = _get(builder.snap, "one", None)
+    builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=9))
+    assert _get(builder.snap, "one", None) is not made
+
+
+def test_beyond_the_limit_the_values_read_longest_ago_are_dropped_but_for_those_without_a_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Memory is bounded, and an index of all volumes is not made anew for each class."""
+    monkeypatch.setattr(derived, "MAX_BYTES", 100)
+    monkeypatch.setattr(derived, "MIN_ENTRIES", 4)
+    snap = SnapshotBuilder().snap
+    index, first, read = _get(snap, "index", None), _get(snap, "first", 10), _get(snap, "read", 10)
+    for number in range(60):
+        _get(snap, number, 10)
+        assert _get(snap, "read", 10) is read
+    assert _get(snap, "index", None) is index
+    assert _get(snap, "first", 10) is not first
+    cached = itertools.takewhile(lambda number: len(_get(snap, number, 10).generations) > 1, range(59, -1, -1))
+    assert 3 <= len(list(cached)) <= 12
+
+
+def test_a_value_that_cannot_be_refreshed_raises_each_time() -> None:
+    """A pod whose selector is invalid fails by it at each attempt, not at the first alone."""
+
+    class Failing(_Entry):
+        def refresh(self, snap: snapshot.Snapshot) -> None:
+            raise ValueError("invalid")
+
+    snap = SnapshotBuilder().snap
+    for _ in range(2):
+        with pytest.raises(ValueError, match="invalid"):
+            snap.derived("failing", lambda _: Failing())
