@@ -149,3 +149,20 @@ class SnapshotBuilder:
     def remove(self, *rows: int) -> None:
         """The pods are gone."""
         self.apply(removed_pods=rows)
+
+
+def cluster_of(**nodes: Json) -> SnapshotBuilder:
+    """Nodes with these fields (see node_of), by name."""
+    builder = SnapshotBuilder()
+    for name, fields in nodes.items():
+        builder.set_node(name, **fields)
+    return builder
+
+
+def one_node(allocatable: Json, *placed: core_pb2.Pod) -> SnapshotBuilder:
+    """One node, n0, with these pods on it."""
+    builder = cluster_of(n0={"allocatable": allocatable})
+    for number, pod in enumerate(placed, start=1):
+        builder.add_class(number, pod)
+        builder.place(number, "n0")
+    return builder

@@ -1,4 +1,4 @@
-"""The plugins that look at what pods take from a node: resources, balance, host ports."""
+"""NodeResourcesFit: what pods request and nodes have, and how full nodes get."""
 
 from typing import Any
 
@@ -6,33 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plugin_answers import Answers
-from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
+from snapshot_views import Json, SnapshotBuilder, one_node, pod_of, requesting
 
 from trireme.framework import status
-from trireme.plugin_api import interfaces
-from trireme.plugins.node_ports import filter as node_ports
 from trireme.plugins.node_resources_balanced_allocation import args as balanced_args
 from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.plugins.node_resources_fit import score as fit_score
 from trireme.registry import filter_sides
-from trireme.v1 import core_pb2, meta_pb2, resource_pb2, snapshot_pb2
+from trireme.v1 import meta_pb2, resource_pb2, snapshot_pb2
 
 FIT = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
-BALANCED = node_resources_balanced_allocation.NodeResourcesBalancedAllocation(balanced_args.Args())
-
-
-def _cluster(allocatable: Json, *placed: core_pb2.Pod) -> SnapshotBuilder:
-    """One node, n0, with these pods on it."""
-    builder = SnapshotBuilder()
-    builder.set_node("n0", allocatable=allocatable)
-    for number, pod in enumerate(placed, start=1):
-        builder.add_class(number, pod)
-        builder.place(number, "n0")
-    return builder
-
-
 NODE = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "10Gi", "example.com/gpu": "2", "pods": "3"}
 TAKEN = pod_of(requesting(cpu="1", memory="1Gi", **{"example.com/gpu": "1"}))
 
@@ -58,7 +43,7 @@ TAKEN = pod_of(requesting(cpu="1", memory="1Gi", **{"example.com/gpu": "1"}))
 )
 def test_requests_must_be_free(requests: dict[str, str], messages: tuple[str, ...], resolvable: bool) -> None:
     """Else a node takes more than it has, or preemption is tried where it cannot help."""
-    refusal = Answers(_cluster(NODE, TAKEN), FIT, pod_of(requesting(**requests))).refusals().get("n0")
+    refusal = Answers(one_node(NODE, TAKEN), FIT, pod_of(requesting(**requests))).refusals().get("n0")
     if not messages:
         assert refusal is None
         return
@@ -69,7 +54,7 @@ def test_requests_must_be_free(requests: dict[str, str], messages: tuple[str, ..
 
 def test_a_reason_has_the_requested_amount() -> None:
     """Else an explanation leaves open whether a thousand CPUs or one were asked for."""
-    (refusal,) = Answers(_cluster(NODE, TAKEN), FIT, pod_of(requesting(cpu="1000"))).refusals().values()
+    (refusal,) = Answers(one_node(NODE, TAKEN), FIT, pod_of(requesting(cpu="1000"))).refusals().values()
     assert dict(refusal.reasons[0].parameters) == {"resource": "cpu", "asked": "1k"}
 
 
@@ -84,7 +69,7 @@ def test_a_reason_has_the_requested_amount() -> None:
 )
 def test_a_node_takes_so_many_pods(allocatable: Json, pods: int, messages: tuple[str, ...] | None) -> None:
     """Else the kubelet refuses pods that were bound to it."""
-    builder = _cluster(allocatable, *[pod_of() for _ in range(pods)])
+    builder = one_node(allocatable, *[pod_of() for _ in range(pods)])
     refusal = Answers(builder, FIT, pod_of(requesting(cpu="100m"))).messages().get("n0")
     assert refusal == messages
 
@@ -122,7 +107,7 @@ def test_a_node_takes_so_many_pods(allocatable: Json, pods: int, messages: tuple
 def test_requests_include_init_containers_and_overhead(spec: Json, cpu: int) -> None:
     """Else a pod is placed where its init containers or its runtime do not fit."""
     for left, fits in ((cpu, True), (cpu - 1, False)):
-        answers = Answers(_cluster({"cpu": f"{left}m", "pods": "9"}), FIT, pod_of(spec))
+        answers = Answers(one_node({"cpu": f"{left}m", "pods": "9"}), FIT, pod_of(spec))
         assert (answers.refusals() == {}) is fits
 
 
@@ -133,14 +118,14 @@ def test_ignored_resources_are_left_to_others() -> None:
     )
     requests = {"example.com/a": "1", "left.io/b": "1", "hugepages-2Mi": "2Mi"}
     answers = Answers(
-        _cluster({"pods": "1"}), node_resources_fit.NodeResourcesFitFilter(args), pod_of(requesting(**requests))
+        one_node({"pods": "1"}), node_resources_fit.NodeResourcesFitFilter(args), pod_of(requesting(**requests))
     )
     assert answers.messages() == {"n0": ("Insufficient hugepages-2Mi",)}
 
 
 def test_a_resource_backed_by_devices_is_left_to_them_where_the_node_has_none() -> None:
     """Else a pod whose devices come from a ResourceSlice fits nowhere."""
-    builder = _cluster({"pods": "5"})
+    builder = one_node({"pods": "5"})
     builder.set_node("n1", allocatable={"pods": "5", "example.com/gpu": "1"})
     builder.set_node("n2", allocatable={"pods": "5", "example.com/gpu": "3"})
     spec = resource_pb2.DeviceClassSpec(extended_resource_name="example.com/gpu")
@@ -172,7 +157,7 @@ def test_amounts_that_cannot_be_read_fail_the_pod() -> None:
     """Else such a pod counts as asking for nothing."""
     pod = pod_of()
     pod.spec.containers[0].resources.requests["cpu"].string = "lots"
-    refusal = Answers(_cluster(NODE), FIT, pod).pre_filter.status
+    refusal = Answers(one_node(NODE), FIT, pod).pre_filter.status
     assert refusal is not None
     assert refusal.code is status.Code.ERROR
 
@@ -207,13 +192,13 @@ RISING = ((0, 0), (100, 10))
 )
 def test_nodes_are_scored_by_how_full_they_get(plugin: Any, score: int) -> None:
     """Else pods pile up where they should spread, or the other way round."""
-    builder = _cluster(NODE, TAKEN)
+    builder = one_node(NODE, TAKEN)
     assert Answers(builder, plugin, pod_of(requesting(cpu="1", memory="3Gi"))).scores() == {"n0": score}
 
 
 def test_containers_without_requests_count_something_when_scored() -> None:
     """Else pods without requests all go to one node."""
-    builder = _cluster({"cpu": "1", "memory": "1000Mi", "pods": "9"}, pod_of())
+    builder = one_node({"cpu": "1", "memory": "1000Mi", "pods": "9"}, pod_of())
     assert Answers(builder, _fit("MostAllocated"), pod_of()).scores() == {"n0": (20 + 40) // 2}
     zero = pod_of(requesting(cpu="0", memory="0"))
     assert Answers(builder, _fit("MostAllocated"), zero).scores() == {"n0": (10 + 20) // 2}
@@ -222,7 +207,7 @@ def test_containers_without_requests_count_something_when_scored() -> None:
 @pytest.mark.parametrize("strategy", ["LeastAllocated", "MostAllocated"])
 def test_a_node_that_is_over_its_capacity_is_as_full_as_can_be(strategy: str) -> None:
     """Else an overcommitted node gets a score outside 0 to 100."""
-    builder = _cluster({"cpu": "1", "pods": "9"}, pod_of(requesting(cpu="5")))
+    builder = one_node({"cpu": "1", "pods": "9"}, pod_of(requesting(cpu="5")))
     plugin = _fit(strategy, ("cpu", 1))
     assert Answers(builder, plugin, pod_of()).scores() == {"n0": 0 if strategy == "LeastAllocated" else 100}
 
@@ -244,29 +229,6 @@ def test_a_shape_is_interpolated_in_whole_numbers(
     assert {utilization: int(table[utilization]) for utilization in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("requests", "score"),
-    [
-        pytest.param({"cpu": "1", "memory": "2Gi"}, 75, id="stays-balanced"),
-        pytest.param({"cpu": "2"}, 50 + (50 - 25) // 2, id="less-balanced"),
-        pytest.param({"example.com/gpu": "1"}, None, id="asks-for-none-of-it"),
-    ],
-)
-def test_balance_is_scored_by_what_the_pod_changes(requests: dict[str, str], score: int | None) -> None:
-    """Else a node that is lopsided anyway is held against every pod."""
-    builder = _cluster({"cpu": "4", "memory": "8Gi", "pods": "9"}, pod_of(requesting(cpu="1", memory="2Gi")))
-    scores = Answers(builder, BALANCED, pod_of(requesting(**requests))).scores()
-    assert scores == (None if score is None else {"n0": score})
-
-
-def test_balance_sees_pod_level_requests_and_the_fit_score_does_not() -> None:
-    """Else one of the two scores a pod with pod-level requests by what the other one counts."""
-    builder = _cluster({"cpu": "4", "memory": "8Gi", "pods": "9"})
-    pod = pod_of({**requesting(cpu="1", memory="2Gi"), "resources": {"requests": {"cpu": "4"}}})
-    assert Answers(builder, BALANCED, pod).scores() == {"n0": 50 + (50 + 62 - 100) // 2}
-    assert Answers(builder, _fit("LeastAllocated"), pod).scores() == {"n0": 75}
-
-
 amounts = st.fixed_dictionaries(
     {},
     optional={
@@ -276,6 +238,8 @@ amounts = st.fixed_dictionaries(
         "example.com/gpu": st.sampled_from(["0", "1"]),
     },
 )
+
+
 nodes = st.fixed_dictionaries(
     {"cpu": st.sampled_from(["1", "4", "16"]), "pods": st.sampled_from(["0", "3", "110"])},
     optional={
@@ -284,7 +248,10 @@ nodes = st.fixed_dictionaries(
         "example.com/gpu": st.sampled_from(["0", "2"]),
     },
 )
+
+
 overheads = st.sampled_from([None, {"cpu": "50m"}])
+
 
 RESOURCES = (("cpu", 2), ("memory", 1), ("ephemeral-storage", 1), ("example.com/gpu", 3))
 SCORERS = [
@@ -324,66 +291,3 @@ def test_copies_are_counted_and_scored_as_if_they_were_placed_one_by_one(
         assert answers.copies() == {name: max(0, count - copy) for name, count in copies.items()}
         assert set(answers.refusals()) == {name for name, count in copies.items() if count <= copy}
         builder.place(50, *names)
-
-
-PORT = {"containerPort": 80, "hostPort": 8080}
-
-
-def _with_ports(*ports: Json, kind: str = "containers", **more: Any) -> core_pb2.Pod:
-    container = {"name": "main", "ports": list(ports), **more}
-    return pod_of({"containers": [{}], kind: [container]})
-
-
-@pytest.mark.parametrize(
-    ("used", "wanted", "clashes"),
-    [
-        pytest.param(PORT, PORT, True, id="same"),
-        pytest.param(PORT, {**PORT, "hostPort": 8081}, False, id="another-port"),
-        pytest.param(PORT, {**PORT, "protocol": "TCP"}, True, id="tcp-is-the-default"),
-        pytest.param(PORT, {**PORT, "protocol": "UDP"}, False, id="another-protocol"),
-        pytest.param({**PORT, "hostIP": "10.0.0.1"}, PORT, True, id="any-address-wanted"),
-        pytest.param(PORT, {**PORT, "hostIP": "10.0.0.1"}, True, id="any-address-used"),
-        pytest.param({**PORT, "hostIP": "10.0.0.1"}, {**PORT, "hostIP": "10.0.0.2"}, False, id="another-address"),
-        pytest.param({**PORT, "hostIP": "10.0.0.1"}, {**PORT, "hostIP": "10.0.0.1"}, True, id="same-address"),
-    ],
-)
-def test_a_host_port_is_given_once(used: Json, wanted: Json, clashes: bool) -> None:
-    """Else two pods on a node want the same port and one of them never starts."""
-    builder = _cluster(NODE, _with_ports(used))
-    answers = Answers(builder, node_ports.NodePorts(), _with_ports(wanted))
-    expected = ("node(s) didn't have free ports for the requested pod ports",)
-    assert answers.messages() == ({"n0": expected} if clashes else {})
-    assert {refusal.code for refusal in answers.refusals().values()} <= {status.Code.UNSCHEDULABLE}
-
-
-def test_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
-    """Else a sidecar's port is given twice, or one that is free again is kept."""
-    plugin = node_ports.NodePorts()
-    sidecar = _with_ports(PORT, kind="initContainers", restartPolicy="Always")
-    assert Answers(_cluster(NODE, sidecar), plugin, _with_ports(PORT)).refusals() != {}
-    ended = _with_ports(PORT, kind="initContainers")
-    assert Answers(_cluster(NODE, ended), plugin, _with_ports(PORT)).refusals() == {}
-    assert Answers(_cluster(NODE), plugin, ended).pre_filter.skip
-    assert Answers(_cluster(NODE), plugin, _with_ports({"containerPort": 80})).pre_filter.skip
-
-
-def test_one_copy_with_a_host_port_fits_a_node() -> None:
-    """Else a batch puts two pods with one port on a node."""
-    assert Answers(_cluster(NODE), node_ports.NodePorts(), _with_ports(PORT)).copies() == {"n0": 1}
-
-
-def test_more_statuses_than_a_column_can_number_are_merged() -> None:
-    """Else the nodes of a large cluster with a taint each are refused for each other's reasons, or pass."""
-    table = interfaces.StatusTable()
-    detailed = [
-        status.unresolvable("P", "no", reasons=(status.Reason.of("r", {"node": number}),))
-        for number in range(interfaces.DETAILED_STATUSES + 50)
-    ]
-    numbers = [table.intern(entry) for entry in detailed]
-    assert len(set(numbers)) == interfaces.DETAILED_STATUSES + 1
-    assert table.statuses[numbers[-1] - 1] == status.unresolvable("P", "no")
-    for number in range(interfaces.MAX_STATUSES):
-        index = table.intern(status.unschedulable("Q", f"text {number}"))
-        assert table.statuses[index - 1].plugin == "Q"
-        assert index <= interfaces.MAX_STATUSES
-    assert [table.intern(entry) for entry in detailed] == numbers

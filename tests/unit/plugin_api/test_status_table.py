@@ -1,0 +1,21 @@
+"""The table of a class's statuses, which columns refer to by number."""
+
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+
+
+def test_more_statuses_than_a_column_can_number_are_merged() -> None:
+    """Else the nodes of a large cluster with a taint each are refused for each other's reasons, or pass."""
+    table = interfaces.StatusTable()
+    detailed = [
+        status.unresolvable("P", "no", reasons=(status.Reason.of("r", {"node": number}),))
+        for number in range(interfaces.DETAILED_STATUSES + 50)
+    ]
+    numbers = [table.intern(entry) for entry in detailed]
+    assert len(set(numbers)) == interfaces.DETAILED_STATUSES + 1
+    assert table.statuses[numbers[-1] - 1] == status.unresolvable("P", "no")
+    for number in range(interfaces.MAX_STATUSES):
+        index = table.intern(status.unschedulable("Q", f"text {number}"))
+        assert table.statuses[index - 1].plugin == "Q"
+        assert index <= interfaces.MAX_STATUSES
+    assert [table.intern(entry) for entry in detailed] == numbers
