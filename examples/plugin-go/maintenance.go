@@ -82,16 +82,31 @@ func (m *maintenance) Filter(
 	if err != nil {
 		return nil, err
 	}
-	nodes := request.GetNodes().GetNodes()
-	if runs := request.GetDryRuns(); len(runs) > 0 {
-		// As if pods were gone or there: pods do not matter to this plugin.
-		nodes = make([]*triremev1.NodeView, len(runs))
-		for i, run := range runs {
-			nodes[i] = run.GetNode()
-		}
+	columns := m.columns(request.GetCycle(), label, request.GetNodes().GetNodes())
+	return &triremev1.FilterResponse{Columns: columns}, nil
+}
+
+// FilterDryRun is Filter as if pods were gone or there: pods do not matter to this plugin.
+func (m *maintenance) FilterDryRun(
+	ctx context.Context, request *triremev1.FilterDryRunRequest,
+) (*triremev1.FilterDryRunResponse, error) {
+	label, err := m.labels.get(ctx, request.GetCycle())
+	if err != nil {
+		return nil, err
 	}
+	nodes := make([]*triremev1.NodeView, len(request.GetRuns()))
+	for i, run := range request.GetRuns() {
+		nodes[i] = run.GetNode()
+	}
+	return &triremev1.FilterDryRunResponse{Columns: m.columns(request.GetCycle(), label, nodes)}, nil
+}
+
+// columns answers about nodes, one entry each.
+func (m *maintenance) columns(
+	cycle *triremev1.Cycle, label string, nodes []*triremev1.NodeView,
+) *triremev1.NodeColumns {
 	columns := &triremev1.NodeColumns{
-		Generation:  request.GetCycle().GetGeneration(),
+		Generation:  cycle.GetGeneration(),
 		Size:        uint32(len(nodes)),
 		StatusIndex: make([]uint32, len(nodes)),
 		Capacity:    make([]int32, len(nodes)),
@@ -106,7 +121,7 @@ func (m *maintenance) Filter(
 		}
 		columns.StatusIndex[i] = 1
 	}
-	return &triremev1.FilterResponse{Columns: columns}, nil
+	return columns
 }
 
 // Score is the node's preference.

@@ -104,11 +104,11 @@ func TestFilterRefusesNodesUnderMaintenance(t *testing.T) {
 
 // In a dry run the nodes come another way; to miss them would let preemption evict pods in vain.
 func TestFilterAnswersDryRuns(t *testing.T) {
-	request := &triremev1.FilterRequest{DryRuns: []*triremev1.DryRun{
+	request := &triremev1.FilterDryRunRequest{Runs: []*triremev1.DryRun{
 		{Node: node("down", map[string]string{maintenanceLabel: "yes"})},
 		{Node: node("up", nil), RemovedPods: []*triremev1.Pod{{}}},
 	}}
-	response, err := configured(t).Filter(context.Background(), request)
+	response, err := configured(t).FilterDryRun(context.Background(), request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ from trireme.v1 import (
     snapshot_pb2,
     snapshot_pb2_grpc,
 )
-from trireme.wire import node_columns
+from trireme.wire import identities, node_columns
 from trireme.wire import status as wire_status
 
 REPOSITORY = Path(__file__).parents[2]
@@ -235,11 +235,9 @@ class Phases:
     def prepare_others(self, cycle: cycle_pb2.Cycle) -> None:
         """The replicas that follow deltas evaluate the class."""
         for replica in self.filters[1:]:
-            replica.filter.Filter(
-                filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, prepare=True), timeout=DEADLINE
-            )
+            replica.filter.Prepare(filter_phase_pb2.FilterPhasePrepareRequest(cycle=cycle), timeout=DEADLINE)
         for replica in self.scores[1:]:
-            replica.score.Place(score_phase_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=DEADLINE)
+            replica.score.Prepare(score_phase_pb2.ScorePhasePrepareRequest(cycle=cycle), timeout=DEADLINE)
 
     def _make_scorer(self) -> score_engine.ScoreEngine:
         self._snap.amount_rules = amounts.rules_of(self._configuration.feature_gates)
@@ -335,18 +333,22 @@ class Phases:
 
     def ask_post_filter(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> filter_pb2.PostFilterResponse:
         """How room can be made for the cycle's pod."""
-        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=node_columns.to_message(filtered.refused))
+        request = filter_phase_pb2.RunPostFilterRequest(
+            cycle=cycle,
+            columns=node_columns.to_message(filtered.refused),
+            preemptors=[identities.preemptor(cycle.pod)],
+        )
         if filtered.refusal is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
-        response: filter_pb2.PostFilterResponse = self.filter().PostFilter(request, timeout=DEADLINE)
-        return response
+        response: filter_phase_pb2.RunPostFilterResponse = self.filter().RunPostFilter(request, timeout=DEADLINE)
+        return response.results[0].answer
 
-    def ask_pod_group(
-        self, question: filter_phase_pb2.PodGroupPostFilterRequest
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        """How room can be made for a group."""
-        response: filter_phase_pb2.PodGroupPostFilterResponse
-        response = self.filter().PodGroupPostFilter(question, timeout=DEADLINE)
+    def ask_releasable_claims(
+        self, question: filter_phase_pb2.ListReleasableClaimsRequest
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+        """Which claims a group may give up."""
+        response: filter_phase_pb2.ListReleasableClaimsResponse
+        response = self.filter().ListReleasableClaims(question, timeout=DEADLINE)
         return response
 
     def _all(self) -> Iterator[Replica]:

@@ -58,8 +58,8 @@ class GroupDecision:
 
     def decide(self) -> Json:
         """The answer."""
-        question = filter_phase_pb2.PodGroupPostFilterRequest()
-        answers = [self._member(pod, question.members.add()) for pod in self._members]
+        question = filter_phase_pb2.ListReleasableClaimsRequest()
+        answers = [self._member(pod, question.tried.add()) for pod in self._members]
         answer: Json = {"members": answers}
         if all("node" in said for said in answers):
             return answer
@@ -67,16 +67,15 @@ class GroupDecision:
             said.pop("reserves", None)
         return answer | {"postFilter": self._post_filter(question)}
 
-    def ask_about(self, state: bytes) -> filter_phase_pb2.PodGroupPostFilterResponse:
+    def ask_about(self, state: bytes) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """What is said where Reserve is told to have given this for the first member. Raises: grpc.RpcError."""
-        question = filter_phase_pb2.PodGroupPostFilterRequest()
-        self._member(self._members[0], question.members.add())
-        question.members[0].state = state
-        question.cycle.CopyFrom(self._cycle(question.members[0].pod_class))
-        question.devices.SetInParent()
-        return self._phases.ask_pod_group(question)
+        question = filter_phase_pb2.ListReleasableClaimsRequest()
+        self._member(self._members[0], question.tried.add())
+        question.tried[0].state = state
+        question.cycle.CopyFrom(self._cycle(question.tried[0].pod_class))
+        return self._phases.ask_releasable_claims(question)
 
-    def _member(self, pod: Json, member: filter_phase_pb2.PodGroupMember) -> Json:
+    def _member(self, pod: Json, member: filter_phase_pb2.TriedPodGroupMember) -> Json:
         parsed = pod_projection.parse(pod)
         class_id = self._cluster.class_of(pod)
         member.pod.CopyFrom(cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid))
@@ -100,7 +99,11 @@ class GroupDecision:
         return answer | self._reserve(cycle, parsed, member, feasible[0])
 
     def _reserve(
-        self, cycle: cycle_pb2.Cycle, pod: pod_projection.ParsedPod, member: filter_phase_pb2.PodGroupMember, node: str
+        self,
+        cycle: cycle_pb2.Cycle,
+        pod: pod_projection.ParsedPod,
+        member: filter_phase_pb2.TriedPodGroupMember,
+        node: str,
     ) -> Json:
         cache = self._cluster.cache
         cache.assume(pod.key, pod.uid, node, self._cluster.registry.base_of(pod.base), pod.labels, member.pod_class)
@@ -121,14 +124,14 @@ class GroupDecision:
         users = _users(reservation.state, pod, self._promised)
         return answer | ({"reserves": users} if users else {})
 
-    def _post_filter(self, question: filter_phase_pb2.PodGroupPostFilterRequest) -> Json:
+    def _post_filter(self, question: filter_phase_pb2.ListReleasableClaimsRequest) -> Json:
         for pod in reversed(self._members):
             self._cluster.cache.forget(pod["metadata"]["uid"])
             self._cluster.cache.forget_objects(pod["metadata"]["uid"])
-        question.cycle.CopyFrom(self._cycle(question.members[0].pod_class))
+        question.cycle.CopyFrom(self._cycle(question.tried[0].pod_class))
         question.pod_group.CopyFrom(cycle_pb2.PodIdentity(namespace="default", name=GROUP, uid="group"))
-        question.devices.scheduled = self._placed
-        response = self._phases.ask_pod_group(question)
+        question.scheduled = self._placed
+        response = self._phases.ask_releasable_claims(question)
         said = wire_status.from_message(response.status)
         answer: Json = {"status": _said(said)}
         if said.code is status.Code.ERROR:

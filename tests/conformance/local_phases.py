@@ -21,6 +21,7 @@ from trireme.results import phase_results
 from trireme.score import assembly as score_assembly
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, snapshot_pb2
+from trireme.wire import identities
 
 Answer = TypeVar("Answer")
 
@@ -118,16 +119,18 @@ class LocalPhases:
 
     def ask_post_filter(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> filter_pb2.PostFilterResponse:
         """How room can be made for the cycle's pod."""
-        response = self._run(self._engine.filter.post_filter(cycle, filtered.refused, filtered.refusal))
+        preemptors = [identities.preemptor(cycle.pod)]
+        asked = self._engine.filter.run_post_filter(cycle, filtered.refused, filtered.refusal, preemptors)
+        response = self._run(asked)[0].answer
         again = self._run(self._post_filter(cycle))
         assert (again.nominated_node or "", [*again.actions]) == (response.nominated_node, [*response.actions]), again
         return response
 
-    def ask_pod_group(
-        self, question: filter_phase_pb2.PodGroupPostFilterRequest
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        """How room can be made for a group."""
-        return self._run(self._engine.filter.pod_group_post_filter(question))
+    def ask_releasable_claims(
+        self, question: filter_phase_pb2.ListReleasableClaimsRequest
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+        """Which claims a group may give up."""
+        return self._engine.filter.list_releasable_claims(question)
 
     async def _place(self, cycle: cycle_pb2.Cycle) -> tuple[int, ...]:
         """Where the scheduler would place the pod, which asks the evaluators."""
@@ -139,7 +142,7 @@ class LocalPhases:
         """What the scheduler would hear of the pod."""
         profile, class_id, generation = cycle.profile, cycle.pod_class, cycle.generation
         filtered = await self._evaluators.filter(profile, class_id, 1, generation, cycle.pod)
-        return await self._evaluators.post_filter(profile, class_id, generation, cycle.pod, filtered)
+        return await self._evaluators.run_post_filter(profile, class_id, generation, cycle.pod, filtered)
 
     def _apply(self, deltas: Iterable[snapshot_pb2.Delta]) -> None:
         for delta in deltas:

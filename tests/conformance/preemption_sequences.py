@@ -27,7 +27,7 @@ from trireme.framework import status
 from trireme.results import class_answer
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, snapshot_pb2
-from trireme.wire import node_columns
+from trireme.wire import identities, node_columns
 from trireme.wire import status as wire_status
 
 # Few candidates are looked for, so that it matters where the search begins.
@@ -70,7 +70,7 @@ class _Filtered:
 
     refusal: status.Status | None
     columns: node_columns.NodeColumns | None
-    ways_out: Iterable[filter_phase_pb2.WayOut] = ()
+    post_filter: Iterable[filter_phase_pb2.PostFilterResult] = ()
 
     @property
     def refused(self) -> node_columns.NodeColumns:
@@ -88,13 +88,13 @@ class Filter(Protocol):
         ...
 
     async def filter(
-        self, cycle: cycle_pb2.Cycle, known_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
+        self, cycle: cycle_pb2.Cycle, base_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
     ) -> _Filtered:
         """Filter's answer, for so many preemptors at once."""
         ...
 
-    async def nominated(self, cycle: cycle_pb2.Cycle, others: Iterable[cycle_pb2.PodIdentity]) -> list[int]:
-        """Where the cycle's pod and the first of the others may run, each where it is nominated to."""
+    async def nominated(self, cycle: cycle_pb2.Cycle, nominees: Iterable[filter_phase_pb2.Nominee]) -> int:
+        """How many of the pods, the first ones, may run where they are nominated to."""
         ...
 
     async def way_out(
@@ -119,34 +119,33 @@ class ServiceFilter:
         await self.service.follow.Sync(_stream(requests), _context())
 
     async def filter(
-        self, cycle: cycle_pb2.Cycle, known_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
+        self, cycle: cycle_pb2.Cycle, base_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
     ) -> _Filtered:
         """As Filter says."""
         request = filter_phase_pb2.FilterPhaseFilterRequest(
-            cycle=cycle, known_generation=known_generation, preemptors=preemptors
+            cycle=cycle, base_generation=base_generation, preemptors=[identities.preemptor(pod) for pod in preemptors]
         )
         request.count = max(len(request.preemptors), 1)
         response = await self.service.Filter(request, _context())
         said = wire_status.from_message(response.pre_filter.status)
         columns = node_columns.unpack(response.columns) if response.HasField("columns") else None
-        return _Filtered(said if response.pre_filter.status.messages else None, columns, response.ways_out)
+        return _Filtered(said if response.pre_filter.status.messages else None, columns, response.post_filter_results)
 
-    async def nominated(self, cycle: cycle_pb2.Cycle, others: Iterable[cycle_pb2.PodIdentity]) -> list[int]:
+    async def nominated(self, cycle: cycle_pb2.Cycle, nominees: Iterable[filter_phase_pb2.Nominee]) -> int:
         """As Filter says."""
-        request = filter_phase_pb2.FilterPhaseFilterRequest(
-            cycle=cycle, count=1, nominated_first=True, nominated=others
-        )
-        said = await self.service.Filter(request, _context())
-        return [said.nominated_slot, *said.nominated_slots] if said.HasField("nominated_slot") else []
+        request = filter_phase_pb2.FilterNominatedRequest(cycle=cycle, nominees=nominees)
+        return (await self.service.FilterNominated(request, _context())).admitted
 
     async def way_out(
         self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns
     ) -> filter_pb2.PostFilterResponse:
         """As Filter says."""
-        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=node_columns.to_message(columns))
+        request = filter_phase_pb2.RunPostFilterRequest(
+            cycle=cycle, columns=node_columns.to_message(columns), preemptors=[identities.preemptor(cycle.pod)]
+        )
         if said.refusal is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(said.refusal))
-        return await self.service.PostFilter(request, _context())
+        return (await self.service.RunPostFilter(request, _context())).results[0].answer
 
 
 class EngineFilter:
@@ -162,23 +161,23 @@ class EngineFilter:
             self.snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
 
     async def filter(
-        self, cycle: cycle_pb2.Cycle, known_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
+        self, cycle: cycle_pb2.Cycle, base_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
     ) -> _Filtered:
         """As Filter says."""
-        pods = list(preemptors)
-        answer = await self._engine.filter(cycle, max(len(pods), 1), known_generation, pods)
-        return _Filtered(answer.refusal, answer.columns, answer.ways_out)
+        pods = [identities.preemptor(pod) for pod in preemptors]
+        answer = await self._engine.filter(cycle, max(len(pods), 1), base_generation, pods)
+        return _Filtered(answer.refusal, answer.columns, answer.post_filter_results)
 
-    async def nominated(self, cycle: cycle_pb2.Cycle, others: Iterable[cycle_pb2.PodIdentity]) -> list[int]:
+    async def nominated(self, cycle: cycle_pb2.Cycle, nominees: Iterable[filter_phase_pb2.Nominee]) -> int:
         """As Filter says."""
-        answer = await self._engine.filter_nominated(cycle, list(others))
-        return [] if answer is None else list(answer.admitted)
+        return (await self._engine.filter_nominated(cycle, list(nominees))).admitted
 
     async def way_out(
         self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns
     ) -> filter_pb2.PostFilterResponse:
         """As Filter says."""
-        return await self._engine.post_filter(cycle, columns, said.refusal)
+        preemptors = [identities.preemptor(cycle.pod)]
+        return (await self._engine.run_post_filter(cycle, columns, said.refusal, preemptors))[0].answer
 
 
 class Sequence:
@@ -365,12 +364,12 @@ class Sequence:
         said = await self._filter.filter(cycle, preemptors=[_message(pod) for pod in pods])
         columns = said.refused
         index = columns.index.tolist()
-        for pod, way in zip(pods, said.ways_out, strict=False):
+        for pod, way in zip(pods, said.post_filter, strict=False):
             if way.HasField("slot"):
                 index[way.slot] = way.status_index
             told = {} if said.refusal is not None else self._by_node(columns.statuses, index)
-            yield await self._decided(pod, class_id, told, way.post_filter)
-        if not said.ways_out:
+            yield await self._decided(pod, class_id, told, way.answer)
+        if not said.post_filter:
             yield await self._alone(pods[0])
 
     async def _where_nominated(self, waiting: list[Json]) -> AsyncIterator[Decision]:
@@ -381,14 +380,19 @@ class Sequence:
         others = draw.sample(alike, draw.choice((len(alike), draw.randint(0, len(alike)))))
         class_id = self._follow(first, *others)
         alike = [pod for pod in others if self._cluster.class_of(pod) == class_id]
-        admitted = await self._filter.nominated(self._cycle(class_id, first), [_identity(pod) for pod in alike])
-        for pod, slot in zip((first, *alike), admitted, strict=False):
+        nominees = [
+            filter_phase_pb2.Nominee(
+                pod=_identity(pod), slot=self._cluster.cache.slot_of(pod["status"]["nominatedNodeName"])
+            )
+            for pod in (first, *alike)
+        ]
+        admitted = await self._filter.nominated(self._cycle(class_id, first), nominees)
+        for pod in (first, *alike)[:admitted]:
             node = pod["status"]["nominatedNodeName"]
-            assert slot == self._cluster.cache.slot_of(node)
             anew, _, _ = await self._anew(pod, class_id)
             yield Decision(({node: None}, b""), ({node: anew.get(node)}, b""), None)
             self._bind(pod, node)
-        left = [first, *alike][len(admitted) :]
+        left = [first, *alike][admitted:]
         if left and not admitted:
             yield await self._alone(left[0])
 

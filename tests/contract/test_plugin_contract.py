@@ -339,7 +339,9 @@ async def test_dry_runs_are_answered_in_their_order(plugin: Served) -> None:
         filter_pb2.DryRun(node=view("a", **{MAINTENANCE: ""}), removed_pods=[core_pb2.Pod()]),
         filter_pb2.DryRun(node=view("b"), slot=4, added_pods=[core_pb2.Pod(), core_pb2.Pod()]),
     ]
-    response = await filtered(plugin, filter_pb2.FilterRequest(cycle=CYCLE, dry_runs=runs))
+    async with connected(plugin) as channel:
+        stub: Any = filter_pb2_grpc.FilterPluginStub(channel)
+        response = await stub.FilterDryRun(filter_pb2.FilterDryRunRequest(cycle=CYCLE, runs=runs), timeout=DEADLINE)
     assert check_columns(response.columns, 2).index.tolist() == [1, 0]
 
 

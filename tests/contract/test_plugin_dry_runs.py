@@ -15,6 +15,7 @@ from trireme import sdk
 from trireme.filter import service
 from trireme.remote import remote_client, remote_plugin
 from trireme.v1 import filter_pb2, filter_phase_pb2, plugin_pb2, snapshot_pb2
+from trireme.wire import identities
 
 PREEMPTOR = 100
 
@@ -78,27 +79,28 @@ class Cluster:
         cycle.pod.metadata.uid = "me"
         filtered = await self.phase.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), context())
         self.plugin.asked.clear()
-        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
-        return await self.phase.PostFilter(request, context())
+        request = filter_phase_pb2.RunPostFilterRequest(
+            cycle=cycle, columns=filtered.columns, preemptors=[identities.preemptor(cycle.pod)]
+        )
+        return (await self.phase.RunPostFilter(request, context())).results[0].answer
 
-    async def preempt_for_a_group(self, members: int, node: str) -> filter_phase_pb2.PodGroupPostFilterResponse:
+    async def preempt_for_a_group(self, members: int, node: str) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """As the frontend does: with all who may go hidden, the members are on the node; who has to go then?"""
         await self.serve()
-        request = filter_phase_pb2.PodGroupPostFilterRequest(
+        listing = filter_phase_pb2.ListPodGroupVictimsRequest(
             cycle=phase_calls.cycle(self.builder, PREEMPTOR), priority=PREEMPTOR
         )
-        request.members.add(pod_class=PREEMPTOR)
-        may_go = await self.phase.PodGroupPostFilter(request, context())
+        listing.members.add(pod_class=PREEMPTOR)
+        listed = await self.phase.ListPodGroupVictims(listing, context())
         table = self.builder.snap.pods
         self.builder.remove(*range(table.size))
-        del request.members[:]
+        request = filter_phase_pb2.ReprievePodGroupVictimsRequest(priority=PREEMPTOR, victims=listed.victims)
         for row in self.builder.place(PREEMPTOR, *[node] * members):
-            member = request.members.add(pod_class=PREEMPTOR, slot=self.builder.snap.nodes.slots[node])
+            member = request.placed.add(pod_class=PREEMPTOR, slot=self.builder.snap.nodes.slots[node])
             member.pod.uid = table.uids[row]
-        request.victims.extend(may_go.potential)
-        request.cycle.generation = self.builder.snap.generation
+        request.cycle.CopyFrom(phase_calls.cycle(self.builder, PREEMPTOR))
         self.plugin.asked.clear()
-        return await self.phase.PodGroupPostFilter(request, context())
+        return await self.phase.ReprievePodGroupVictims(request, context())
 
 
 @pytest.fixture

@@ -55,14 +55,27 @@ class Frontend:
         code: grpc.StatusCode = await self._stream.code()
         return code
 
-    async def capacities(self, generation: int, *slots: int, seconds: float = DEADLINE, **fields: Any) -> list[int]:
+    async def capacities(self, generation: int, *slots: int, seconds: float = DEADLINE) -> list[int]:
         """How many pods the plugin lets the nodes at the slots take, as it answers within so many seconds."""
-        cycle = cycle_pb2.Cycle(fence=self._fence, generation=generation, profile="default-scheduler", pod=CYCLE.pod)
-        request = filter_pb2.FilterRequest(cycle=cycle, nodes=filter_pb2.NodeSelection(slots=slots), **fields)
+        nodes = filter_pb2.NodeSelection(slots=slots)
+        request = filter_pb2.FilterRequest(cycle=self._cycle(generation), nodes=nodes)
         response = await self._stub.Filter(request, timeout=seconds)
-        verdicts = check_columns(response.columns, len(slots) + len(request.dry_runs), "PodLimit", generation)
-        assert verdicts.capacity is not None
-        return verdicts.capacity.tolist()
+        return _capacities(response.columns, len(slots), generation)
+
+    async def dry_runs(self, generation: int, *runs: filter_pb2.DryRun) -> list[int]:
+        """How many pods the plugin lets the nodes take, as each run has them."""
+        request = filter_pb2.FilterDryRunRequest(cycle=self._cycle(generation), runs=runs)
+        response = await self._stub.FilterDryRun(request, timeout=DEADLINE)
+        return _capacities(response.columns, len(runs), generation)
+
+    def _cycle(self, generation: int) -> cycle_pb2.Cycle:
+        return cycle_pb2.Cycle(fence=self._fence, generation=generation, profile="default-scheduler", pod=CYCLE.pod)
+
+
+def _capacities(columns: filter_pb2.NodeColumns, count: int, generation: int) -> list[int]:
+    verdicts = check_columns(columns, count, "PodLimit", generation)
+    assert verdicts.capacity is not None
+    return verdicts.capacity.tolist()
 
 
 def limited(slot: int, limit: int) -> snapshot_pb2.NodeEntry:
@@ -144,7 +157,7 @@ async def test_a_follower_answers_dry_runs(follower: Served) -> None:
             filter_pb2.DryRun(slot=0, added_classes=[1]),
             filter_pb2.DryRun(slot=0, removed_rows=[0], added_classes=[1]),
         ]
-        assert await frontend.capacities(3, dry_runs=runs) == [3, 0, 1]
+        assert await frontend.dry_runs(3, *runs) == [3, 0, 1]
 
 
 async def test_a_follower_that_is_behind_refuses_the_call(follower: Served) -> None:

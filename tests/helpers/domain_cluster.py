@@ -131,7 +131,7 @@ class Cluster:
         """Filter's answer."""
         self.follow()
         request = filter_phase_pb2.FilterPhaseFilterRequest(
-            cycle=self._cycle(class_id), count=count, known_generation=known
+            cycle=self._cycle(class_id), count=count, base_generation=known
         )
         return self._run(self.filter.Filter(request, context(SECONDS)))
 
@@ -149,10 +149,10 @@ class Cluster:
         class_id = self.class_of(pod)
         self.follow()
         cycle = self._cycle(class_id)
-        asked = filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, prepare=True)
-        self._run(self.filter.Filter(asked, context(SECONDS)))
-        scored = score_phase_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True)
-        self._run(self.score.Place(scored, context(SECONDS)))
+        asked = filter_phase_pb2.FilterPhasePrepareRequest(cycle=cycle)
+        self._run(self.filter.Prepare(asked, context(SECONDS)))
+        scored = score_phase_pb2.ScorePhasePrepareRequest(cycle=cycle)
+        self._run(self.score.Prepare(scored, context(SECONDS)))
 
     def schedule_by_patches(self, pod: Json, count: int) -> list[str]:
         """As `schedule` with all at once, but what filter answered about the class before is only brought up to date,

@@ -22,7 +22,15 @@ PODS = [f"p{index}" for index in range(6)]
 NODES = ["n0", "n1", "n2"]
 RESOURCES = ["pods", "nodes"]
 # What a pod's scheduling cycle waits for; while one of these is open no other batch is taken.
-IN_CYCLE = {"Filter", "Place", "PostFilter", "Reserve", "PodGroupPostFilter", "ExtenderFilter"}
+IN_CYCLE = {
+    "Filter",
+    "FilterNominated",
+    "Place",
+    "RunPostFilter",
+    "Reserve",
+    "ListPodGroupVictims",
+    "ExtenderFilter",
+}
 
 
 class FrontendMachine(RuleBasedStateMachine):

@@ -22,6 +22,7 @@ from virtual_time import StillLoop
 
 from trireme.cache import extender_objects, object_kinds, pod_projection
 from trireme.config import commandline, model
+from trireme.evaluation.preemption import post_filtering
 from trireme.extenders import extender_calls, extenders
 from trireme.framework import status
 from trireme.framework.plugin_spec import ExtensionPoint
@@ -479,8 +480,11 @@ class World:
                 return filter_phase_pb2.FilterPhaseFilterResponse(pre_filter=filter_pb2.PreFilterResponse(status=no))
             case "Place":
                 return score_phase_pb2.PlaceResponse(status=error)
-            case "PostFilter":
-                return filter_pb2.PostFilterResponse(status=no)
+            case "FilterNominated":
+                return filter_phase_pb2.FilterNominatedResponse()
+            case "RunPostFilter":
+                refused = filter_phase_pb2.PostFilterResult(answer=filter_pb2.PostFilterResponse(status=no))
+                return filter_phase_pb2.RunPostFilterResponse(results=[refused])
             case "Reserve":
                 count = len(request.placements)
                 return filter_pb2.ReserveResponse(reservations=[filter_pb2.Reservation(status=no)] * count)
@@ -516,17 +520,6 @@ class World:
             index[slot] = 0 if capacity[slot] else 1
         refusals = [status.unschedulable("NodeResourcesFit", "Insufficient cpu")]
         prepared = cpus(pod) == PREPARED_CPUS
-        own = self.mirror.nominations.get(request.cycle.pod.metadata.uid)
-        if request.nominated_first and own is not None and own.slot in free and capacity[own.slot]:
-            response = filter_phase_pb2.FilterPhaseFilterResponse(
-                nominated_slot=own.slot, needs_reserve=prepared, needs_pre_bind=prepared
-            )
-            for other in request.nominated:
-                slot = self.mirror.nominations[other.uid].slot
-                if self.free(pod.spec.priority, other.uid)[slot] < cpus(pod):
-                    break
-                response.nominated_slots.append(slot)
-            return response
         response = filter_phase_pb2.FilterPhaseFilterResponse(
             columns=node_columns.pack(request.cycle.generation, 0, size, None, refusals, index, capacity),
             needs_reserve=prepared,
@@ -534,15 +527,29 @@ class World:
         )
         slot = None
         for preemptor in request.preemptors if not capacity.any() else ():
-            cycle = copy.deepcopy(request.cycle)
-            cycle.pod.CopyFrom(preemptor)
+            cycle = post_filtering.cycle_for(request.cycle, preemptor)
             # The nodes refuse the next one for the same reason: that of the slot is told again.
-            way = response.ways_out.add(slot=slot, status_index=0 if slot is None else 1)
-            way.post_filter.CopyFrom(frontend_world_victims.choose(self.mirror, cycle, free))
-            if not way.post_filter.nominated_node:
+            way = response.post_filter_results.add(slot=slot, status_index=0 if slot is None else 1)
+            way.answer.CopyFrom(frontend_world_victims.choose(self.mirror, cycle, free))
+            if not way.answer.nominated_node:
                 break
-            slot = self.mirror.nodes.slots[way.post_filter.nominated_node]
+            slot = self.mirror.nodes.slots[way.answer.nominated_node]
             free[slot] -= cpus(pod)
+        return response
+
+    def _filternominated(
+        self, request: filter_phase_pb2.FilterNominatedRequest
+    ) -> filter_phase_pb2.FilterNominatedResponse:
+        pod = self.mirror.classes[request.cycle.pod_class].pod
+        prepared = cpus(pod) == PREPARED_CPUS
+        response = filter_phase_pb2.FilterNominatedResponse(needs_reserve=prepared, needs_pre_bind=prepared)
+        for nominee in request.nominees:
+            own = self.mirror.nominations.get(nominee.pod.uid)
+            if own is None or own.slot != nominee.slot:
+                break
+            if self.free(pod.spec.priority, nominee.pod.uid).get(own.slot, 0) < cpus(pod):
+                break
+            response.admitted += 1
         return response
 
     def _place(self, request: score_phase_pb2.PlaceRequest) -> score_phase_pb2.PlaceResponse:
@@ -550,19 +557,19 @@ class World:
         slots = [slot for slot in np.flatnonzero(columns.index == 0) for _ in range(columns.capacity[slot])]
         return score_phase_pb2.PlaceResponse(slots=slots[: request.count])
 
-    def _postfilter(self, request: filter_pb2.PostFilterRequest) -> filter_pb2.PostFilterResponse:
-        cycle = request.cycle
+    def _runpostfilter(self, request: filter_phase_pb2.RunPostFilterRequest) -> filter_phase_pb2.RunPostFilterResponse:
+        cycle = post_filtering.cycle_for(request.cycle, request.preemptors[0])
         preemptor = self.mirror.classes[cycle.pod_class].pod
-        return frontend_world_victims.choose(
-            self.mirror, cycle, self.free(preemptor.spec.priority, cycle.pod.metadata.uid)
-        )
+        free = self.free(preemptor.spec.priority, cycle.pod.metadata.uid)
+        answer = frontend_world_victims.choose(self.mirror, cycle, free)
+        return filter_phase_pb2.RunPostFilterResponse(results=[filter_phase_pb2.PostFilterResult(answer=answer)])
 
-    def _podgrouppostfilter(
-        self, request: filter_phase_pb2.PodGroupPostFilterRequest
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
+    def _listpodgroupvictims(
+        self, request: filter_phase_pb2.ListPodGroupVictimsRequest
+    ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """Nobody goes for a group."""
         no = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, messages=["nobody may go"])
-        return filter_phase_pb2.PodGroupPostFilterResponse(status=no)
+        return filter_phase_pb2.ListPodGroupVictimsResponse(status=no)
 
     def _reserve(self, request: filter_pb2.ReserveRequest) -> filter_pb2.ReserveResponse:
         return filter_pb2.ReserveResponse(

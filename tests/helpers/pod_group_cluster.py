@@ -91,10 +91,17 @@ class Cluster:
         self.assuming: list[snapshot_pb2.ClusterObject] = []
         #: What to do when filter is asked.
         self.meanwhile: Callable[[], None] = lambda: None
-        #: What filter answers about a group.
-        self.way_out: Callable[
-            [filter_phase_pb2.PodGroupPostFilterRequest], filter_phase_pb2.PodGroupPostFilterResponse
+        #: Who may go for a group, by name; who of them has to, and which claims it may give up.
+        self.victims: Sequence[str] = ()
+        self.reprieve: Callable[
+            [filter_phase_pb2.ReprievePodGroupVictimsRequest], filter_phase_pb2.ReprievePodGroupVictimsResponse
         ]
+        self.release: Callable[
+            [filter_phase_pb2.ListReleasableClaimsRequest], filter_phase_pb2.ListReleasableClaimsResponse
+        ]
+        #: What filter was asked about groups, and where pods were then.
+        self.group_questions: list[Any] = []
+        self.placed_then: list[dict[str, int]] = []
         self.fault: Exception | None = None
         self.reserving = False
         #: A class that nothing takes.
@@ -256,11 +263,13 @@ class Cluster:
         slots = np.repeat(np.arange(filtered.answer.capacity.shape[0]), filtered.answer.capacity)[:count]
         return PlaceResult(tuple(slots.tolist()), None, False)
 
-    async def score_placements(
-        self, request: score_phase_pb2.ScorePlacementsRequest
-    ) -> score_phase_pb2.ScorePlacementsResponse:
+    async def score_pod_group_placements(
+        self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
+    ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
         self.scored = [(list(each.slots), len(each.pod_classes)) for each in request.placements]
-        return score_phase_pb2.ScorePlacementsResponse(status={"code": status_pb2.CODE_SUCCESS}, totals=self.totals)
+        return score_phase_pb2.ScorePodGroupPlacementsResponse(
+            status={"code": status_pb2.CODE_SUCCESS}, totals=self.totals
+        )
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
@@ -280,10 +289,31 @@ class Cluster:
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         self.unreserved += [placement.pod.name for placement in placements]
 
-    async def pod_group_post_filter(
-        self, request: filter_phase_pb2.PodGroupPostFilterRequest
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        return self.way_out(request)
+    async def list_pod_group_victims(
+        self, request: filter_phase_pb2.ListPodGroupVictimsRequest
+    ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+        self._asked_about_group(request)
+        out = filter_phase_pb2.ListPodGroupVictimsResponse()
+        for name in self.victims:
+            identity = cycle_pb2.PodIdentity(namespace="ns", name=name, uid=f"uid-{name}")
+            out.victims.add(pods=[filter_phase_pb2.VictimPod(pod=identity, slot=0)])
+        return out
+
+    async def reprieve_pod_group_victims(
+        self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        self._asked_about_group(request)
+        return self.reprieve(request)
+
+    async def list_releasable_claims(
+        self, request: filter_phase_pb2.ListReleasableClaimsRequest
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+        self._asked_about_group(request)
+        return self.release(request)
+
+    def _asked_about_group(self, request: Any) -> None:
+        self.group_questions.append(request)
+        self.placed_then.append({pod.key.removeprefix("ns/"): pod.slot for pod in self.cache.pods()})
 
 
 class _Reporter:
@@ -329,12 +359,3 @@ class _Preempting:
     async def execute(self, actions: Sequence[bind_pb2.Action]) -> str:
         self._cluster.preempting.extend(actions)
         return ""
-
-
-def who_may_go(*names: str) -> filter_phase_pb2.PodGroupPostFilterResponse:
-    """What filter answers first: each of these pods may go, for itself."""
-    out = filter_phase_pb2.PodGroupPostFilterResponse()
-    for name in names:
-        identity = cycle_pb2.PodIdentity(namespace="ns", name=name, uid=f"uid-{name}")
-        out.potential.add(pods=[filter_phase_pb2.VictimPod(pod=identity, slot=0)])
-    return out

@@ -9,6 +9,7 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.filter import service
 from trireme.v1 import core_pb2, filter_pb2, filter_phase_pb2, plugin_pb2
+from trireme.wire import identities
 
 FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodePorts", "NodeResourcesFit")
 PREEMPTOR = 1000
@@ -65,5 +66,7 @@ class Preemption:
         cycle.pod.metadata.uid = cycle.pod.metadata.name = self.uid
         cycle.pod.status.nominated_node_name = nominated
         filtered = await self.service.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), context())
-        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
-        return await self.service.PostFilter(request, context())
+        request = filter_phase_pb2.RunPostFilterRequest(
+            cycle=cycle, columns=filtered.columns, preemptors=[identities.preemptor(cycle.pod)]
+        )
+        return (await self.service.RunPostFilter(request, context())).results[0].answer

@@ -118,34 +118,49 @@ func (p *podLimit) GetPluginInfo(
 
 // Filter answers how many copies of the pod fit on the nodes, which are named by slot.
 func (p *podLimit) Filter(ctx context.Context, request *triremev1.FilterRequest) (*triremev1.FilterResponse, error) {
-	var answer *triremev1.FilterResponse
-	err := p.cluster.read(ctx, request.GetCycle(), func() { answer = p.answer(request) })
-	return answer, err
+	answer := newColumns(request.GetCycle())
+	err := p.cluster.read(ctx, request.GetCycle(), func() {
+		for _, slot := range request.GetNodes().GetSlots() {
+			answer.add(p.room(slot, 0))
+		}
+	})
+	return &triremev1.FilterResponse{Columns: answer.columns}, err
 }
 
-func (p *podLimit) answer(request *triremev1.FilterRequest) *triremev1.FilterResponse {
-	columns := &triremev1.NodeColumns{Generation: request.GetCycle().GetGeneration()}
-	add := func(slot uint32, more int) {
-		capacity := p.room(slot, more)
-		index := uint32(0)
-		if capacity == 0 {
-			if len(columns.Statuses) == 0 {
-				columns.Statuses = append(columns.Statuses, full())
-			}
-			index = 1
+// FilterDryRun is Filter as if pods were gone or there: who follows the stream gets them by row and class.
+func (p *podLimit) FilterDryRun(
+	ctx context.Context, request *triremev1.FilterDryRunRequest,
+) (*triremev1.FilterDryRunResponse, error) {
+	answer := newColumns(request.GetCycle())
+	err := p.cluster.read(ctx, request.GetCycle(), func() {
+		for _, run := range request.GetRuns() {
+			answer.add(p.room(run.GetSlot(), len(run.GetAddedClasses())-len(run.GetRemovedRows())))
 		}
-		columns.StatusIndex = append(columns.StatusIndex, index)
-		columns.Capacity = append(columns.Capacity, capacity)
+	})
+	return &triremev1.FilterDryRunResponse{Columns: answer.columns}, err
+}
+
+// answer is columns under construction.
+type answer struct {
+	columns *triremev1.NodeColumns
+}
+
+func newColumns(cycle *triremev1.Cycle) answer {
+	return answer{&triremev1.NodeColumns{Generation: cycle.GetGeneration()}}
+}
+
+// add appends a node that takes so many pods.
+func (a answer) add(capacity int32) {
+	index := uint32(0)
+	if capacity == 0 {
+		if len(a.columns.Statuses) == 0 {
+			a.columns.Statuses = append(a.columns.Statuses, full())
+		}
+		index = 1
 	}
-	for _, slot := range request.GetNodes().GetSlots() {
-		add(slot, 0)
-	}
-	for _, run := range request.GetDryRuns() {
-		// As if pods were gone or there: who follows the stream is told of them by row and class.
-		add(run.GetSlot(), len(run.GetAddedClasses())-len(run.GetRemovedRows()))
-	}
-	columns.Size = uint32(len(columns.Capacity))
-	return &triremev1.FilterResponse{Columns: columns}
+	a.columns.StatusIndex = append(a.columns.StatusIndex, index)
+	a.columns.Capacity = append(a.columns.Capacity, capacity)
+	a.columns.Size++
 }
 
 // room is how many pods the node at the slot takes beside those that it has and `more`.

@@ -461,10 +461,8 @@ type FilterRequest struct {
 	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
 	// REQUIRED. How many pods of the class wait; a capacity need not be counted beyond it. 0: as 1.
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// REQUIRED unless `dry_runs`. The nodes.
-	Nodes *NodeSelection `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// OPTIONAL. Instead of nodes: questions as if; answered in columns in this order.
-	DryRuns       []*DryRun `protobuf:"bytes,4,rep,name=dry_runs,json=dryRuns,proto3" json:"dry_runs,omitempty"`
+	// REQUIRED. The nodes.
+	Nodes         *NodeSelection `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -520,17 +518,10 @@ func (x *FilterRequest) GetNodes() *NodeSelection {
 	return nil
 }
 
-func (x *FilterRequest) GetDryRuns() []*DryRun {
-	if x != nil {
-		return x.DryRuns
-	}
-	return nil
-}
-
 // FilterResponse answers about the class on nodes.
 type FilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. One entry a node, or a dry run, in the order asked.
+	// REQUIRED. One entry a node, in the order of the request.
 	Columns       *NodeColumns `protobuf:"bytes,1,opt,name=columns,proto3" json:"columns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -573,6 +564,107 @@ func (x *FilterResponse) GetColumns() *NodeColumns {
 	return nil
 }
 
+// FilterDryRunRequest asks about one pod of a class on nodes that are not as they are.
+type FilterDryRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The class and the state of the cluster.
+	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
+	// REQUIRED. The dry runs, each by itself.
+	Runs          []*DryRun `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FilterDryRunRequest) Reset() {
+	*x = FilterDryRunRequest{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FilterDryRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FilterDryRunRequest) ProtoMessage() {}
+
+func (x *FilterDryRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FilterDryRunRequest.ProtoReflect.Descriptor instead.
+func (*FilterDryRunRequest) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *FilterDryRunRequest) GetCycle() *Cycle {
+	if x != nil {
+		return x.Cycle
+	}
+	return nil
+}
+
+func (x *FilterDryRunRequest) GetRuns() []*DryRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+// FilterDryRunResponse answers about each dry run.
+type FilterDryRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. One entry a dry run, in the order of the request.
+	Columns       *NodeColumns `protobuf:"bytes,1,opt,name=columns,proto3" json:"columns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FilterDryRunResponse) Reset() {
+	*x = FilterDryRunResponse{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FilterDryRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FilterDryRunResponse) ProtoMessage() {}
+
+func (x *FilterDryRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FilterDryRunResponse.ProtoReflect.Descriptor instead.
+func (*FilterDryRunResponse) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FilterDryRunResponse) GetColumns() *NodeColumns {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
 // PostFilterRequest asks for a way out.
 type PostFilterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -581,18 +673,14 @@ type PostFilterRequest struct {
 	// REQUIRED. Why it runs nowhere: complete columns.
 	Columns *NodeColumns `protobuf:"bytes,2,opt,name=columns,proto3" json:"columns,omitempty"`
 	// OPTIONAL. PreFilter's refusal, which then holds for all nodes.
-	PreFilter *Status `protobuf:"bytes,3,opt,name=pre_filter,json=preFilter,proto3" json:"pre_filter,omitempty"`
-	// OPTIONAL. Answer the candidates of preemption instead of choosing one: somebody else has a say in them.
-	OfferCandidates bool `protobuf:"varint,4,opt,name=offer_candidates,json=offerCandidates,proto3" json:"offer_candidates,omitempty"`
-	// OPTIONAL. What became of the candidates: choose among these and look for no others.
-	Chosen        *PreemptionCandidates `protobuf:"bytes,5,opt,name=chosen,proto3" json:"chosen,omitempty"`
+	PreFilter     *Status `protobuf:"bytes,3,opt,name=pre_filter,json=preFilter,proto3" json:"pre_filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PostFilterRequest) Reset() {
 	*x = PostFilterRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[8]
+	mi := &file_trireme_v1_filter_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -604,7 +692,7 @@ func (x *PostFilterRequest) String() string {
 func (*PostFilterRequest) ProtoMessage() {}
 
 func (x *PostFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[8]
+	mi := &file_trireme_v1_filter_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -617,7 +705,7 @@ func (x *PostFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostFilterRequest.ProtoReflect.Descriptor instead.
 func (*PostFilterRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{8}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PostFilterRequest) GetCycle() *Cycle {
@@ -637,130 +725,6 @@ func (x *PostFilterRequest) GetColumns() *NodeColumns {
 func (x *PostFilterRequest) GetPreFilter() *Status {
 	if x != nil {
 		return x.PreFilter
-	}
-	return nil
-}
-
-func (x *PostFilterRequest) GetOfferCandidates() bool {
-	if x != nil {
-		return x.OfferCandidates
-	}
-	return false
-}
-
-func (x *PostFilterRequest) GetChosen() *PreemptionCandidates {
-	if x != nil {
-		return x.Chosen
-	}
-	return nil
-}
-
-// PreemptionCandidate is a node that has room for the pod once other pods are gone from it.
-type PreemptionCandidate struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The name of the node.
-	NodeName string `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
-	// REQUIRED. The pods that have to go, the most important first.
-	Victims []*PodIdentity `protobuf:"bytes,2,rep,name=victims,proto3" json:"victims,omitempty"`
-	// OPTIONAL. For how many of them a disruption budget has nothing left.
-	Violations    int64 `protobuf:"varint,3,opt,name=violations,proto3" json:"violations,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PreemptionCandidate) Reset() {
-	*x = PreemptionCandidate{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PreemptionCandidate) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PreemptionCandidate) ProtoMessage() {}
-
-func (x *PreemptionCandidate) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PreemptionCandidate.ProtoReflect.Descriptor instead.
-func (*PreemptionCandidate) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *PreemptionCandidate) GetNodeName() string {
-	if x != nil {
-		return x.NodeName
-	}
-	return ""
-}
-
-func (x *PreemptionCandidate) GetVictims() []*PodIdentity {
-	if x != nil {
-		return x.Victims
-	}
-	return nil
-}
-
-func (x *PreemptionCandidate) GetViolations() int64 {
-	if x != nil {
-		return x.Violations
-	}
-	return 0
-}
-
-// PreemptionCandidates are the nodes to choose from; there may be none.
-type PreemptionCandidates struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. One entry a node.
-	Candidates    []*PreemptionCandidate `protobuf:"bytes,1,rep,name=candidates,proto3" json:"candidates,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PreemptionCandidates) Reset() {
-	*x = PreemptionCandidates{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PreemptionCandidates) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PreemptionCandidates) ProtoMessage() {}
-
-func (x *PreemptionCandidates) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PreemptionCandidates.ProtoReflect.Descriptor instead.
-func (*PreemptionCandidates) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *PreemptionCandidates) GetCandidates() []*PreemptionCandidate {
-	if x != nil {
-		return x.Candidates
 	}
 	return nil
 }
@@ -840,10 +804,8 @@ type PostFilterResponse struct {
 	NominatedNode string `protobuf:"bytes,3,opt,name=nominated_node,json=nominatedNode,proto3" json:"nominated_node,omitempty"`
 	// OPTIONAL. The pod's nomination, if it had one, is to be cleared.
 	ClearNomination bool `protobuf:"varint,4,opt,name=clear_nomination,json=clearNomination,proto3" json:"clear_nomination,omitempty"`
-	// OPTIONAL. Where candidates were asked for and there are some: these, and neither actions nor a nominated node.
-	Candidates *PreemptionCandidates `protobuf:"bytes,5,opt,name=candidates,proto3" json:"candidates,omitempty"`
 	// OPTIONAL. Set where the actions make room: what that costs.
-	Disruption    *Disruption `protobuf:"bytes,6,opt,name=disruption,proto3" json:"disruption,omitempty"`
+	Disruption    *Disruption `protobuf:"bytes,5,opt,name=disruption,proto3" json:"disruption,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -904,13 +866,6 @@ func (x *PostFilterResponse) GetClearNomination() bool {
 		return x.ClearNomination
 	}
 	return false
-}
-
-func (x *PostFilterResponse) GetCandidates() *PreemptionCandidates {
-	if x != nil {
-		return x.Candidates
-	}
-	return nil
 }
 
 func (x *PostFilterResponse) GetDisruption() *Disruption {
@@ -1289,48 +1244,37 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\bnarrowed\x18\x02 \x01(\bR\bnarrowed\x12\x1d\n" +
 	"\n" +
 	"node_names\x18\x03 \x03(\tR\tnodeNames\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\fR\x05state\"\xae\x01\n" +
+	"\x05state\x18\x04 \x01(\fR\x05state\"\x7f\n" +
 	"\rFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12/\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x19.trireme.v1.NodeSelectionR\x05nodes\x12-\n" +
-	"\bdry_runs\x18\x04 \x03(\v2\x12.trireme.v1.DryRunR\adryRuns\"C\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x19.trireme.v1.NodeSelectionR\x05nodes\"C\n" +
 	"\x0eFilterResponse\x121\n" +
-	"\acolumns\x18\x01 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\"\x87\x02\n" +
+	"\acolumns\x18\x01 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\"f\n" +
+	"\x13FilterDryRunRequest\x12'\n" +
+	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12&\n" +
+	"\x04runs\x18\x02 \x03(\v2\x12.trireme.v1.DryRunR\x04runs\"I\n" +
+	"\x14FilterDryRunResponse\x121\n" +
+	"\acolumns\x18\x01 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\"\xa2\x01\n" +
 	"\x11PostFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x121\n" +
 	"\acolumns\x18\x02 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\x121\n" +
 	"\n" +
-	"pre_filter\x18\x03 \x01(\v2\x12.trireme.v1.StatusR\tpreFilter\x12)\n" +
-	"\x10offer_candidates\x18\x04 \x01(\bR\x0fofferCandidates\x128\n" +
-	"\x06chosen\x18\x05 \x01(\v2 .trireme.v1.PreemptionCandidatesR\x06chosen\"\x85\x01\n" +
-	"\x13PreemptionCandidate\x12\x1b\n" +
-	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x121\n" +
-	"\avictims\x18\x02 \x03(\v2\x17.trireme.v1.PodIdentityR\avictims\x12\x1e\n" +
-	"\n" +
-	"violations\x18\x03 \x01(\x03R\n" +
-	"violations\"W\n" +
-	"\x14PreemptionCandidates\x12?\n" +
-	"\n" +
-	"candidates\x18\x01 \x03(\v2\x1f.trireme.v1.PreemptionCandidateR\n" +
-	"candidates\"c\n" +
+	"pre_filter\x18\x03 \x01(\v2\x12.trireme.v1.StatusR\tpreFilter\"c\n" +
 	"\n" +
 	"Disruption\x12\x18\n" +
 	"\avictims\x18\x01 \x01(\rR\avictims\x12\x1e\n" +
 	"\n" +
 	"violations\x18\x02 \x01(\rR\n" +
 	"violations\x12\x1b\n" +
-	"\tof_groups\x18\x03 \x01(\rR\bofGroups\"\xba\x02\n" +
+	"\tof_groups\x18\x03 \x01(\rR\bofGroups\"\xf8\x01\n" +
 	"\x12PostFilterResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12,\n" +
 	"\aactions\x18\x02 \x03(\v2\x12.trireme.v1.ActionR\aactions\x12%\n" +
 	"\x0enominated_node\x18\x03 \x01(\tR\rnominatedNode\x12)\n" +
-	"\x10clear_nomination\x18\x04 \x01(\bR\x0fclearNomination\x12@\n" +
+	"\x10clear_nomination\x18\x04 \x01(\bR\x0fclearNomination\x126\n" +
 	"\n" +
-	"candidates\x18\x05 \x01(\v2 .trireme.v1.PreemptionCandidatesR\n" +
-	"candidates\x126\n" +
-	"\n" +
-	"disruption\x18\x06 \x01(\v2\x16.trireme.v1.DisruptionR\n" +
+	"disruption\x18\x05 \x01(\v2\x16.trireme.v1.DisruptionR\n" +
 	"disruption\"g\n" +
 	"\tPlacement\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
@@ -1353,10 +1297,11 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\n" +
 	"placements\x18\x02 \x03(\v2\x15.trireme.v1.PlacementR\n" +
 	"placements\"\x13\n" +
-	"\x11UnreserveResponse2\xf4\x02\n" +
+	"\x11UnreserveResponse2\xc7\x03\n" +
 	"\fFilterPlugin\x12H\n" +
 	"\tPreFilter\x12\x1c.trireme.v1.PreFilterRequest\x1a\x1d.trireme.v1.PreFilterResponse\x12?\n" +
-	"\x06Filter\x12\x19.trireme.v1.FilterRequest\x1a\x1a.trireme.v1.FilterResponse\x12K\n" +
+	"\x06Filter\x12\x19.trireme.v1.FilterRequest\x1a\x1a.trireme.v1.FilterResponse\x12Q\n" +
+	"\fFilterDryRun\x12\x1f.trireme.v1.FilterDryRunRequest\x1a .trireme.v1.FilterDryRunResponse\x12K\n" +
 	"\n" +
 	"PostFilter\x12\x1d.trireme.v1.PostFilterRequest\x1a\x1e.trireme.v1.PostFilterResponse\x12B\n" +
 	"\aReserve\x12\x1a.trireme.v1.ReserveRequest\x1a\x1b.trireme.v1.ReserveResponse\x12H\n" +
@@ -1384,9 +1329,9 @@ var file_trireme_v1_filter_proto_goTypes = []any{
 	(*PreFilterResponse)(nil),                  // 5: trireme.v1.PreFilterResponse
 	(*FilterRequest)(nil),                      // 6: trireme.v1.FilterRequest
 	(*FilterResponse)(nil),                     // 7: trireme.v1.FilterResponse
-	(*PostFilterRequest)(nil),                  // 8: trireme.v1.PostFilterRequest
-	(*PreemptionCandidate)(nil),                // 9: trireme.v1.PreemptionCandidate
-	(*PreemptionCandidates)(nil),               // 10: trireme.v1.PreemptionCandidates
+	(*FilterDryRunRequest)(nil),                // 8: trireme.v1.FilterDryRunRequest
+	(*FilterDryRunResponse)(nil),               // 9: trireme.v1.FilterDryRunResponse
+	(*PostFilterRequest)(nil),                  // 10: trireme.v1.PostFilterRequest
 	(*Disruption)(nil),                         // 11: trireme.v1.Disruption
 	(*PostFilterResponse)(nil),                 // 12: trireme.v1.PostFilterResponse
 	(*Placement)(nil),                          // 13: trireme.v1.Placement
@@ -1399,8 +1344,8 @@ var file_trireme_v1_filter_proto_goTypes = []any{
 	(*Status)(nil),                             // 20: trireme.v1.Status
 	(*Pod)(nil),                                // 21: trireme.v1.Pod
 	(*Cycle)(nil),                              // 22: trireme.v1.Cycle
-	(*PodIdentity)(nil),                        // 23: trireme.v1.PodIdentity
-	(*Action)(nil),                             // 24: trireme.v1.Action
+	(*Action)(nil),                             // 23: trireme.v1.Action
+	(*PodIdentity)(nil),                        // 24: trireme.v1.PodIdentity
 	(*ClusterObject)(nil),                      // 25: trireme.v1.ClusterObject
 	(*NodeAllocatableResourceClaimStatus)(nil), // 26: trireme.v1.NodeAllocatableResourceClaimStatus
 }
@@ -1415,42 +1360,42 @@ var file_trireme_v1_filter_proto_depIdxs = []int32{
 	20, // 7: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
 	22, // 8: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 9: trireme.v1.FilterRequest.nodes:type_name -> trireme.v1.NodeSelection
-	3,  // 10: trireme.v1.FilterRequest.dry_runs:type_name -> trireme.v1.DryRun
-	2,  // 11: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
-	22, // 12: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	2,  // 13: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
-	20, // 14: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
-	10, // 15: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
-	23, // 16: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
-	9,  // 17: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
-	20, // 18: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
-	24, // 19: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
-	10, // 20: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
-	11, // 21: trireme.v1.PostFilterResponse.disruption:type_name -> trireme.v1.Disruption
-	23, // 22: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
-	22, // 23: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
-	13, // 24: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
-	20, // 25: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
-	25, // 26: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
-	26, // 27: trireme.v1.Reservation.claim_statuses:type_name -> trireme.v1.NodeAllocatableResourceClaimStatus
-	15, // 28: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
-	22, // 29: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
-	13, // 30: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
-	4,  // 31: trireme.v1.FilterPlugin.PreFilter:input_type -> trireme.v1.PreFilterRequest
-	6,  // 32: trireme.v1.FilterPlugin.Filter:input_type -> trireme.v1.FilterRequest
-	8,  // 33: trireme.v1.FilterPlugin.PostFilter:input_type -> trireme.v1.PostFilterRequest
-	14, // 34: trireme.v1.FilterPlugin.Reserve:input_type -> trireme.v1.ReserveRequest
-	17, // 35: trireme.v1.FilterPlugin.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	5,  // 36: trireme.v1.FilterPlugin.PreFilter:output_type -> trireme.v1.PreFilterResponse
-	7,  // 37: trireme.v1.FilterPlugin.Filter:output_type -> trireme.v1.FilterResponse
+	2,  // 10: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
+	22, // 11: trireme.v1.FilterDryRunRequest.cycle:type_name -> trireme.v1.Cycle
+	3,  // 12: trireme.v1.FilterDryRunRequest.runs:type_name -> trireme.v1.DryRun
+	2,  // 13: trireme.v1.FilterDryRunResponse.columns:type_name -> trireme.v1.NodeColumns
+	22, // 14: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	2,  // 15: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
+	20, // 16: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
+	20, // 17: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
+	23, // 18: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
+	11, // 19: trireme.v1.PostFilterResponse.disruption:type_name -> trireme.v1.Disruption
+	24, // 20: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
+	22, // 21: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
+	13, // 22: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
+	20, // 23: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
+	25, // 24: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
+	26, // 25: trireme.v1.Reservation.claim_statuses:type_name -> trireme.v1.NodeAllocatableResourceClaimStatus
+	15, // 26: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
+	22, // 27: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
+	13, // 28: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
+	4,  // 29: trireme.v1.FilterPlugin.PreFilter:input_type -> trireme.v1.PreFilterRequest
+	6,  // 30: trireme.v1.FilterPlugin.Filter:input_type -> trireme.v1.FilterRequest
+	8,  // 31: trireme.v1.FilterPlugin.FilterDryRun:input_type -> trireme.v1.FilterDryRunRequest
+	10, // 32: trireme.v1.FilterPlugin.PostFilter:input_type -> trireme.v1.PostFilterRequest
+	14, // 33: trireme.v1.FilterPlugin.Reserve:input_type -> trireme.v1.ReserveRequest
+	17, // 34: trireme.v1.FilterPlugin.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	5,  // 35: trireme.v1.FilterPlugin.PreFilter:output_type -> trireme.v1.PreFilterResponse
+	7,  // 36: trireme.v1.FilterPlugin.Filter:output_type -> trireme.v1.FilterResponse
+	9,  // 37: trireme.v1.FilterPlugin.FilterDryRun:output_type -> trireme.v1.FilterDryRunResponse
 	12, // 38: trireme.v1.FilterPlugin.PostFilter:output_type -> trireme.v1.PostFilterResponse
 	16, // 39: trireme.v1.FilterPlugin.Reserve:output_type -> trireme.v1.ReserveResponse
 	18, // 40: trireme.v1.FilterPlugin.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	36, // [36:41] is the sub-list for method output_type
-	31, // [31:36] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	35, // [35:41] is the sub-list for method output_type
+	29, // [29:35] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_proto_init() }

@@ -20,11 +20,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	FilterPlugin_PreFilter_FullMethodName  = "/trireme.v1.FilterPlugin/PreFilter"
-	FilterPlugin_Filter_FullMethodName     = "/trireme.v1.FilterPlugin/Filter"
-	FilterPlugin_PostFilter_FullMethodName = "/trireme.v1.FilterPlugin/PostFilter"
-	FilterPlugin_Reserve_FullMethodName    = "/trireme.v1.FilterPlugin/Reserve"
-	FilterPlugin_Unreserve_FullMethodName  = "/trireme.v1.FilterPlugin/Unreserve"
+	FilterPlugin_PreFilter_FullMethodName    = "/trireme.v1.FilterPlugin/PreFilter"
+	FilterPlugin_Filter_FullMethodName       = "/trireme.v1.FilterPlugin/Filter"
+	FilterPlugin_FilterDryRun_FullMethodName = "/trireme.v1.FilterPlugin/FilterDryRun"
+	FilterPlugin_PostFilter_FullMethodName   = "/trireme.v1.FilterPlugin/PostFilter"
+	FilterPlugin_Reserve_FullMethodName      = "/trireme.v1.FilterPlugin/Reserve"
+	FilterPlugin_Unreserve_FullMethodName    = "/trireme.v1.FilterPlugin/Unreserve"
 )
 
 // FilterPluginClient is the client API for FilterPlugin service.
@@ -37,6 +38,9 @@ type FilterPluginClient interface {
 	PreFilter(ctx context.Context, in *PreFilterRequest, opts ...grpc.CallOption) (*PreFilterResponse, error)
 	// Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(ctx context.Context, in *FilterRequest, opts ...grpc.CallOption) (*FilterResponse, error)
+	// FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
+	// the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+	FilterDryRun(ctx context.Context, in *FilterDryRunRequest, opts ...grpc.CallOption) (*FilterDryRunResponse, error)
 	// PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
 	// out. Idempotent.
 	PostFilter(ctx context.Context, in *PostFilterRequest, opts ...grpc.CallOption) (*PostFilterResponse, error)
@@ -70,6 +74,16 @@ func (c *filterPluginClient) Filter(ctx context.Context, in *FilterRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FilterResponse)
 	err := c.cc.Invoke(ctx, FilterPlugin_Filter_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *filterPluginClient) FilterDryRun(ctx context.Context, in *FilterDryRunRequest, opts ...grpc.CallOption) (*FilterDryRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FilterDryRunResponse)
+	err := c.cc.Invoke(ctx, FilterPlugin_FilterDryRun_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +130,9 @@ type FilterPluginServer interface {
 	PreFilter(context.Context, *PreFilterRequest) (*PreFilterResponse, error)
 	// Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(context.Context, *FilterRequest) (*FilterResponse, error)
+	// FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
+	// the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+	FilterDryRun(context.Context, *FilterDryRunRequest) (*FilterDryRunResponse, error)
 	// PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
 	// out. Idempotent.
 	PostFilter(context.Context, *PostFilterRequest) (*PostFilterResponse, error)
@@ -140,6 +157,9 @@ func (UnimplementedFilterPluginServer) PreFilter(context.Context, *PreFilterRequ
 }
 func (UnimplementedFilterPluginServer) Filter(context.Context, *FilterRequest) (*FilterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Filter not implemented")
+}
+func (UnimplementedFilterPluginServer) FilterDryRun(context.Context, *FilterDryRunRequest) (*FilterDryRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FilterDryRun not implemented")
 }
 func (UnimplementedFilterPluginServer) PostFilter(context.Context, *PostFilterRequest) (*PostFilterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PostFilter not implemented")
@@ -203,6 +223,24 @@ func _FilterPlugin_Filter_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(FilterPluginServer).Filter(ctx, req.(*FilterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FilterPlugin_FilterDryRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FilterDryRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FilterPluginServer).FilterDryRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FilterPlugin_FilterDryRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FilterPluginServer).FilterDryRun(ctx, req.(*FilterDryRunRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -275,6 +313,10 @@ var FilterPlugin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Filter",
 			Handler:    _FilterPlugin_Filter_Handler,
+		},
+		{
+			MethodName: "FilterDryRun",
+			Handler:    _FilterPlugin_FilterDryRun_Handler,
 		},
 		{
 			MethodName: "PostFilter",

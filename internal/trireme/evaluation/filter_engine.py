@@ -4,6 +4,7 @@ It knows nothing of servers. Who asks sees to it that the snapshot is what the q
 """
 
 import dataclasses
+import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,8 +14,9 @@ from trireme.evaluation import questions, reserving, stopwatch
 from trireme.evaluation.filtering import columns, evaluation
 from trireme.evaluation.preemption import group_preemption, post_filtering, preemption, ways_out
 from trireme.framework import domain_rules, status
+from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, snapshot
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2
+from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2
 from trireme.wire import node_columns
 
 
@@ -30,11 +32,10 @@ class FilterProfiles:
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
-    """What the plugins of a profile say of a class: of all nodes, or of those that pods are nominated to.
+    """What the plugins of a profile say of a class on all nodes.
 
-    `columns` is None where PreFilter refused the pod on all nodes (`refusal`), or only nominated nodes were looked at.
-    `narrowed` names the nodes that PreFilter left; None: all. `admitted` are the slots of the nominated nodes that
-    take their pods. At most `max_batch` pods may be placed by it; 0: any number.
+    `columns` is None where PreFilter refused the pod on all nodes (`refusal`). `narrowed` names the nodes that
+    PreFilter left; None: all. At most `max_batch` pods may be placed by it; 0: any number.
     """
 
     refusal: status.Status | None
@@ -47,8 +48,18 @@ class FilterAnswer:
     needs_pre_bind: bool
     evaluated: Sequence[str]
     timings: Sequence[filter_phase_pb2.Timing]
-    ways_out: Sequence[filter_phase_pb2.WayOut] = ()
-    admitted: Sequence[int] = ()
+    post_filter_results: Sequence[filter_phase_pb2.PostFilterResult] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NominatedAnswer:
+    """How many of the nominees, the first ones, may run on the nodes that they are nominated to."""
+
+    admitted: int
+    needs_reserve: bool = False
+    needs_pre_bind: bool = False
+    evaluated: Sequence[str] = ()
+    timings: Sequence[filter_phase_pb2.Timing] = ()
 
 
 class FilterEngine:
@@ -94,13 +105,13 @@ class FilterEngine:
         self,
         cycle: cycle_pb2.Cycle,
         count: int = 1,
-        known_generation: int = 0,
-        preemptors: Sequence[core_pb2.Pod] = (),
+        base_generation: int = 0,
+        preemptors: Sequence[filter_phase_pb2.Preemptor] = (),
     ) -> FilterAnswer:
-        """Where so many pods of the class may run; a patch where the caller has the answer of `known_generation`.
+        """Where so many pods of the class may run; a patch where the caller has the answer of `base_generation`.
 
-        `preemptors` are the first pods: ways out for them may come with the answer. Raises: StaleQuestionError where
-        the node that the cycle's pod is nominated to changes too fast.
+        `preemptors` are the first pods: PostFilter's results for them may come with the answer. Raises:
+        StaleQuestionError where the node that the cycle's pod is nominated to changes too fast.
         """
         watch = self._stopwatches.next()
         kept, own = await self._evaluate_for(cycle, watch)
@@ -108,86 +119,117 @@ class FilterEngine:
         if own is not None:
             found = self._columns_of_one(kept, own)
         elif kept.refusal is None:
-            found = self._columns(kept, known_generation)
+            found = self._columns(kept, base_generation)
         answer = self._answer(cycle, count, kept, watch, found)
         if not preemptors:
             return answer
         plugins, bring_up = self._profiles.post_filters[cycle.profile], self._bring_up(cycle)
         ways = ways_out.WaysOut(cycle, self.chains[cycle.profile], plugins, kept, bring_up, self._snap)
-        found_ways = [way async for way in ways.of(preemptors)]
+        results = [way async for way in ways.of(preemptors)]
         if found is not None:
             # What nodes said of pods that were nominated meanwhile may be new.
             found.statuses = tuple(kept.table.statuses)
-        return dataclasses.replace(answer, ways_out=found_ways, constraints=self._constraints(cycle, count, kept))
+        return dataclasses.replace(
+            answer, post_filter_results=results, constraints=self._constraints(cycle, count, kept)
+        )
 
     async def filter_nominated(
-        self, cycle: cycle_pb2.Cycle, others: Sequence[cycle_pb2.PodIdentity] = (), count: int = 1
-    ) -> FilterAnswer | None:
-        """Whether the cycle's pod may run where it is nominated to, and the first of the other pods, of the same class,
-        each where it is and beside those before it. None where the pod may not, or is to be asked about in full.
+        self, cycle: cycle_pb2.Cycle, nominees: Sequence[filter_phase_pb2.Nominee]
+    ) -> NominatedAnswer:
+        """How many of these pods of the class may run where each is nominated to, beside those before it. None of them
+        where the first may not, or plugins are to be called about all nodes. Raises: InvalidQuestionError without
+        nominees.
         """
+        if not nominees:
+            raise questions.InvalidQuestionError("nominees: there is none")
         watch = self._stopwatches.next()
-        nominated = await self._evaluator.admits_nominated(cycle, self._class_of(cycle), watch)
+        about = cycle_pb2.Cycle()
+        about.CopyFrom(cycle)
+        about.pod.metadata.uid = nominees[0].pod.uid
+        nominated = await self._evaluator.admits_nominated(about, self._class_of(about), watch)
         if nominated is None:
-            return None
+            return NominatedAnswer(0)
         kept, slot = nominated
-        admitted = [slot, *self._evaluator.admits_beside(cycle, kept, others)]
-        return self._answer(cycle, count, kept, watch, None, admitted)
+        found = [slot, *self._evaluator.admits_beside(about, kept, [each.pod for each in nominees[1:]])]
+        # Where a pod is by now nominated to another node than the caller knew, it is asked about anew.
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1].slot, zip(found, nominees, strict=False))
+        needs_reserve, needs_pre_bind = self._needs(cycle, kept)
+        evaluated = self._evaluated(cycle, kept)
+        return NominatedAnswer(len(list(same)), needs_reserve, needs_pre_bind, evaluated, tuple(watch.messages()))
 
-    async def post_filter(
+    async def run_post_filter(
         self,
         cycle: cycle_pb2.Cycle,
         refused: node_columns.NodeColumns,
-        pre_filter: status.Status | None = None,
-        *,
-        offer: bool = False,
-        chosen: filter_pb2.PreemptionCandidates | None = None,
-    ) -> filter_pb2.PostFilterResponse:
-        """The way out that the PostFilter plugins have for the cycle's pod, or why there is none. `refused` says why
-        it fits on no node, or `pre_filter` why on none at all. `offer`: answer preemption's candidates; with `chosen`:
-        choose among these.
+        pre_filter: status.Status | None,
+        preemptors: Sequence[filter_phase_pb2.Preemptor],
+    ) -> Sequence[filter_phase_pb2.PostFilterResult]:
+        """What the PostFilter plugins answer for the first of the pods, which run nowhere. `refused` says why they fit
+        on no node, or `pre_filter` why on none at all. Raises: InvalidQuestionError without preemptors.
         """
-        question = preemption.Question(
-            cycle,
-            self._class_of(cycle),
-            self.chains[cycle.profile],
-            await self.evaluate(cycle),
-            self._bring_up(cycle),
-            refused.statuses,
-            refused.index if pre_filter is None else None,
-            pre_filter,
-            offer,
-            chosen,
-        )
-        return await post_filtering.post_filter(
-            self._profiles.post_filters[cycle.profile], question, self._snap, refused
-        )
+        if not preemptors:
+            raise questions.InvalidQuestionError("preemptors: there is none")
+        answer = await self._post_filter(cycle, refused, pre_filter, preemptors[0])
+        assert not isinstance(answer, tuple)  # no candidates were requested
+        return [filter_phase_pb2.PostFilterResult(answer=answer)]
 
-    async def pod_group_post_filter(
-        self, question: filter_phase_pb2.PodGroupPostFilterRequest
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        """Who may go for a group; or, once it was placed, who of them has to. Or which claims it may give up."""
-        self._class_of(question.cycle)
-        if not question.victims and not question.HasField("devices"):
-            return group_preemption.who_may_go(question, self._snap)
-        for member in question.members:
-            if member.pod_class not in self._snap.classes:
-                raise questions.InvalidQuestionError(f"members: no class {member.pod_class}")
-        if question.HasField("devices"):
-            try:
-                return self._profiles.claim_releases[question.cycle.profile].post_filter(question, self._snap)
-            except (ValueError, message.DecodeError) as error:
-                raise questions.InvalidQuestionError(f"members: {error}") from error
-        chain = self.chains[question.cycle.profile]
-        placed = {member.pod_class for member in question.members}
+    async def list_preemption_candidates(
+        self,
+        cycle: cycle_pb2.Cycle,
+        refused: node_columns.NodeColumns,
+        pre_filter: status.Status | None,
+        preemptor: filter_phase_pb2.Preemptor,
+    ) -> preemption.Candidates | filter_pb2.PostFilterResponse:
+        """The nodes that preemption has to choose from; else what the PostFilter plugins answer, as run_post_filter."""
+        return await self._post_filter(cycle, refused, pre_filter, preemptor, offer=True)
+
+    async def select_preemption_candidate(
+        self,
+        cycle: cycle_pb2.Cycle,
+        refused: node_columns.NodeColumns,
+        pre_filter: status.Status | None,
+        preemptor: filter_phase_pb2.Preemptor,
+        candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
+    ) -> filter_pb2.PostFilterResponse:
+        """What the PostFilter plugins answer where preemption chooses among these nodes."""
+        answer = await self._post_filter(cycle, refused, pre_filter, preemptor, chosen=candidates)
+        assert not isinstance(answer, tuple)  # no candidates were requested
+        return answer
+
+    def list_pod_group_victims(
+        self, request: filter_phase_pb2.ListPodGroupVictimsRequest
+    ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+        """Who may go at all for a group."""
+        self._class_of(request.cycle)
+        return group_preemption.potential_victims(request, self._snap)
+
+    async def reprieve_pod_group_victims(
+        self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        """Who has to go for a group, now that it was placed."""
+        self._class_of(request.cycle)
+        placed = {member.pod_class for member in request.placed}
+        self._check_classes("placed", placed)
+        profile = request.cycle.profile
         for attempt in range(preemption.TRIES):
             try:
-                kept = await self._evaluate_all(question.cycle.profile, placed)
-                return await group_preemption.who_has_to_go(question, self._snap, chain, kept)
+                kept = await self._evaluate_all(profile, placed)
+                return await group_preemption.reprieve_victims(request, self._snap, self.chains[profile], kept)
             except snapshot.OutOfStepError:
                 if attempt == preemption.TRIES - 1:
                     raise
         raise AssertionError("the last try answers or raises")
+
+    def list_releasable_claims(
+        self, request: filter_phase_pb2.ListReleasableClaimsRequest
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+        """Which claims of a group, and of those of its pods that were tried, may be given up."""
+        self._class_of(request.cycle)
+        self._check_classes("tried", {member.pod_class for member in request.tried})
+        try:
+            return self._profiles.claim_releases[request.cycle.profile].post_filter(request, self._snap)
+        except (ValueError, message.DecodeError) as error:
+            raise questions.InvalidQuestionError(f"tried: {error}") from error
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
@@ -201,6 +243,36 @@ class FilterEngine:
         self._class_of(cycle)
         await reserving.unreserve(self._profiles.reservers[cycle.profile], cycle, placements)
 
+    async def _post_filter(
+        self,
+        cycle: cycle_pb2.Cycle,
+        refused: node_columns.NodeColumns,
+        pre_filter: status.Status | None,
+        preemptor: filter_phase_pb2.Preemptor,
+        *,
+        offer: bool = False,
+        chosen: Sequence[filter_phase_pb2.PreemptionCandidate] | None = None,
+    ) -> filter_pb2.PostFilterResponse | preemption.Candidates:
+        question = preemption.Question(
+            post_filtering.cycle_for(cycle, preemptor),
+            self._class_of(cycle),
+            self.chains[cycle.profile],
+            await self.evaluate(cycle),
+            self._bring_up(cycle),
+            refused.statuses,
+            refused.index if pre_filter is None else None,
+            pre_filter,
+            offer,
+            chosen,
+        )
+        plugins = self._profiles.post_filters[cycle.profile]
+        return await post_filtering.post_filter(plugins, question, self._snap, refused)
+
+    def _check_classes(self, field_name: str, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number not in self._snap.classes:
+                raise questions.InvalidQuestionError(f"{field_name}: no class {number}")
+
     def _answer(
         self,
         cycle: cycle_pb2.Cycle,
@@ -208,12 +280,11 @@ class FilterEngine:
         kept: columns.ClassColumns,
         watch: stopwatch.Stopwatch,
         found: node_columns.NodeColumns | None,
-        admitted: Sequence[int] = (),
     ) -> FilterAnswer:
         chain = self.chains[cycle.profile]
-        said = [kept.plugins[plugin.name].prefilter for plugin in chain.local if plugin.name in kept.plugins]
+        said = self._pre_filtered(cycle, kept)
         max_batch = min((answer.max_batch for answer in said if answer.max_batch), default=0)
-        needs_pre_bind = any(answer.reserves for answer in said)
+        needs_reserve, needs_pre_bind = self._needs(cycle, kept)
         return FilterAnswer(
             kept.refusal,
             None if kept.narrowed is None else frozenset(kept.narrowed),
@@ -221,12 +292,26 @@ class FilterEngine:
             found,
             self._constraints(cycle, count, kept),
             1 if chain.one_by_one else max_batch,
-            needs_pre_bind or self._always_reserve[cycle.profile],
+            needs_reserve,
             needs_pre_bind,
-            [name for name in chain.order if name in kept.plugins and not kept.plugins[name].prefilter.skip],
+            self._evaluated(cycle, kept),
             tuple(watch.messages()),
-            admitted=admitted,
         )
+
+    def _pre_filtered(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> Sequence[interfaces.PreFilterResult]:
+        """What the in-tree plugins said at PreFilter."""
+        chain = self.chains[cycle.profile]
+        return [kept.plugins[plugin.name].prefilter for plugin in chain.local if plugin.name in kept.plugins]
+
+    def _needs(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> tuple[bool, bool]:
+        """Whether Reserve, and PreBind, must be called for pods of the class."""
+        reserves = any(answer.reserves for answer in self._pre_filtered(cycle, kept))
+        return reserves or self._always_reserve[cycle.profile], reserves
+
+    def _evaluated(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> Sequence[str]:
+        """The plugins that were not skipped."""
+        order = self.chains[cycle.profile].order
+        return [name for name in order if name in kept.plugins and not kept.plugins[name].prefilter.skip]
 
     def _constraints(
         self, cycle: cycle_pb2.Cycle, count: int, kept: columns.ClassColumns
@@ -236,16 +321,16 @@ class FilterEngine:
             return ()
         return tuple(self._evaluator.constraints(cycle.profile, self._class_of(cycle), kept))
 
-    def _columns(self, kept: columns.ClassColumns, known_generation: int) -> node_columns.NodeColumns:
+    def _columns(self, kept: columns.ClassColumns, base_generation: int) -> node_columns.NodeColumns:
         size = self._snap.nodes.size
         statuses = tuple(kept.table.statuses)
         # These columns number their statuses by themselves: a patch holds only for an answer that was taken from them.
-        if 0 <= kept.first_answered <= known_generation <= kept.generation:
-            slots = kept.changed.since(known_generation, size)
+        if 0 <= kept.first_answered <= base_generation <= kept.generation:
+            slots = kept.changed.since(base_generation, size)
             if slots.size * 2 < size:
                 index, capacity = kept.index[slots], kept.capacity[slots]
                 return node_columns.NodeColumns(
-                    kept.generation, known_generation, size, slots, statuses, index, capacity
+                    kept.generation, base_generation, size, slots, statuses, index, capacity
                 )
         if kept.first_answered < 0:
             kept.first_answered = kept.generation

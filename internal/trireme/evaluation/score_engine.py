@@ -166,7 +166,9 @@ class ScoreEngine:
             [name for name, column in kept.plugins.items() if column.state is not None],
         )
 
-    async def score_placements(self, question: score_phase_pb2.ScorePlacementsRequest) -> Sequence[int] | status.Status:
+    async def score_pod_group_placements(
+        self, question: score_phase_pb2.ScorePodGroupPlacementsRequest
+    ) -> Sequence[int] | status.Status:
         """How good each placement of a group is; the status where a plugin fails."""
         self._class_of(question.cycle)
         return group_placements.totals(question, self._snap, self._configured.placement_scorers[question.cycle.profile])

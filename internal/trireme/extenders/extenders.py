@@ -24,7 +24,7 @@ from trireme.extenders import extender_wire
 from trireme.framework import status
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_phase_pb2
 from trireme_kube.apimachinery import golang
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,11 @@ _GAP = 1 << 26
 _MOST = 1 << 40
 
 ExtenderError = extender_wire.ExtenderError
+
+# Narrows preemption's candidates to those that the extenders leave, perhaps with other victims.
+Trim = Callable[
+    [Sequence[filter_phase_pb2.PreemptionCandidate]], Awaitable[Sequence[filter_phase_pb2.PreemptionCandidate]]
+]
 
 
 class Client(Protocol):
@@ -129,15 +134,15 @@ class Extenders:
             return narrowed, ()
         return narrowed, await self._scores(interested, pod, result.names, slot_of, answer.index.shape[0])
 
-    def trimming(
-        self, uid: str, class_id: int
-    ) -> Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.PreemptionCandidates]] | None:
+    def trimming(self, uid: str, class_id: int) -> Trim | None:
         """Return a function that applies extenders to preemption's candidates; None if no extender does that."""
         preempting = [extender for extender in self._interested(class_id) if extender.config.preempt_verb]
         if not preempting:
             return None
 
-        async def trim(candidates: filter_pb2.PreemptionCandidates) -> filter_pb2.PreemptionCandidates:
+        async def trim(
+            candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
+        ) -> Sequence[filter_phase_pb2.PreemptionCandidate]:
             return await self._preempt(preempting, uid, candidates)
 
         return trim
@@ -263,16 +268,16 @@ class Extenders:
     # Preempt
 
     async def _preempt(
-        self, preempting: Sequence[_Extender], uid: str, candidates: filter_pb2.PreemptionCandidates
-    ) -> filter_pb2.PreemptionCandidates:
+        self, preempting: Sequence[_Extender], uid: str, candidates: Sequence[filter_phase_pb2.PreemptionCandidate]
+    ) -> Sequence[filter_phase_pb2.PreemptionCandidate]:
         """Let the extenders narrow the candidates. Raises: ExtenderError."""
         pod = self._objects.pod(uid)
         if pod is None:
             raise ExtenderError("the pod is gone")
-        identities = {victim.uid: victim for each in candidates.candidates for victim in each.victims}
+        identities = {victim.uid: victim for each in candidates for victim in each.victims}
         victims = {
             each.node_name: extender_wire.Victims(tuple(victim.uid for victim in each.victims), each.violations)
-            for each in candidates.candidates
+            for each in candidates
         }
         for extender in preempting:
             if not victims:
@@ -292,11 +297,14 @@ class Extenders:
             # Looked up now: an added victim may be deleted before the next extender responds.
             unknown = [uid for node_victims in victims.values() for uid in node_victims.uids if uid not in identities]
             identities |= {uid: self._identity(uid) for uid in unknown}
-        out = filter_pb2.PreemptionCandidates()
-        for node, node_victims in victims.items():
-            entry = out.candidates.add(node_name=node, violations=node_victims.violations)
-            entry.victims.extend(identities[victim] for victim in node_victims.uids)
-        return out
+        return [
+            filter_phase_pb2.PreemptionCandidate(
+                node_name=node,
+                victims=[identities[victim] for victim in node_victims.uids],
+                violations=node_victims.violations,
+            )
+            for node, node_victims in victims.items()
+        ]
 
     async def _process(
         self, extender: _Extender, pod: bytes, victims: Mapping[str, extender_wire.Victims]

@@ -5,7 +5,7 @@ node.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from grpc import aio
 
@@ -19,6 +19,9 @@ from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, filter_phase_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
 
 MakeRemote = Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter]
 
@@ -54,6 +57,14 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self._snap.amount_rules = rules
         self._engine = filter_engine.FilterEngine(self._snap, profiles)
 
+    async def Prepare(
+        self, request: filter_phase_pb2.FilterPhasePrepareRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.FilterPhasePrepareResponse:
+        """Bring the class up to date."""
+        engine = await self._ready(request.cycle, context)
+        await answering.answer(engine.prepare(request.cycle), context)
+        return filter_phase_pb2.FilterPhasePrepareResponse()
+
     async def Filter(
         self, request: filter_phase_pb2.FilterPhaseFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterPhaseFilterResponse:
@@ -61,19 +72,61 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         engine = await self._ready(request.cycle, context)
         return await answering.answer(_filter(engine, request), context)
 
-    async def PostFilter(
-        self, request: filter_pb2.PostFilterRequest, context: aio.ServicerContext[Any, Any]
-    ) -> filter_pb2.PostFilterResponse:
-        """The way out that the PostFilter plugins of the profile have, or why there is none."""
+    async def FilterNominated(
+        self, request: filter_phase_pb2.FilterNominatedRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.FilterNominatedResponse:
+        """How many of the pods may run where they are nominated to."""
         engine = await self._ready(request.cycle, context)
-        return await answering.answer(_post_filter(engine, request), context)
+        answer = await answering.answer(engine.filter_nominated(request.cycle, request.nominees), context)
+        return filter_phase_pb2.FilterNominatedResponse(
+            admitted=answer.admitted,
+            needs_reserve=answer.needs_reserve,
+            needs_pre_bind=answer.needs_pre_bind,
+            timings=answer.timings,
+            evaluated_plugins=answer.evaluated,
+        )
 
-    async def PodGroupPostFilter(
-        self, request: filter_phase_pb2.PodGroupPostFilterRequest, context: aio.ServicerContext[Any, Any]
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        """Who may go for a group; or, once it was placed, who of them has to. Or which claims it may give up."""
+    async def RunPostFilter(
+        self, request: filter_phase_pb2.RunPostFilterRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.RunPostFilterResponse:
+        """What the PostFilter plugins of the profile answer."""
         engine = await self._ready(request.cycle, context)
-        return await answering.answer(engine.pod_group_post_filter(request), context)
+        return await answering.answer(_run_post_filter(engine, request), context)
+
+    async def ListPreemptionCandidates(
+        self, request: filter_phase_pb2.ListPreemptionCandidatesRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
+        """The nodes that preemption has to choose from."""
+        engine = await self._ready(request.cycle, context)
+        return await answering.answer(_list_candidates(engine, request), context)
+
+    async def SelectPreemptionCandidate(
+        self, request: filter_phase_pb2.SelectPreemptionCandidateRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
+        """What the PostFilter plugins answer where preemption chooses among these nodes."""
+        engine = await self._ready(request.cycle, context)
+        return await answering.answer(_select_candidate(engine, request), context)
+
+    async def ListPodGroupVictims(
+        self, request: filter_phase_pb2.ListPodGroupVictimsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+        """Who may go for a group."""
+        engine = await self._ready(request.cycle, context)
+        return await answering.answer(_async(engine.list_pod_group_victims, request), context)
+
+    async def ReprievePodGroupVictims(
+        self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        """Who has to go for a group that was placed."""
+        engine = await self._ready(request.cycle, context)
+        return await answering.answer(engine.reprieve_pod_group_victims(request), context)
+
+    async def ListReleasableClaims(
+        self, request: filter_phase_pb2.ListReleasableClaimsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+        """Which claims a group may give up."""
+        engine = await self._ready(request.cycle, context)
+        return await answering.answer(_async(engine.list_releasable_claims, request), context)
 
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]
@@ -102,27 +155,16 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
 async def _filter(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.FilterPhaseFilterRequest
 ) -> filter_phase_pb2.FilterPhaseFilterResponse:
-    cycle = request.cycle
-    if request.prepare:
-        await engine.prepare(cycle)
-        return filter_phase_pb2.FilterPhaseFilterResponse()
-    answer = None
-    if request.nominated_first:
-        answer = await engine.filter_nominated(cycle, request.nominated, request.count)
-    if answer is None:
-        answer = await engine.filter(cycle, request.count, request.known_generation, request.preemptors)
+    answer = await engine.filter(request.cycle, request.count, request.base_generation, request.preemptors)
     response = filter_phase_pb2.FilterPhaseFilterResponse(
         max_batch=answer.max_batch,
         needs_reserve=answer.needs_reserve,
         needs_pre_bind=answer.needs_pre_bind,
         evaluated_plugins=answer.evaluated,
         timings=answer.timings,
-        ways_out=answer.ways_out,
+        post_filter_results=answer.post_filter_results,
         constraints=[domain_constraints.to_message(each) for each in answer.constraints],
     )
-    if answer.admitted:
-        response.nominated_slot, *others = answer.admitted
-        response.nominated_slots.extend(others)
     if answer.refusal is not None or answer.narrowed is not None:
         response.pre_filter.CopyFrom(_pre_filter(answer.refusal, answer.narrowed))
         response.narrowed_by.extend(answer.narrowed_by)
@@ -131,20 +173,46 @@ async def _filter(
     return response
 
 
-async def _post_filter(
-    engine: filter_engine.FilterEngine, request: filter_pb2.PostFilterRequest
-) -> filter_pb2.PostFilterResponse:
+async def _run_post_filter(
+    engine: filter_engine.FilterEngine, request: filter_phase_pb2.RunPostFilterRequest
+) -> filter_phase_pb2.RunPostFilterResponse:
+    results = await engine.run_post_filter(request.cycle, *_refusal(request), request.preemptors)
+    return filter_phase_pb2.RunPostFilterResponse(results=results)
+
+
+async def _list_candidates(
+    engine: filter_engine.FilterEngine, request: filter_phase_pb2.ListPreemptionCandidatesRequest
+) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
+    found = await engine.list_preemption_candidates(request.cycle, *_refusal(request), request.preemptor)
+    if isinstance(found, tuple):
+        return filter_phase_pb2.ListPreemptionCandidatesResponse(candidates=found)
+    return filter_phase_pb2.ListPreemptionCandidatesResponse(answer=found)
+
+
+async def _select_candidate(
+    engine: filter_engine.FilterEngine, request: filter_phase_pb2.SelectPreemptionCandidateRequest
+) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
+    refusal = _refusal(request)
+    answer = await engine.select_preemption_candidate(request.cycle, *refusal, request.preemptor, request.candidates)
+    return filter_phase_pb2.SelectPreemptionCandidateResponse(answer=answer)
+
+
+async def _async(call: Callable[[Request], Answer], request: Request) -> Answer:
+    """What answers at once, as `answering` takes it."""
+    return call(request)
+
+
+def _refusal(
+    request: filter_phase_pb2.RunPostFilterRequest
+    | filter_phase_pb2.ListPreemptionCandidatesRequest
+    | filter_phase_pb2.SelectPreemptionCandidateRequest,
+) -> tuple[node_columns.NodeColumns, status.Status | None]:
+    """Why the class runs nowhere: by node, or by PreFilter. Raises: InvalidQuestionError."""
     try:
-        refused = node_columns.unpack(request.columns)
+        columns = node_columns.unpack(request.columns)
     except ValueError as error:
         raise questions.InvalidQuestionError(str(error)) from error
-    return await engine.post_filter(
-        request.cycle,
-        refused,
-        wire_status.from_message(request.pre_filter) if request.HasField("pre_filter") else None,
-        offer=request.offer_candidates,
-        chosen=request.chosen if request.HasField("chosen") else None,
-    )
+    return columns, wire_status.from_message(request.pre_filter) if request.HasField("pre_filter") else None
 
 
 def _pre_filter(refusal: status.Status | None, narrowed: Collection[str] | None) -> filter_pb2.PreFilterResponse:

@@ -5,10 +5,8 @@ thread; what the snapshot shows is brought up to date by whoever owns it.
 """
 
 import contextlib
-import itertools
 from collections.abc import Container, Iterator, Sequence
 
-from trireme.cache import placed_pod
 from trireme.evaluation import engine, filter_engine, questions
 from trireme.framework import status
 from trireme.results import class_answer
@@ -16,7 +14,7 @@ from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterR
 from trireme.scheduling import ports
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
-from trireme.wire import domain_constraints, node_columns
+from trireme.wire import domain_constraints, identities, node_columns
 from trireme.wire import status as wire_status
 
 
@@ -42,22 +40,17 @@ class LocalEvaluators(ports.Evaluators):
         count: int,
         generation: int,
         nominee: core_pb2.Pod | None = None,
-        nominated: int = placed_pod.NO_SLOT,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
         """As the port says."""
         cycle = self.cycle(profile, class_id, generation)
         if nominee is not None:
             cycle.pod.CopyFrom(nominee)
-        answer = class_answer.ClassAnswer()
         with self._answering(cycle):
-            if nominated != placed_pod.NO_SLOT:
-                alone = await self.engine.filter.filter_nominated(cycle, count=count)
-                # Else it was nominated for another node meanwhile.
-                if alone is not None and alone.admitted[0] == nominated:
-                    answer.admit_alone(nominated, generation)
-                    return _result(answer, alone, of_one=True)
-            found = await self.engine.filter.filter(cycle, count, preemptors=preemptors)
+            found = await self.engine.filter.filter(
+                cycle, count, preemptors=[identities.preemptor(pod) for pod in preemptors]
+            )
+        answer = class_answer.ClassAnswer()
         if found.columns is not None:
             answer.take(found.columns)
         return _result(answer, found, of_one=nominee is not None)
@@ -66,57 +59,94 @@ class LocalEvaluators(ports.Evaluators):
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
     ) -> FilterResult:
         """As the port says."""
-        others = [pod.metadata for pod in nominees[1:]]
         cycle = self.cycle(profile, class_id, generation)
-        cycle.pod.CopyFrom(nominees[0])
-        identities = [cycle_pb2.PodIdentity(namespace=each.namespace, name=each.name, uid=each.uid) for each in others]
+        pairs = [identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)]
         with self._answering(cycle):
-            found = await self.engine.filter.filter_nominated(cycle, identities)
-            admitted = () if found is None else found.admitted
-            if found is None:
-                # None of them; what else is so of the class is asked for in full.
-                found = await self.engine.filter.filter(cycle)
-        # Where a pod is by now nominated for another node than the caller knew, it is asked about anew.
-        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(admitted, slots, strict=False))
-        return _result(class_answer.ClassAnswer(generation), found, of_one=True, admitted=len(list(same)))
+            found = await self.engine.filter.filter_nominated(cycle, pairs)
+        return FilterResult(
+            class_answer.ClassAnswer.of_nominated(slots[: found.admitted], generation),
+            filter_pb2.NodeColumns(),
+            None,
+            (),
+            0,
+            found.needs_reserve,
+            found.needs_pre_bind,
+            tuple(found.evaluated),
+            found.timings,
+            of_one=True,
+            admitted=found.admitted,
+        )
 
-    async def post_filter(
+    async def run_post_filter(
+        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
+    ) -> PostFilterResult:
+        """As the port says."""
+        cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
+        preemptor = identities.preemptor(pod)
+        with self._answering(cycle):
+            results = await self.engine.filter.run_post_filter(cycle, refused, filtered.refusal, [preemptor])
+        return PostFilterResult.from_message(results[0].answer)
+
+    async def list_preemption_candidates(
+        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
+    ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
+        """As the port says."""
+        cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
+        preemptor = identities.preemptor(pod)
+        with self._answering(cycle):
+            found = await self.engine.filter.list_preemption_candidates(cycle, refused, filtered.refusal, preemptor)
+        return found if isinstance(found, tuple) else PostFilterResult.from_message(found)
+
+    async def select_preemption_candidate(
         self,
         profile: str,
         class_id: int,
         generation: int,
         pod: core_pb2.Pod,
         filtered: FilterResult,
-        trim: ports.Trim | None = None,
+        candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> PostFilterResult:
-        """As the port says; with `trim` the candidates are asked for first."""
-        cycle = self.cycle(profile, class_id, generation)
-        cycle.pod.CopyFrom(pod)
-        refused = _columns(filtered.answer)
+        """As the port says."""
+        cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
+        preemptor = identities.preemptor(pod)
         with self._answering(cycle):
-            response = await self.engine.filter.post_filter(cycle, refused, filtered.refusal, offer=trim is not None)
-        if trim is not None and response.HasField("candidates"):
-            chosen = await trim(response.candidates)
-            with self._answering(cycle):
-                response = await self.engine.filter.post_filter(cycle, refused, filtered.refusal, chosen=chosen)
-        return PostFilterResult.from_message(response)
+            answer = await self.engine.filter.select_preemption_candidate(
+                cycle, refused, filtered.refusal, preemptor, candidates
+            )
+        return PostFilterResult.from_message(answer)
 
-    async def pod_group_post_filter(
-        self, request: filter_phase_pb2.PodGroupPostFilterRequest
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
+    async def list_pod_group_victims(
+        self, request: filter_phase_pb2.ListPodGroupVictimsRequest
+    ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """As the port says."""
         with self._answering(request.cycle):
-            return await self.engine.filter.pod_group_post_filter(request)
+            return self.engine.filter.list_pod_group_victims(request)
 
-    async def score_placements(
-        self, request: score_phase_pb2.ScorePlacementsRequest
-    ) -> score_phase_pb2.ScorePlacementsResponse:
+    async def reprieve_pod_group_victims(
+        self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """As the port says."""
         with self._answering(request.cycle):
-            totals = await self.engine.score.score_placements(request)
+            return await self.engine.filter.reprieve_pod_group_victims(request)
+
+    async def list_releasable_claims(
+        self, request: filter_phase_pb2.ListReleasableClaimsRequest
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+        """As the port says."""
+        with self._answering(request.cycle):
+            return self.engine.filter.list_releasable_claims(request)
+
+    async def score_pod_group_placements(
+        self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
+    ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
+        """As the port says."""
+        with self._answering(request.cycle):
+            totals = await self.engine.score.score_pod_group_placements(request)
         if isinstance(totals, status.Status):
-            return score_phase_pb2.ScorePlacementsResponse(status=wire_status.to_message(totals))
-        return score_phase_pb2.ScorePlacementsResponse(status=wire_status.to_message(status.SUCCESS), totals=totals)
+            return score_phase_pb2.ScorePodGroupPlacementsResponse(status=wire_status.to_message(totals))
+        return score_phase_pb2.ScorePodGroupPlacementsResponse(
+            status=wire_status.to_message(status.SUCCESS), totals=totals
+        )
 
     async def place(
         self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
@@ -161,9 +191,7 @@ class LocalEvaluators(ports.Evaluators):
             raise ports.PhaseFault(str(error)) from error
 
 
-def _result(
-    answer: class_answer.ClassAnswer, found: filter_engine.FilterAnswer, *, of_one: bool, admitted: int = 0
-) -> FilterResult:
+def _result(answer: class_answer.ClassAnswer, found: filter_engine.FilterAnswer, *, of_one: bool) -> FilterResult:
     columns = filter_pb2.NodeColumns() if found.columns is None else node_columns.to_message(found.columns)
     return FilterResult(
         answer,
@@ -177,8 +205,7 @@ def _result(
         found.timings,
         of_one,
         found.narrowed_by,
-        found.ways_out,
-        admitted,
+        found.post_filter_results,
     )
 
 

@@ -50,7 +50,7 @@ class PlacementScorePlugin(Protocol):
     """Ranks placements by their nodes and by the pods that would be on them."""
 
     def score_placements(
-        self, request: score_phase_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot
+        self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, snap: snapshot.Snapshot
     ) -> Sequence[int] | status.Status:
         """A score from 0 to MAX_SCORE for each placement of the request; a status: the group fails by that error."""
         ...

@@ -1,4 +1,4 @@
-"""Filter requests with dry runs, for preemption.
+"""Requests for dry runs, for preemption.
 
 A plugin that follows the snapshot stream gets rows and classes, any other its projection of the pods. These requests
 are small, a few nodes and their pods, so they are built as ordinary messages.
@@ -18,26 +18,26 @@ from trireme.wire import packing
 def request(
     cycle: bytes, client: remote_client.PluginClient, snap: snapshot.Snapshot, runs: Sequence[interfaces.DryRun]
 ) -> bytes:
-    """Serialise a FilterRequest with the dry runs. `cycle` is serialised already."""
+    """Serialise a FilterDryRunRequest. `cycle` is serialised already."""
     follows = client.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT
     slots = np.array([run.slot for run in runs], dtype=np.intp)
     views: list[filter_pb2.NodeView] = []
     if not follows:
         for _, selection in client.nodes.split(snap.nodes, slots):
             views += filter_pb2.NodeSelection.FromString(selection).nodes
-    out = filter_pb2.FilterRequest(count=1)
+    out = filter_pb2.FilterDryRunRequest()
     for at, run in enumerate(runs):
         if follows:
             node = filter_pb2.NodeView(name=snap.nodes.names[run.slot])
-            out.dry_runs.add(node=node, slot=run.slot, removed_rows=run.removed_rows, added_classes=run.added_classes)
+            out.runs.add(node=node, slot=run.slot, removed_rows=run.removed_rows, added_classes=run.added_classes)
             continue
-        out.dry_runs.add(
+        out.runs.add(
             node=views[at],
             slot=run.slot,
             removed_pods=client.own_pods([_placed(snap, row) for row in run.removed_rows]),
             added_pods=client.own_pods([snap.classes[number].pod for number in run.added_classes]),
         )
-    field = filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER
+    field = filter_pb2.FilterDryRunRequest.CYCLE_FIELD_NUMBER
     return packing.delimited(field, cycle) + out.SerializeToString()
 
 

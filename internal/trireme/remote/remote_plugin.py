@@ -37,6 +37,7 @@ RUNS_PER_CALL = 200
 
 _PRE_FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/PreFilter", filter_pb2.PreFilterResponse)
 _FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/Filter", filter_pb2.FilterResponse)
+_FILTER_DRY_RUN = remote_connection.Method("/trireme.v1.FilterPlugin/FilterDryRun", filter_pb2.FilterDryRunResponse)
 _PRE_SCORE = remote_connection.Method("/trireme.v1.ScorePlugin/PreScore", score_pb2.PreScoreResponse)
 _SCORE = remote_connection.Method("/trireme.v1.ScorePlugin/Score", score_pb2.ScoreResponse)
 _NORMALIZE = remote_connection.Method("/trireme.v1.ScorePlugin/NormalizeScore", score_pb2.NormalizeScoreResponse)
@@ -178,13 +179,13 @@ class RemoteFilterPlugin:
         parts = [slice(start, start + RUNS_PER_CALL) for start in range(0, len(runs), RUNS_PER_CALL)]
 
         async def ask(part: slice, request: bytes) -> None:
-            def read(response: filter_pb2.FilterResponse) -> status.Status | None:
+            def read(response: filter_pb2.FilterDryRunResponse) -> status.Status | None:
                 count = len(runs[part])
                 answers = remote_response.read_filter(response, self.name, count, self.depends_on, newest)
                 index[part] = answers.intern(table)
                 return answers.error()
 
-            error_status = await client.connection.ask(_FILTER, request, read)
+            error_status = await client.connection.ask(_FILTER_DRY_RUN, request, read)
             if error_status is not None:
                 raise _Failed(error_status.message)
 

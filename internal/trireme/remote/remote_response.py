@@ -80,7 +80,7 @@ class NodeAnswers:
 
 
 def read_filter(
-    response: filter_pb2.FilterResponse,
+    response: filter_pb2.FilterResponse | filter_pb2.FilterDryRunResponse,
     plugin: str,
     count: int,
     depends_on: interfaces.Dependency,

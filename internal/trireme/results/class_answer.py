@@ -3,6 +3,7 @@
 The next answer comes as a patch to it, from whichever replica.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,12 +62,14 @@ class ClassAnswer:
         self.statuses = answer.statuses
         self.generation = answer.generation
 
-    def admit_alone(self, slot: int, generation: int) -> None:
-        """The answer is about the node at the slot alone, which passes; all others are as if they were not there."""
-        self.index = np.zeros(slot + 1, dtype=np.int16)
-        self.capacity = np.zeros(slot + 1, dtype=np.int32)
-        self.capacity[slot] = 1
-        self.generation = generation
+    @staticmethod
+    def of_nominated(slots: Sequence[int], generation: int) -> "ClassAnswer":
+        """The nodes at these slots each take one pod; all others are as if they were not there."""
+        out = ClassAnswer(generation)
+        size = max(slots, default=-1) + 1
+        out.index, out.capacity = np.zeros(size, dtype=np.int16), np.zeros(size, dtype=np.int32)
+        out.capacity[list(slots)] = 1
+        return out
 
     def message(self) -> filter_pb2.NodeColumns:
         """The whole answer on the wire."""

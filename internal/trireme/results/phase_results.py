@@ -30,7 +30,7 @@ class FilterResult:
     # The plugins that left only some nodes to be filtered at all.
     narrowed_by: frozenset[str] = frozenset()
     # PostFilter's answers for the first pods, where they came with this one.
-    post_filter: Sequence[filter_phase_pb2.WayOut] = ()
+    post_filter: Sequence[filter_phase_pb2.PostFilterResult] = ()
     # How many of the nominated pods, the first of them, may have the nodes that they are nominated for.
     admitted: int = 0
 

@@ -115,9 +115,12 @@ class Attempts:
         slot = self._cache.slot_of(nominated_node)
         # An extender that does not want the nominated node may choose any other; so may a group for its next members.
         only_slot = slot if self._extension is None and within is None else placed_pod.NO_SLOT
-        filtered = await self._evaluators.filter(
-            profile, class_id, len(pods), generation, nominee, only_slot, preemptors
-        )
+        filtered = None
+        if nominee is not None and only_slot != placed_pod.NO_SLOT:
+            found = await self._evaluators.filter_nominated(profile, class_id, generation, [nominee], [only_slot])
+            filtered = found if found.admitted else None
+        if filtered is None:
+            filtered = await self._evaluators.filter(profile, class_id, len(pods), generation, nominee, preemptors)
         if within is not None and within.placement is not None and filtered.refusal is None:
             filtered = within.placement.narrowed(filtered)
         extra_scores: Sequence[int] = ()

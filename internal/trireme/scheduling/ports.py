@@ -7,11 +7,10 @@ Scheduling knows these interfaces alone, so that the same algorithm runs against
 (`frontend/phase_clients`), or against anything else that answers.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trireme.cache import placed_pod
 from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
@@ -20,9 +19,6 @@ from trireme_kube.client import event_series
 
 # A profile's name and a class of pods.
 ClassKey = tuple[str, int]
-
-# Narrows preemption's candidates to those that it answers, perhaps with other victims.
-Trim = Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.PreemptionCandidates]]
 
 
 class PhaseFault(Exception):
@@ -55,13 +51,11 @@ class Evaluators(Protocol):
         count: int,
         generation: int,
         nominee: core_pb2.Pod | None = None,
-        nominated: int = placed_pod.NO_SLOT,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
-        """Where the class may run; `nominee` is the pod that is asked about where it is nominated for a node, by name
-        and UID. Where the node at the slot `nominated` is all that is needed if it passes, the answer may know of no
-        other. `preemptors` are the first pods, where they most likely fit nowhere and are not nominated: PostFilter's
-        results for them may come with the answer.
+        """Where the class may run; `nominee` is the pod that is nominated for a node, by name and UID, which counts
+        there for itself alone. `preemptors` are the first pods by name, UID and nomination, where they most likely fit
+        nowhere and are not nominated: PostFilter's results for them may come with the answer.
         """
         ...
 
@@ -73,29 +67,51 @@ class Evaluators(Protocol):
         """
         ...
 
-    async def post_filter(
+    async def run_post_filter(
+        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
+    ) -> PostFilterResult:
+        """How room can be made for a pod that fits nowhere; `pod` is its name, UID and nomination."""
+        ...
+
+    async def list_preemption_candidates(
+        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
+    ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
+        """The nodes that preemption has to choose from, at least one; else as run_post_filter."""
+        ...
+
+    async def select_preemption_candidate(
         self,
         profile: str,
         class_id: int,
         generation: int,
         pod: core_pb2.Pod,
         filtered: FilterResult,
-        trim: Trim | None = None,
+        candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> PostFilterResult:
-        """How room can be made for a pod that fits nowhere; `pod` is its name, UID and nomination, `trim` narrows
-        preemption's candidates.
-        """
+        """As run_post_filter, where preemption chooses among these nodes."""
         ...
 
-    async def pod_group_post_filter(
-        self, request: filter_phase_pb2.PodGroupPostFilterRequest
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        """How room can be made for a group."""
+    async def list_pod_group_victims(
+        self, request: filter_phase_pb2.ListPodGroupVictimsRequest
+    ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+        """Who may go at all for a group."""
         ...
 
-    async def score_placements(
-        self, request: score_phase_pb2.ScorePlacementsRequest
-    ) -> score_phase_pb2.ScorePlacementsResponse:
+    async def reprieve_pod_group_victims(
+        self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        """Who has to go for a group that was placed."""
+        ...
+
+    async def list_releasable_claims(
+        self, request: filter_phase_pb2.ListReleasableClaimsRequest
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+        """Which claims a group may give up."""
+        ...
+
+    async def score_pod_group_placements(
+        self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
+    ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
         """How good each placement of a group is."""
         ...
 

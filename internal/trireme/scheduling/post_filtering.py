@@ -90,7 +90,7 @@ class PostFilters:
             refusal = Refusal.of(filtered, self._cache.node_count, index)
             first, before = left[0], len(left)
             left = await self._run_first(class_key, left, filtered, refusal, result)
-            node = "" if result is None else result.post_filter.nominated_node
+            node = "" if result is None else result.answer.nominated_node
             if not node or len(left) != before - 1 or self._nominations.node_of(first.uid) != node:
                 break
             left = [pod for pod in left if pod.in_attempt]
@@ -102,7 +102,7 @@ class PostFilters:
         pods: list[queued_pod.QueuedPodInfo],
         filtered: FilterResult,
         refusal: Refusal,
-        known: filter_phase_pb2.WayOut | None,
+        known: filter_phase_pb2.PostFilterResult | None,
     ) -> list[queued_pod.QueuedPodInfo]:
         """Run PostFilter for the first pod, unless filter did (`known`), and execute its result. Answers the pods that
         are left: none if the result holds for all of them.
@@ -116,7 +116,7 @@ class PostFilters:
         if profile in self._asynchronous:
             started = self._observer.clock()
             if known is not None:
-                result, seconds = PostFilterResult.from_message(known.post_filter), known.duration_us / 1_000_000
+                result, seconds = PostFilterResult.from_message(known.answer), known.duration_us / 1_000_000
             else:
                 result = await self._evaluate(class_key, pods[0], filtered)
                 seconds = self._observer.clock() - started
@@ -140,13 +140,17 @@ class PostFilters:
         """Have filter run the PostFilter plugins for a pod."""
         profile, class_id = class_key
         trim = None if self._extension is None else self._extension.trimming(pod.uid, class_id)
-        generation = filtered.answer.generation
+        about = profile, class_id, filtered.answer.generation, self._preemptor(pod), filtered
+        if trim is None:
+            return await self._evaluators.run_post_filter(*about)
+        found = await self._evaluators.list_preemption_candidates(*about)
+        if isinstance(found, PostFilterResult):
+            return found
         try:
-            return await self._evaluators.post_filter(
-                profile, class_id, generation, self._preemptor(pod), filtered, trim
-            )
+            candidates = await trim(found)
         except extenders.ExtenderError as error:
             return PostFilterResult(f"preemption: {error}", (), None, status.Code.ERROR)
+        return await self._evaluators.select_preemption_candidate(*about, candidates)
 
     def _preemptor(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
         """The pod for PostFilter. Its nomination counts whether or not its object shows it yet: otherwise PostFilter

@@ -59,24 +59,31 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self._snap.amount_rules = rules
         self._engine = score_engine.ScoreEngine(self._snap, profiles)
 
-    async def ScorePlacements(
-        self, request: score_phase_pb2.ScorePlacementsRequest, context: aio.ServicerContext[Any, Any]
-    ) -> score_phase_pb2.ScorePlacementsResponse:
+    async def Prepare(
+        self, request: score_phase_pb2.ScorePhasePrepareRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_phase_pb2.ScorePhasePrepareResponse:
+        """Bring the class's raw scores up to date."""
+        engine = await self._ready(request.cycle, context)
+        await answering.answer(engine.prepare(request.cycle), context)
+        return score_phase_pb2.ScorePhasePrepareResponse()
+
+    async def ScorePodGroupPlacements(
+        self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
         """How good each placement of a group is."""
         engine = await self._ready(request.cycle, context)
-        totals = await answering.answer(engine.score_placements(request), context)
+        totals = await answering.answer(engine.score_pod_group_placements(request), context)
         if isinstance(totals, status.Status):
-            return score_phase_pb2.ScorePlacementsResponse(status=wire_status.to_message(totals))
-        return score_phase_pb2.ScorePlacementsResponse(status=wire_status.to_message(status.SUCCESS), totals=totals)
+            return score_phase_pb2.ScorePodGroupPlacementsResponse(status=wire_status.to_message(totals))
+        return score_phase_pb2.ScorePodGroupPlacementsResponse(
+            status=wire_status.to_message(status.SUCCESS), totals=totals
+        )
 
     async def Place(
         self, request: score_phase_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_phase_pb2.PlaceResponse:
         """The hosts of the next pods."""
         engine = await self._ready(request.cycle, context)
-        if request.prepare:
-            failed = await answering.answer(engine.prepare(request.cycle), context)
-            return score_phase_pb2.PlaceResponse(status=None if failed is None else wire_status.to_message(failed))
         answer = await answering.answer(_place(engine, request), context)
         if answer.failure is not None:
             return score_phase_pb2.PlaceResponse(status=wire_status.to_message(answer.failure))

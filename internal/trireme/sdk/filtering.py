@@ -43,15 +43,24 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
     async def Filter(
         self, request: filter_pb2.FilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.FilterResponse:
-        """Call filter for each node, or for each dry run."""
+        """Call filter for each node."""
         await self._invoker.require(context, "filter", "filter_nodes")
         response = filter_pb2.FilterResponse()
         async with self._invoker.turn(context):
             call = await self._invoker.call_for(request.cycle, context, request.count)
-            if request.dry_runs:
-                verdicts = await self._dry_runs(call, request.dry_runs)
-            else:
-                verdicts = await self._verdicts(call, calls.from_selection(request.nodes, call.cluster))
+            verdicts = await self._verdicts(call, calls.from_selection(request.nodes, call.cluster))
+            response.columns.CopyFrom(self._columns(verdicts, request.cycle.generation))
+        return response
+
+    async def FilterDryRun(
+        self, request: filter_pb2.FilterDryRunRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.FilterDryRunResponse:
+        """Call filter for each dry run."""
+        await self._invoker.require(context, "filter", "filter_nodes")
+        response = filter_pb2.FilterDryRunResponse()
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_for(request.cycle, context)
+            verdicts = await self._dry_runs(call, request.runs)
             response.columns.CopyFrom(self._columns(verdicts, request.cycle.generation))
         return response
 

@@ -29,7 +29,7 @@ from trireme.v1 import snapshot_pb2 as trireme_dot_v1_dot_snapshot__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17trireme/v1/filter.proto\x12\ntrireme.v1\x1a\x15trireme/v1/bind.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"C\n\rNodeSelection\x12\r\n\x05slots\x18\x01 \x03(\r\x12#\n\x05nodes\x18\x02 \x03(\x0b\x32\x14.trireme.v1.NodeView\"F\n\x08NodeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1e\n\x04node\x18\x02 \x01(\x0b\x32\x10.trireme.v1.Node\x12\x0c\n\x04json\x18\x03 \x01(\x0c\"\xa5\x01\n\x0bNodeColumns\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x17\n\x0f\x62\x61se_generation\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\r\x12\r\n\x05slots\x18\x04 \x03(\x07\x12$\n\x08statuses\x18\x05 \x03(\x0b\x32\x12.trireme.v1.Status\x12\x14\n\x0cstatus_index\x18\x06 \x03(\r\x12\x10\n\x08\x63\x61pacity\x18\x07 \x03(\x0f\"\xb3\x01\n\x06\x44ryRun\x12\"\n\x04node\x18\x01 \x01(\x0b\x32\x14.trireme.v1.NodeView\x12\x0c\n\x04slot\x18\x02 \x01(\r\x12\x14\n\x0cremoved_rows\x18\x03 \x03(\r\x12%\n\x0cremoved_pods\x18\x04 \x03(\x0b\x32\x0f.trireme.v1.Pod\x12\x15\n\radded_classes\x18\x05 \x03(\r\x12#\n\nadded_pods\x18\x06 \x03(\x0b\x32\x0f.trireme.v1.Pod\"4\n\x10PreFilterRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\"l\n\x11PreFilterResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x10\n\x08narrowed\x18\x02 \x01(\x08\x12\x12\n\nnode_names\x18\x03 \x03(\t\x12\r\n\x05state\x18\x04 \x01(\x0c\"\x90\x01\n\rFilterRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12(\n\x05nodes\x18\x03 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\x12$\n\x08\x64ry_runs\x18\x04 \x03(\x0b\x32\x12.trireme.v1.DryRun\":\n\x0e\x46ilterResponse\x12(\n\x07\x63olumns\x18\x01 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\"\xd3\x01\n\x11PostFilterRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12&\n\npre_filter\x18\x03 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x18\n\x10offer_candidates\x18\x04 \x01(\x08\x12\x30\n\x06\x63hosen\x18\x05 \x01(\x0b\x32 .trireme.v1.PreemptionCandidates\"f\n\x13PreemptionCandidate\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12(\n\x07victims\x18\x02 \x03(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x12\n\nviolations\x18\x03 \x01(\x03\"K\n\x14PreemptionCandidates\x12\x33\n\ncandidates\x18\x01 \x03(\x0b\x32\x1f.trireme.v1.PreemptionCandidate\"D\n\nDisruption\x12\x0f\n\x07victims\x18\x01 \x01(\r\x12\x12\n\nviolations\x18\x02 \x01(\r\x12\x11\n\tof_groups\x18\x03 \x01(\r\"\xf1\x01\n\x12PostFilterResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12#\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Action\x12\x16\n\x0enominated_node\x18\x03 \x01(\t\x12\x18\n\x10\x63lear_nomination\x18\x04 \x01(\x08\x12\x34\n\ncandidates\x18\x05 \x01(\x0b\x32 .trireme.v1.PreemptionCandidates\x12*\n\ndisruption\x18\x06 \x01(\x0b\x32\x16.trireme.v1.Disruption\"R\n\tPlacement\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\x0c\n\x04slot\x18\x03 \x01(\r\"]\n\x0eReserveRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12)\n\nplacements\x18\x02 \x03(\x0b\x32\x15.trireme.v1.Placement\"\xb4\x01\n\x0bReservation\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x07\x61ssumed\x18\x02 \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12\r\n\x05state\x18\x03 \x01(\x0c\x12\x46\n\x0e\x63laim_statuses\x18\x04 \x03(\x0b\x32..trireme.v1.NodeAllocatableResourceClaimStatus\"@\n\x0fReserveResponse\x12-\n\x0creservations\x18\x01 \x03(\x0b\x32\x17.trireme.v1.Reservation\"_\n\x10UnreserveRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12)\n\nplacements\x18\x02 \x03(\x0b\x32\x15.trireme.v1.Placement\"\x13\n\x11UnreserveResponse2\xf4\x02\n\x0c\x46ilterPlugin\x12H\n\tPreFilter\x12\x1c.trireme.v1.PreFilterRequest\x1a\x1d.trireme.v1.PreFilterResponse\x12?\n\x06\x46ilter\x12\x19.trireme.v1.FilterRequest\x1a\x1a.trireme.v1.FilterResponse\x12K\n\nPostFilter\x12\x1d.trireme.v1.PostFilterRequest\x1a\x1e.trireme.v1.PostFilterResponse\x12\x42\n\x07Reserve\x12\x1a.trireme.v1.ReserveRequest\x1a\x1b.trireme.v1.ReserveResponse\x12H\n\tUnreserve\x12\x1c.trireme.v1.UnreserveRequest\x1a\x1d.trireme.v1.UnreserveResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17trireme/v1/filter.proto\x12\ntrireme.v1\x1a\x15trireme/v1/bind.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"C\n\rNodeSelection\x12\r\n\x05slots\x18\x01 \x03(\r\x12#\n\x05nodes\x18\x02 \x03(\x0b\x32\x14.trireme.v1.NodeView\"F\n\x08NodeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1e\n\x04node\x18\x02 \x01(\x0b\x32\x10.trireme.v1.Node\x12\x0c\n\x04json\x18\x03 \x01(\x0c\"\xa5\x01\n\x0bNodeColumns\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x17\n\x0f\x62\x61se_generation\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\r\x12\r\n\x05slots\x18\x04 \x03(\x07\x12$\n\x08statuses\x18\x05 \x03(\x0b\x32\x12.trireme.v1.Status\x12\x14\n\x0cstatus_index\x18\x06 \x03(\r\x12\x10\n\x08\x63\x61pacity\x18\x07 \x03(\x0f\"\xb3\x01\n\x06\x44ryRun\x12\"\n\x04node\x18\x01 \x01(\x0b\x32\x14.trireme.v1.NodeView\x12\x0c\n\x04slot\x18\x02 \x01(\r\x12\x14\n\x0cremoved_rows\x18\x03 \x03(\r\x12%\n\x0cremoved_pods\x18\x04 \x03(\x0b\x32\x0f.trireme.v1.Pod\x12\x15\n\radded_classes\x18\x05 \x03(\r\x12#\n\nadded_pods\x18\x06 \x03(\x0b\x32\x0f.trireme.v1.Pod\"4\n\x10PreFilterRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\"l\n\x11PreFilterResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x10\n\x08narrowed\x18\x02 \x01(\x08\x12\x12\n\nnode_names\x18\x03 \x03(\t\x12\r\n\x05state\x18\x04 \x01(\x0c\"j\n\rFilterRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12(\n\x05nodes\x18\x03 \x01(\x0b\x32\x19.trireme.v1.NodeSelection\":\n\x0e\x46ilterResponse\x12(\n\x07\x63olumns\x18\x01 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\"Y\n\x13\x46ilterDryRunRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12 \n\x04runs\x18\x02 \x03(\x0b\x32\x12.trireme.v1.DryRun\"@\n\x14\x46ilterDryRunResponse\x12(\n\x07\x63olumns\x18\x01 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\"\x87\x01\n\x11PostFilterRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12&\n\npre_filter\x18\x03 \x01(\x0b\x32\x12.trireme.v1.Status\"D\n\nDisruption\x12\x0f\n\x07victims\x18\x01 \x01(\r\x12\x12\n\nviolations\x18\x02 \x01(\r\x12\x11\n\tof_groups\x18\x03 \x01(\r\"\xbb\x01\n\x12PostFilterResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12#\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Action\x12\x16\n\x0enominated_node\x18\x03 \x01(\t\x12\x18\n\x10\x63lear_nomination\x18\x04 \x01(\x08\x12*\n\ndisruption\x18\x05 \x01(\x0b\x32\x16.trireme.v1.Disruption\"R\n\tPlacement\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12\x0c\n\x04slot\x18\x03 \x01(\r\"]\n\x0eReserveRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12)\n\nplacements\x18\x02 \x03(\x0b\x32\x15.trireme.v1.Placement\"\xb4\x01\n\x0bReservation\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x07\x61ssumed\x18\x02 \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12\r\n\x05state\x18\x03 \x01(\x0c\x12\x46\n\x0e\x63laim_statuses\x18\x04 \x03(\x0b\x32..trireme.v1.NodeAllocatableResourceClaimStatus\"@\n\x0fReserveResponse\x12-\n\x0creservations\x18\x01 \x03(\x0b\x32\x17.trireme.v1.Reservation\"_\n\x10UnreserveRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12)\n\nplacements\x18\x02 \x03(\x0b\x32\x15.trireme.v1.Placement\"\x13\n\x11UnreserveResponse2\xc7\x03\n\x0c\x46ilterPlugin\x12H\n\tPreFilter\x12\x1c.trireme.v1.PreFilterRequest\x1a\x1d.trireme.v1.PreFilterResponse\x12?\n\x06\x46ilter\x12\x19.trireme.v1.FilterRequest\x1a\x1a.trireme.v1.FilterResponse\x12Q\n\x0c\x46ilterDryRun\x12\x1f.trireme.v1.FilterDryRunRequest\x1a .trireme.v1.FilterDryRunResponse\x12K\n\nPostFilter\x12\x1d.trireme.v1.PostFilterRequest\x1a\x1e.trireme.v1.PostFilterResponse\x12\x42\n\x07Reserve\x12\x1a.trireme.v1.ReserveRequest\x1a\x1b.trireme.v1.ReserveResponse\x12H\n\tUnreserve\x12\x1c.trireme.v1.UnreserveRequest\x1a\x1d.trireme.v1.UnreserveResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,32 +48,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PREFILTERREQUEST']._serialized_end=704
   _globals['_PREFILTERRESPONSE']._serialized_start=706
   _globals['_PREFILTERRESPONSE']._serialized_end=814
-  _globals['_FILTERREQUEST']._serialized_start=817
-  _globals['_FILTERREQUEST']._serialized_end=961
-  _globals['_FILTERRESPONSE']._serialized_start=963
-  _globals['_FILTERRESPONSE']._serialized_end=1021
-  _globals['_POSTFILTERREQUEST']._serialized_start=1024
-  _globals['_POSTFILTERREQUEST']._serialized_end=1235
-  _globals['_PREEMPTIONCANDIDATE']._serialized_start=1237
-  _globals['_PREEMPTIONCANDIDATE']._serialized_end=1339
-  _globals['_PREEMPTIONCANDIDATES']._serialized_start=1341
-  _globals['_PREEMPTIONCANDIDATES']._serialized_end=1416
-  _globals['_DISRUPTION']._serialized_start=1418
-  _globals['_DISRUPTION']._serialized_end=1486
-  _globals['_POSTFILTERRESPONSE']._serialized_start=1489
-  _globals['_POSTFILTERRESPONSE']._serialized_end=1730
-  _globals['_PLACEMENT']._serialized_start=1732
-  _globals['_PLACEMENT']._serialized_end=1814
-  _globals['_RESERVEREQUEST']._serialized_start=1816
-  _globals['_RESERVEREQUEST']._serialized_end=1909
-  _globals['_RESERVATION']._serialized_start=1912
-  _globals['_RESERVATION']._serialized_end=2092
-  _globals['_RESERVERESPONSE']._serialized_start=2094
-  _globals['_RESERVERESPONSE']._serialized_end=2158
-  _globals['_UNRESERVEREQUEST']._serialized_start=2160
-  _globals['_UNRESERVEREQUEST']._serialized_end=2255
-  _globals['_UNRESERVERESPONSE']._serialized_start=2257
-  _globals['_UNRESERVERESPONSE']._serialized_end=2276
-  _globals['_FILTERPLUGIN']._serialized_start=2279
-  _globals['_FILTERPLUGIN']._serialized_end=2651
+  _globals['_FILTERREQUEST']._serialized_start=816
+  _globals['_FILTERREQUEST']._serialized_end=922
+  _globals['_FILTERRESPONSE']._serialized_start=924
+  _globals['_FILTERRESPONSE']._serialized_end=982
+  _globals['_FILTERDRYRUNREQUEST']._serialized_start=984
+  _globals['_FILTERDRYRUNREQUEST']._serialized_end=1073
+  _globals['_FILTERDRYRUNRESPONSE']._serialized_start=1075
+  _globals['_FILTERDRYRUNRESPONSE']._serialized_end=1139
+  _globals['_POSTFILTERREQUEST']._serialized_start=1142
+  _globals['_POSTFILTERREQUEST']._serialized_end=1277
+  _globals['_DISRUPTION']._serialized_start=1279
+  _globals['_DISRUPTION']._serialized_end=1347
+  _globals['_POSTFILTERRESPONSE']._serialized_start=1350
+  _globals['_POSTFILTERRESPONSE']._serialized_end=1537
+  _globals['_PLACEMENT']._serialized_start=1539
+  _globals['_PLACEMENT']._serialized_end=1621
+  _globals['_RESERVEREQUEST']._serialized_start=1623
+  _globals['_RESERVEREQUEST']._serialized_end=1716
+  _globals['_RESERVATION']._serialized_start=1719
+  _globals['_RESERVATION']._serialized_end=1899
+  _globals['_RESERVERESPONSE']._serialized_start=1901
+  _globals['_RESERVERESPONSE']._serialized_end=1965
+  _globals['_UNRESERVEREQUEST']._serialized_start=1967
+  _globals['_UNRESERVEREQUEST']._serialized_end=2062
+  _globals['_UNRESERVERESPONSE']._serialized_start=2064
+  _globals['_UNRESERVERESPONSE']._serialized_end=2083
+  _globals['_FILTERPLUGIN']._serialized_start=2086
+  _globals['_FILTERPLUGIN']._serialized_end=2541
 # @@protoc_insertion_point(module_scope)

@@ -268,7 +268,6 @@ class FilterRequest(_message.Message):
     CYCLE_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
-    DRY_RUNS_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """REQUIRED. How many pods of the class wait; a capacity need not be counted beyond it. 0: as 1."""
     @_builtins.property
@@ -277,11 +276,7 @@ class FilterRequest(_message.Message):
 
     @_builtins.property
     def nodes(self) -> Global___NodeSelection:
-        """REQUIRED unless `dry_runs`. The nodes."""
-
-    @_builtins.property
-    def dry_runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___DryRun]:
-        """OPTIONAL. Instead of nodes: questions as if; answered in columns in this order."""
+        """REQUIRED. The nodes."""
 
     def __init__(
         self,
@@ -289,11 +284,10 @@ class FilterRequest(_message.Message):
         cycle: _cycle_pb2.Cycle | None = ...,
         count: _builtins.int = ...,
         nodes: Global___NodeSelection | None = ...,
-        dry_runs: _abc.Iterable[Global___DryRun] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "nodes", b"nodes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "dry_runs", b"dry_runs", "nodes", b"nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "nodes", b"nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -308,7 +302,7 @@ class FilterResponse(_message.Message):
     COLUMNS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def columns(self) -> Global___NodeColumns:
-        """REQUIRED. One entry a node, or a dry run, in the order asked."""
+        """REQUIRED. One entry a node, in the order of the request."""
 
     def __init__(
         self,
@@ -324,6 +318,60 @@ class FilterResponse(_message.Message):
 Global___FilterResponse: _TypeAlias = FilterResponse  # noqa: Y015
 
 @_typing.final
+class FilterDryRunRequest(_message.Message):
+    """FilterDryRunRequest asks about one pod of a class on nodes that are not as they are."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class and the state of the cluster."""
+
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___DryRun]:
+        """REQUIRED. The dry runs, each by itself."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        runs: _abc.Iterable[Global___DryRun] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterDryRunRequest: _TypeAlias = FilterDryRunRequest  # noqa: Y015
+
+@_typing.final
+class FilterDryRunResponse(_message.Message):
+    """FilterDryRunResponse answers about each dry run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def columns(self) -> Global___NodeColumns:
+        """REQUIRED. One entry a dry run, in the order of the request."""
+
+    def __init__(
+        self,
+        *,
+        columns: Global___NodeColumns | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterDryRunResponse: _TypeAlias = FilterDryRunResponse  # noqa: Y015
+
+@_typing.final
 class PostFilterRequest(_message.Message):
     """PostFilterRequest asks for a way out."""
 
@@ -332,10 +380,6 @@ class PostFilterRequest(_message.Message):
     CYCLE_FIELD_NUMBER: _builtins.int
     COLUMNS_FIELD_NUMBER: _builtins.int
     PRE_FILTER_FIELD_NUMBER: _builtins.int
-    OFFER_CANDIDATES_FIELD_NUMBER: _builtins.int
-    CHOSEN_FIELD_NUMBER: _builtins.int
-    offer_candidates: _builtins.bool
-    """OPTIONAL. Answer the candidates of preemption instead of choosing one: somebody else has a say in them."""
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The pod and the state of the cluster."""
@@ -348,82 +392,20 @@ class PostFilterRequest(_message.Message):
     def pre_filter(self) -> _status_pb2.Status:
         """OPTIONAL. PreFilter's refusal, which then holds for all nodes."""
 
-    @_builtins.property
-    def chosen(self) -> Global___PreemptionCandidates:
-        """OPTIONAL. What became of the candidates: choose among these and look for no others."""
-
     def __init__(
         self,
         *,
         cycle: _cycle_pb2.Cycle | None = ...,
         columns: Global___NodeColumns | None = ...,
         pre_filter: _status_pb2.Status | None = ...,
-        offer_candidates: _builtins.bool = ...,
-        chosen: Global___PreemptionCandidates | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "columns", b"columns", "cycle", b"cycle", "offer_candidates", b"offer_candidates", "pre_filter", b"pre_filter"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PostFilterRequest: _TypeAlias = PostFilterRequest  # noqa: Y015
-
-@_typing.final
-class PreemptionCandidate(_message.Message):
-    """PreemptionCandidate is a node that has room for the pod once other pods are gone from it."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NODE_NAME_FIELD_NUMBER: _builtins.int
-    VICTIMS_FIELD_NUMBER: _builtins.int
-    VIOLATIONS_FIELD_NUMBER: _builtins.int
-    node_name: _builtins.str
-    """REQUIRED. The name of the node."""
-    violations: _builtins.int
-    """OPTIONAL. For how many of them a disruption budget has nothing left."""
-    @_builtins.property
-    def victims(self) -> _containers.RepeatedCompositeFieldContainer[_cycle_pb2.PodIdentity]:
-        """REQUIRED. The pods that have to go, the most important first."""
-
-    def __init__(
-        self,
-        *,
-        node_name: _builtins.str = ...,
-        victims: _abc.Iterable[_cycle_pb2.PodIdentity] | None = ...,
-        violations: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_name", b"node_name", "victims", b"victims", "violations", b"violations"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PreemptionCandidate: _TypeAlias = PreemptionCandidate  # noqa: Y015
-
-@_typing.final
-class PreemptionCandidates(_message.Message):
-    """PreemptionCandidates are the nodes to choose from; there may be none."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CANDIDATES_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionCandidate]:
-        """OPTIONAL. One entry a node."""
-
-    def __init__(
-        self,
-        *,
-        candidates: _abc.Iterable[Global___PreemptionCandidate] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PreemptionCandidates: _TypeAlias = PreemptionCandidates  # noqa: Y015
 
 @_typing.final
 class Disruption(_message.Message):
@@ -465,7 +447,6 @@ class PostFilterResponse(_message.Message):
     ACTIONS_FIELD_NUMBER: _builtins.int
     NOMINATED_NODE_FIELD_NUMBER: _builtins.int
     CLEAR_NOMINATION_FIELD_NUMBER: _builtins.int
-    CANDIDATES_FIELD_NUMBER: _builtins.int
     DISRUPTION_FIELD_NUMBER: _builtins.int
     nominated_node: _builtins.str
     """OPTIONAL. The node that the pod is nominated to."""
@@ -480,10 +461,6 @@ class PostFilterResponse(_message.Message):
         """OPTIONAL. What is to be done, in order; bind does it."""
 
     @_builtins.property
-    def candidates(self) -> Global___PreemptionCandidates:
-        """OPTIONAL. Where candidates were asked for and there are some: these, and neither actions nor a nominated node."""
-
-    @_builtins.property
     def disruption(self) -> Global___Disruption:
         """OPTIONAL. Set where the actions make room: what that costs."""
 
@@ -494,12 +471,11 @@ class PostFilterResponse(_message.Message):
         actions: _abc.Iterable[_bind_pb2.Action] | None = ...,
         nominated_node: _builtins.str = ...,
         clear_nomination: _builtins.bool = ...,
-        candidates: Global___PreemptionCandidates | None = ...,
         disruption: Global___Disruption | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "disruption", b"disruption", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["disruption", b"disruption", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "candidates", b"candidates", "clear_nomination", b"clear_nomination", "disruption", b"disruption", "nominated_node", b"nominated_node", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "clear_nomination", b"clear_nomination", "disruption", b"disruption", "nominated_node", b"nominated_node", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

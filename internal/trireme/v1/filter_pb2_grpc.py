@@ -45,6 +45,11 @@ class FilterPluginStub:
                 request_serializer=trireme_dot_v1_dot_filter__pb2.FilterRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_filter__pb2.FilterResponse.FromString,
                 _registered_method=True)
+        self.FilterDryRun = channel.unary_unary(
+                '/trireme.v1.FilterPlugin/FilterDryRun',
+                request_serializer=trireme_dot_v1_dot_filter__pb2.FilterDryRunRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__pb2.FilterDryRunResponse.FromString,
+                _registered_method=True)
         self.PostFilter = channel.unary_unary(
                 '/trireme.v1.FilterPlugin/PostFilter',
                 request_serializer=trireme_dot_v1_dot_filter__pb2.PostFilterRequest.SerializeToString,
@@ -75,6 +80,14 @@ class FilterPluginServicer:
 
     def Filter(self, request, context):
         """Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FilterDryRun(self, request, context):
+        """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
+        the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -116,6 +129,11 @@ def add_FilterPluginServicer_to_server(servicer, server):
                     servicer.Filter,
                     request_deserializer=trireme_dot_v1_dot_filter__pb2.FilterRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_filter__pb2.FilterResponse.SerializeToString,
+            ),
+            'FilterDryRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.FilterDryRun,
+                    request_deserializer=trireme_dot_v1_dot_filter__pb2.FilterDryRunRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__pb2.FilterDryRunResponse.SerializeToString,
             ),
             'PostFilter': grpc.unary_unary_rpc_method_handler(
                     servicer.PostFilter,
@@ -188,6 +206,33 @@ class FilterPlugin:
             '/trireme.v1.FilterPlugin/Filter',
             trireme_dot_v1_dot_filter__pb2.FilterRequest.SerializeToString,
             trireme_dot_v1_dot_filter__pb2.FilterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FilterDryRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.FilterPlugin/FilterDryRun',
+            trireme_dot_v1_dot_filter__pb2.FilterDryRunRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__pb2.FilterDryRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

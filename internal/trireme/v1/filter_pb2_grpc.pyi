@@ -37,6 +37,10 @@ class FilterPluginStub:
     """PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
     Filter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.FilterRequest, _filter_pb2.FilterResponse]
     """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
+    FilterDryRun: _grpc.UnaryUnaryMultiCallable[_filter_pb2.FilterDryRunRequest, _filter_pb2.FilterDryRunResponse]
+    """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
+    the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+    """
     PostFilter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]
     """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
     out. Idempotent.
@@ -59,6 +63,10 @@ class FilterPluginAsyncStub(FilterPluginStub):
     """PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
     Filter: _aio.UnaryUnaryMultiCallable[_filter_pb2.FilterRequest, _filter_pb2.FilterResponse]  # type: ignore[assignment]
     """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
+    FilterDryRun: _aio.UnaryUnaryMultiCallable[_filter_pb2.FilterDryRunRequest, _filter_pb2.FilterDryRunResponse]  # type: ignore[assignment]
+    """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
+    the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+    """
     PostFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]  # type: ignore[assignment]
     """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
     out. Idempotent.
@@ -90,6 +98,16 @@ class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.FilterResponse, _abc.Awaitable[_filter_pb2.FilterResponse]]:
         """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
+
+    @_abc_1.abstractmethod
+    def FilterDryRun(
+        self,
+        request: _filter_pb2.FilterDryRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_filter_pb2.FilterDryRunResponse, _abc.Awaitable[_filter_pb2.FilterDryRunResponse]]:
+        """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
+        the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+        """
 
     @_abc_1.abstractmethod
     def PostFilter(

@@ -23,47 +23,82 @@ _sym_db = _symbol_database.Default()
 
 
 from trireme.v1 import bind_pb2 as trireme_dot_v1_dot_bind__pb2
-from trireme.v1 import core_pb2 as trireme_dot_v1_dot_core__pb2
 from trireme.v1 import cycle_pb2 as trireme_dot_v1_dot_cycle__pb2
 from trireme.v1 import filter_pb2 as trireme_dot_v1_dot_filter__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtrireme/v1/filter_phase.proto\x12\ntrireme.v1\x1a\x15trireme/v1/bind.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x17trireme/v1/status.proto\"\xe0\x01\n\x18\x46ilterPhaseFilterRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x18\n\x10known_generation\x18\x03 \x01(\x04\x12\x0f\n\x07prepare\x18\x04 \x01(\x08\x12\x17\n\x0fnominated_first\x18\x05 \x01(\x08\x12#\n\npreemptors\x18\x06 \x03(\x0b\x32\x0f.trireme.v1.Pod\x12*\n\tnominated\x18\x07 \x03(\x0b\x32\x17.trireme.v1.PodIdentity\"\xb1\x03\n\x19\x46ilterPhaseFilterResponse\x12\x31\n\npre_filter\x18\x01 \x01(\x0b\x32\x1d.trireme.v1.PreFilterResponse\x12(\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12\x31\n\x0b\x63onstraints\x18\x03 \x03(\x0b\x32\x1c.trireme.v1.DomainConstraint\x12\x11\n\tmax_batch\x18\x04 \x01(\r\x12\x15\n\rneeds_reserve\x18\x05 \x01(\x08\x12\x16\n\x0eneeds_pre_bind\x18\x06 \x01(\x08\x12#\n\x07timings\x18\x07 \x03(\x0b\x32\x12.trireme.v1.Timing\x12\x19\n\x11\x65valuated_plugins\x18\x08 \x03(\t\x12\x13\n\x0bnarrowed_by\x18\t \x03(\t\x12\x1b\n\x0enominated_slot\x18\n \x01(\rH\x00\x88\x01\x01\x12$\n\x08ways_out\x18\x0b \x03(\x0b\x32\x12.trireme.v1.WayOut\x12\x17\n\x0fnominated_slots\x18\x0c \x03(\rB\x11\n\x0f_nominated_slot\"\xf6\x01\n\x10\x44omainConstraint\x12#\n\x07refusal\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06\x64omain\x18\x02 \x03(\x0f\x12\r\n\x05\x63ount\x18\x03 \x03(\x03\x12\x16\n\x0eplacement_adds\x18\x04 \x01(\x03\x12$\n\x04skew\x18\x05 \x01(\x0b\x32\x14.trireme.v1.SkewRuleH\x00\x12,\n\x08presence\x18\x06 \x01(\x0b\x32\x18.trireme.v1.PresenceRuleH\x00\x12*\n\x07\x61\x62sence\x18\x07 \x01(\x0b\x32\x17.trireme.v1.AbsenceRuleH\x00\x42\x06\n\x04rule\"U\n\x08SkewRule\x12\x10\n\x08max_skew\x18\x01 \x01(\x05\x12\x12\n\nself_match\x18\x02 \x01(\x05\x12\x13\n\x0bmin_domains\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ounts\x18\x04 \x03(\x08\"3\n\x0cPresenceRule\x12\x14\n\x0cmay_be_first\x18\x01 \x01(\x08\x12\r\n\x05group\x18\x02 \x01(\r\"\r\n\x0b\x41\x62senceRule\"\x84\x01\n\x06WayOut\x12\x33\n\x0bpost_filter\x18\x01 \x01(\x0b\x32\x1e.trireme.v1.PostFilterResponse\x12\x11\n\x04slot\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x14\n\x0cstatus_index\x18\x03 \x01(\r\x12\x13\n\x0b\x64uration_us\x18\x04 \x01(\rB\x07\n\x05_slot\"f\n\x06Timing\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x17\n\x0f\x65xtension_point\x18\x02 \x01(\t\x12\x1e\n\x04\x63ode\x18\x03 \x01(\x0e\x32\x10.trireme.v1.Code\x12\x13\n\x0b\x64uration_us\x18\x04 \x01(\r\"\x8e\x02\n\x19PodGroupPostFilterRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12*\n\tpod_group\x18\x02 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x10\n\x08priority\x18\x03 \x01(\x05\x12+\n\x07members\x18\x04 \x03(\x0b\x32\x1a.trireme.v1.PodGroupMember\x12#\n\x07victims\x18\x05 \x03(\x0b\x32\x12.trireme.v1.Victim\x12,\n\x07\x64\x65vices\x18\x06 \x01(\x0b\x32\x1b.trireme.v1.DevicesQuestion\x12\x11\n\tcomposite\x18\x07 \x01(\x08\"$\n\x0f\x44\x65vicesQuestion\x12\x11\n\tscheduled\x18\x01 \x01(\r\"\xa8\x01\n\x0ePodGroupMember\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x02 \x01(\r\x12\x16\n\x0enominated_node\x18\x03 \x01(\t\x12\x0c\n\x04slot\x18\x04 \x01(\r\x12(\n\x07\x63olumns\x18\x05 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12\r\n\x05state\x18\x06 \x01(\x0c\"S\n\x06Victim\x12#\n\x04pods\x18\x01 \x03(\x0b\x32\x15.trireme.v1.VictimPod\x12\x12\n\nviolations\x18\x02 \x01(\r\x12\x10\n\x08of_group\x18\x03 \x01(\x08\"g\n\tVictimPod\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x02 \x01(\r\x12\x0c\n\x04slot\x18\x03 \x01(\r\x12\x13\n\x0bterminating\x18\x04 \x01(\x08\"\xb8\x01\n\x1aPodGroupPostFilterResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12%\n\tpotential\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Victim\x12#\n\x07\x61\x63tions\x18\x03 \x03(\x0b\x32\x12.trireme.v1.Action\x12*\n\ndisruption\x18\x04 \x01(\x0b\x32\x16.trireme.v1.Disruption2\xa4\x03\n\x0b\x46ilterPhase\x12U\n\x06\x46ilter\x12$.trireme.v1.FilterPhaseFilterRequest\x1a%.trireme.v1.FilterPhaseFilterResponse\x12K\n\nPostFilter\x12\x1d.trireme.v1.PostFilterRequest\x1a\x1e.trireme.v1.PostFilterResponse\x12\x63\n\x12PodGroupPostFilter\x12%.trireme.v1.PodGroupPostFilterRequest\x1a&.trireme.v1.PodGroupPostFilterResponse\x12\x42\n\x07Reserve\x12\x1a.trireme.v1.ReserveRequest\x1a\x1b.trireme.v1.ReserveResponse\x12H\n\tUnreserve\x12\x1c.trireme.v1.UnreserveRequest\x1a\x1d.trireme.v1.UnreserveResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtrireme/v1/filter_phase.proto\x12\ntrireme.v1\x1a\x15trireme/v1/bind.proto\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/filter.proto\x1a\x17trireme/v1/status.proto\"=\n\x19\x46ilterPhasePrepareRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\"\x1c\n\x1a\x46ilterPhasePrepareResponse\"\x8f\x01\n\x18\x46ilterPhaseFilterRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x17\n\x0f\x62\x61se_generation\x18\x03 \x01(\x04\x12)\n\npreemptors\x18\x04 \x03(\x0b\x32\x15.trireme.v1.Preemptor\"\xfd\x02\n\x19\x46ilterPhaseFilterResponse\x12\x31\n\npre_filter\x18\x01 \x01(\x0b\x32\x1d.trireme.v1.PreFilterResponse\x12(\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12\x31\n\x0b\x63onstraints\x18\x03 \x03(\x0b\x32\x1c.trireme.v1.DomainConstraint\x12\x11\n\tmax_batch\x18\x04 \x01(\r\x12\x15\n\rneeds_reserve\x18\x05 \x01(\x08\x12\x16\n\x0eneeds_pre_bind\x18\x06 \x01(\x08\x12#\n\x07timings\x18\x07 \x03(\x0b\x32\x12.trireme.v1.Timing\x12\x19\n\x11\x65valuated_plugins\x18\x08 \x03(\t\x12\x13\n\x0bnarrowed_by\x18\t \x03(\t\x12\x39\n\x13post_filter_results\x18\n \x03(\x0b\x32\x1c.trireme.v1.PostFilterResult\"a\n\x16\x46ilterNominatedRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12%\n\x08nominees\x18\x02 \x03(\x0b\x32\x13.trireme.v1.Nominee\"=\n\x07Nominee\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x0c\n\x04slot\x18\x02 \x01(\r\"\x9a\x01\n\x17\x46ilterNominatedResponse\x12\x10\n\x08\x61\x64mitted\x18\x01 \x01(\r\x12\x15\n\rneeds_reserve\x18\x02 \x01(\x08\x12\x16\n\x0eneeds_pre_bind\x18\x03 \x01(\x08\x12#\n\x07timings\x18\x04 \x03(\x0b\x32\x12.trireme.v1.Timing\x12\x19\n\x11\x65valuated_plugins\x18\x05 \x03(\t\"\xf6\x01\n\x10\x44omainConstraint\x12#\n\x07refusal\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\x0e\n\x06\x64omain\x18\x02 \x03(\x0f\x12\r\n\x05\x63ount\x18\x03 \x03(\x03\x12\x16\n\x0eplacement_adds\x18\x04 \x01(\x03\x12$\n\x04skew\x18\x05 \x01(\x0b\x32\x14.trireme.v1.SkewRuleH\x00\x12,\n\x08presence\x18\x06 \x01(\x0b\x32\x18.trireme.v1.PresenceRuleH\x00\x12*\n\x07\x61\x62sence\x18\x07 \x01(\x0b\x32\x17.trireme.v1.AbsenceRuleH\x00\x42\x06\n\x04rule\"U\n\x08SkewRule\x12\x10\n\x08max_skew\x18\x01 \x01(\x05\x12\x12\n\nself_match\x18\x02 \x01(\x05\x12\x13\n\x0bmin_domains\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ounts\x18\x04 \x03(\x08\"3\n\x0cPresenceRule\x12\x14\n\x0cmay_be_first\x18\x01 \x01(\x08\x12\r\n\x05group\x18\x02 \x01(\r\"\r\n\x0b\x41\x62senceRule\"f\n\x06Timing\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x17\n\x0f\x65xtension_point\x18\x02 \x01(\t\x12\x1e\n\x04\x63ode\x18\x03 \x01(\x0e\x32\x10.trireme.v1.Code\x12\x13\n\x0b\x64uration_us\x18\x04 \x01(\r\"I\n\tPreemptor\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x16\n\x0enominated_node\x18\x02 \x01(\t\"\x89\x01\n\x10PostFilterResult\x12.\n\x06\x61nswer\x18\x01 \x01(\x0b\x32\x1e.trireme.v1.PostFilterResponse\x12\x11\n\x04slot\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x14\n\x0cstatus_index\x18\x03 \x01(\r\x12\x13\n\x0b\x64uration_us\x18\x04 \x01(\rB\x07\n\x05_slot\"\xb5\x01\n\x14RunPostFilterRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12&\n\npre_filter\x18\x03 \x01(\x0b\x32\x12.trireme.v1.Status\x12)\n\npreemptors\x18\x04 \x03(\x0b\x32\x15.trireme.v1.Preemptor\"F\n\x15RunPostFilterResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.trireme.v1.PostFilterResult\"\xbf\x01\n\x1fListPreemptionCandidatesRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12&\n\npre_filter\x18\x03 \x01(\x0b\x32\x12.trireme.v1.Status\x12(\n\tpreemptor\x18\x04 \x01(\x0b\x32\x15.trireme.v1.Preemptor\"\x87\x01\n ListPreemptionCandidatesResponse\x12\x33\n\ncandidates\x18\x01 \x03(\x0b\x32\x1f.trireme.v1.PreemptionCandidate\x12.\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x1e.trireme.v1.PostFilterResponse\"f\n\x13PreemptionCandidate\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12(\n\x07victims\x18\x02 \x03(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x12\n\nviolations\x18\x03 \x01(\x03\"\xf5\x01\n SelectPreemptionCandidateRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12(\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12&\n\npre_filter\x18\x03 \x01(\x0b\x32\x12.trireme.v1.Status\x12(\n\tpreemptor\x18\x04 \x01(\x0b\x32\x15.trireme.v1.Preemptor\x12\x33\n\ncandidates\x18\x05 \x03(\x0b\x32\x1f.trireme.v1.PreemptionCandidate\"S\n!SelectPreemptionCandidateResponse\x12.\n\x06\x61nswer\x18\x01 \x01(\x0b\x32\x1e.trireme.v1.PostFilterResponse\"}\n\x1aListPodGroupVictimsRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12\x10\n\x08priority\x18\x02 \x01(\x05\x12+\n\x07members\x18\x03 \x03(\x0b\x32\x1a.trireme.v1.PodGroupMember\";\n\x0ePodGroupMember\x12\x11\n\tpod_class\x18\x01 \x01(\r\x12\x16\n\x0enominated_node\x18\x02 \x01(\t\"f\n\x1bListPodGroupVictimsResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12#\n\x07victims\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Victim\"S\n\x06Victim\x12#\n\x04pods\x18\x01 \x03(\x0b\x32\x15.trireme.v1.VictimPod\x12\x12\n\nviolations\x18\x02 \x01(\r\x12\x10\n\x08of_group\x18\x03 \x01(\x08\"g\n\tVictimPod\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x02 \x01(\r\x12\x0c\n\x04slot\x18\x03 \x01(\r\x12\x13\n\x0bterminating\x18\x04 \x01(\x08\"\xea\x01\n\x1eReprievePodGroupVictimsRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12*\n\tpod_group\x18\x02 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tcomposite\x18\x03 \x01(\x08\x12\x10\n\x08priority\x18\x04 \x01(\x05\x12#\n\x07victims\x18\x05 \x03(\x0b\x32\x12.trireme.v1.Victim\x12\x30\n\x06placed\x18\x06 \x03(\x0b\x32 .trireme.v1.PlacedPodGroupMember\"]\n\x14PlacedPodGroupMember\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x02 \x01(\r\x12\x0c\n\x04slot\x18\x03 \x01(\r\"\x96\x01\n\x1fReprievePodGroupVictimsResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12#\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Action\x12*\n\ndisruption\x18\x03 \x01(\x0b\x32\x16.trireme.v1.Disruption\"\xae\x01\n\x1bListReleasableClaimsRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12*\n\tpod_group\x18\x02 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12.\n\x05tried\x18\x03 \x03(\x0b\x32\x1f.trireme.v1.TriedPodGroupMember\x12\x11\n\tscheduled\x18\x04 \x01(\r\"\x87\x01\n\x13TriedPodGroupMember\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tpod_class\x18\x02 \x01(\r\x12(\n\x07\x63olumns\x18\x03 \x01(\x0b\x32\x17.trireme.v1.NodeColumns\x12\r\n\x05state\x18\x04 \x01(\x0c\"g\n\x1cListReleasableClaimsResponse\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12#\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Action2\xb6\x08\n\x0b\x46ilterPhase\x12X\n\x07Prepare\x12%.trireme.v1.FilterPhasePrepareRequest\x1a&.trireme.v1.FilterPhasePrepareResponse\x12U\n\x06\x46ilter\x12$.trireme.v1.FilterPhaseFilterRequest\x1a%.trireme.v1.FilterPhaseFilterResponse\x12Z\n\x0f\x46ilterNominated\x12\".trireme.v1.FilterNominatedRequest\x1a#.trireme.v1.FilterNominatedResponse\x12T\n\rRunPostFilter\x12 .trireme.v1.RunPostFilterRequest\x1a!.trireme.v1.RunPostFilterResponse\x12u\n\x18ListPreemptionCandidates\x12+.trireme.v1.ListPreemptionCandidatesRequest\x1a,.trireme.v1.ListPreemptionCandidatesResponse\x12x\n\x19SelectPreemptionCandidate\x12,.trireme.v1.SelectPreemptionCandidateRequest\x1a-.trireme.v1.SelectPreemptionCandidateResponse\x12\x66\n\x13ListPodGroupVictims\x12&.trireme.v1.ListPodGroupVictimsRequest\x1a\'.trireme.v1.ListPodGroupVictimsResponse\x12r\n\x17ReprievePodGroupVictims\x12*.trireme.v1.ReprievePodGroupVictimsRequest\x1a+.trireme.v1.ReprievePodGroupVictimsResponse\x12i\n\x14ListReleasableClaims\x12\'.trireme.v1.ListReleasableClaimsRequest\x1a(.trireme.v1.ListReleasableClaimsResponse\x12\x42\n\x07Reserve\x12\x1a.trireme.v1.ReserveRequest\x1a\x1b.trireme.v1.ReserveResponse\x12H\n\tUnreserve\x12\x1c.trireme.v1.UnreserveRequest\x1a\x1d.trireme.v1.UnreserveResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.filter_phase_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FILTERPHASEFILTERREQUEST']._serialized_start=166
-  _globals['_FILTERPHASEFILTERREQUEST']._serialized_end=390
-  _globals['_FILTERPHASEFILTERRESPONSE']._serialized_start=393
-  _globals['_FILTERPHASEFILTERRESPONSE']._serialized_end=826
-  _globals['_DOMAINCONSTRAINT']._serialized_start=829
-  _globals['_DOMAINCONSTRAINT']._serialized_end=1075
-  _globals['_SKEWRULE']._serialized_start=1077
-  _globals['_SKEWRULE']._serialized_end=1162
-  _globals['_PRESENCERULE']._serialized_start=1164
-  _globals['_PRESENCERULE']._serialized_end=1215
-  _globals['_ABSENCERULE']._serialized_start=1217
-  _globals['_ABSENCERULE']._serialized_end=1230
-  _globals['_WAYOUT']._serialized_start=1233
-  _globals['_WAYOUT']._serialized_end=1365
-  _globals['_TIMING']._serialized_start=1367
-  _globals['_TIMING']._serialized_end=1469
-  _globals['_PODGROUPPOSTFILTERREQUEST']._serialized_start=1472
-  _globals['_PODGROUPPOSTFILTERREQUEST']._serialized_end=1742
-  _globals['_DEVICESQUESTION']._serialized_start=1744
-  _globals['_DEVICESQUESTION']._serialized_end=1780
-  _globals['_PODGROUPMEMBER']._serialized_start=1783
-  _globals['_PODGROUPMEMBER']._serialized_end=1951
-  _globals['_VICTIM']._serialized_start=1953
-  _globals['_VICTIM']._serialized_end=2036
-  _globals['_VICTIMPOD']._serialized_start=2038
-  _globals['_VICTIMPOD']._serialized_end=2141
-  _globals['_PODGROUPPOSTFILTERRESPONSE']._serialized_start=2144
-  _globals['_PODGROUPPOSTFILTERRESPONSE']._serialized_end=2328
-  _globals['_FILTERPHASE']._serialized_start=2331
-  _globals['_FILTERPHASE']._serialized_end=2751
+  _globals['_FILTERPHASEPREPAREREQUEST']._serialized_start=142
+  _globals['_FILTERPHASEPREPAREREQUEST']._serialized_end=203
+  _globals['_FILTERPHASEPREPARERESPONSE']._serialized_start=205
+  _globals['_FILTERPHASEPREPARERESPONSE']._serialized_end=233
+  _globals['_FILTERPHASEFILTERREQUEST']._serialized_start=236
+  _globals['_FILTERPHASEFILTERREQUEST']._serialized_end=379
+  _globals['_FILTERPHASEFILTERRESPONSE']._serialized_start=382
+  _globals['_FILTERPHASEFILTERRESPONSE']._serialized_end=763
+  _globals['_FILTERNOMINATEDREQUEST']._serialized_start=765
+  _globals['_FILTERNOMINATEDREQUEST']._serialized_end=862
+  _globals['_NOMINEE']._serialized_start=864
+  _globals['_NOMINEE']._serialized_end=925
+  _globals['_FILTERNOMINATEDRESPONSE']._serialized_start=928
+  _globals['_FILTERNOMINATEDRESPONSE']._serialized_end=1082
+  _globals['_DOMAINCONSTRAINT']._serialized_start=1085
+  _globals['_DOMAINCONSTRAINT']._serialized_end=1331
+  _globals['_SKEWRULE']._serialized_start=1333
+  _globals['_SKEWRULE']._serialized_end=1418
+  _globals['_PRESENCERULE']._serialized_start=1420
+  _globals['_PRESENCERULE']._serialized_end=1471
+  _globals['_ABSENCERULE']._serialized_start=1473
+  _globals['_ABSENCERULE']._serialized_end=1486
+  _globals['_TIMING']._serialized_start=1488
+  _globals['_TIMING']._serialized_end=1590
+  _globals['_PREEMPTOR']._serialized_start=1592
+  _globals['_PREEMPTOR']._serialized_end=1665
+  _globals['_POSTFILTERRESULT']._serialized_start=1668
+  _globals['_POSTFILTERRESULT']._serialized_end=1805
+  _globals['_RUNPOSTFILTERREQUEST']._serialized_start=1808
+  _globals['_RUNPOSTFILTERREQUEST']._serialized_end=1989
+  _globals['_RUNPOSTFILTERRESPONSE']._serialized_start=1991
+  _globals['_RUNPOSTFILTERRESPONSE']._serialized_end=2061
+  _globals['_LISTPREEMPTIONCANDIDATESREQUEST']._serialized_start=2064
+  _globals['_LISTPREEMPTIONCANDIDATESREQUEST']._serialized_end=2255
+  _globals['_LISTPREEMPTIONCANDIDATESRESPONSE']._serialized_start=2258
+  _globals['_LISTPREEMPTIONCANDIDATESRESPONSE']._serialized_end=2393
+  _globals['_PREEMPTIONCANDIDATE']._serialized_start=2395
+  _globals['_PREEMPTIONCANDIDATE']._serialized_end=2497
+  _globals['_SELECTPREEMPTIONCANDIDATEREQUEST']._serialized_start=2500
+  _globals['_SELECTPREEMPTIONCANDIDATEREQUEST']._serialized_end=2745
+  _globals['_SELECTPREEMPTIONCANDIDATERESPONSE']._serialized_start=2747
+  _globals['_SELECTPREEMPTIONCANDIDATERESPONSE']._serialized_end=2830
+  _globals['_LISTPODGROUPVICTIMSREQUEST']._serialized_start=2832
+  _globals['_LISTPODGROUPVICTIMSREQUEST']._serialized_end=2957
+  _globals['_PODGROUPMEMBER']._serialized_start=2959
+  _globals['_PODGROUPMEMBER']._serialized_end=3018
+  _globals['_LISTPODGROUPVICTIMSRESPONSE']._serialized_start=3020
+  _globals['_LISTPODGROUPVICTIMSRESPONSE']._serialized_end=3122
+  _globals['_VICTIM']._serialized_start=3124
+  _globals['_VICTIM']._serialized_end=3207
+  _globals['_VICTIMPOD']._serialized_start=3209
+  _globals['_VICTIMPOD']._serialized_end=3312
+  _globals['_REPRIEVEPODGROUPVICTIMSREQUEST']._serialized_start=3315
+  _globals['_REPRIEVEPODGROUPVICTIMSREQUEST']._serialized_end=3549
+  _globals['_PLACEDPODGROUPMEMBER']._serialized_start=3551
+  _globals['_PLACEDPODGROUPMEMBER']._serialized_end=3644
+  _globals['_REPRIEVEPODGROUPVICTIMSRESPONSE']._serialized_start=3647
+  _globals['_REPRIEVEPODGROUPVICTIMSRESPONSE']._serialized_end=3797
+  _globals['_LISTRELEASABLECLAIMSREQUEST']._serialized_start=3800
+  _globals['_LISTRELEASABLECLAIMSREQUEST']._serialized_end=3974
+  _globals['_TRIEDPODGROUPMEMBER']._serialized_start=3977
+  _globals['_TRIEDPODGROUPMEMBER']._serialized_end=4112
+  _globals['_LISTRELEASABLECLAIMSRESPONSE']._serialized_start=4114
+  _globals['_LISTRELEASABLECLAIMSRESPONSE']._serialized_end=4217
+  _globals['_FILTERPHASE']._serialized_start=4220
+  _globals['_FILTERPHASE']._serialized_end=5298
 # @@protoc_insertion_point(module_scope)

@@ -10,7 +10,6 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from trireme.v1 import bind_pb2 as _bind_pb2
-from trireme.v1 import core_pb2 as _core_pb2
 from trireme.v1 import cycle_pb2 as _cycle_pb2
 from trireme.v1 import filter_pb2 as _filter_pb2
 from trireme.v1 import status_pb2 as _status_pb2
@@ -26,6 +25,47 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class FilterPhasePrepareRequest(_message.Message):
+    """FilterPhasePrepareRequest names the class."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class and the state of the cluster."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterPhasePrepareRequest: _TypeAlias = FilterPhasePrepareRequest  # noqa: Y015
+
+@_typing.final
+class FilterPhasePrepareResponse(_message.Message):
+    """FilterPhasePrepareResponse says that the class is up to date."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterPhasePrepareResponse: _TypeAlias = FilterPhasePrepareResponse  # noqa: Y015
+
+@_typing.final
 class FilterPhaseFilterRequest(_message.Message):
     """FilterPhaseFilterRequest asks about a class on all nodes."""
 
@@ -33,33 +73,22 @@ class FilterPhaseFilterRequest(_message.Message):
 
     CYCLE_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
-    KNOWN_GENERATION_FIELD_NUMBER: _builtins.int
-    PREPARE_FIELD_NUMBER: _builtins.int
-    NOMINATED_FIRST_FIELD_NUMBER: _builtins.int
+    BASE_GENERATION_FIELD_NUMBER: _builtins.int
     PREEMPTORS_FIELD_NUMBER: _builtins.int
-    NOMINATED_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """REQUIRED. How many pods of the class wait; a capacity need not be counted beyond it. 0: as 1."""
-    known_generation: _builtins.int
+    base_generation: _builtins.int
     """OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do."""
-    prepare: _builtins.bool
-    """OPTIONAL. Only bring the class's columns up to date, ahead of its turn; nothing is answered."""
-    nominated_first: _builtins.bool
-    """OPTIONAL. Where the cycle's pod may run on the node that it is nominated to, nothing else is asked."""
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
-        """REQUIRED. The class and the state of the cluster."""
-
-    @_builtins.property
-    def preemptors(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
-        """OPTIONAL. Pods of the class by name and UID, in the order in which they are tried, that are promised no
-        node. Where no node takes a pod of the class, PostFilter is run for one after the other of them in the same call.
+        """REQUIRED. The class and the state of the cluster. With a pod (its UID): the node that it is nominated to is answered
+        about for this pod, all others for the class.
         """
 
     @_builtins.property
-    def nominated(self) -> _containers.RepeatedCompositeFieldContainer[_cycle_pb2.PodIdentity]:
-        """OPTIONAL. With `nominated_first`: more pods of the class, in the order in which they are tried after the cycle's pod,
-        each of them nominated to another node.
+    def preemptors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preemptor]:
+        """OPTIONAL. Pods of the class in the order in which they are tried, none of them nominated. Where no node takes a pod
+        of the class, PostFilter is run for one after the other of them in the same call.
         """
 
     def __init__(
@@ -67,15 +96,12 @@ class FilterPhaseFilterRequest(_message.Message):
         *,
         cycle: _cycle_pb2.Cycle | None = ...,
         count: _builtins.int = ...,
-        known_generation: _builtins.int = ...,
-        prepare: _builtins.bool = ...,
-        nominated_first: _builtins.bool = ...,
-        preemptors: _abc.Iterable[_core_pb2.Pod] | None = ...,
-        nominated: _abc.Iterable[_cycle_pb2.PodIdentity] | None = ...,
+        base_generation: _builtins.int = ...,
+        preemptors: _abc.Iterable[Global___Preemptor] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "known_generation", b"known_generation", "nominated", b"nominated", "nominated_first", b"nominated_first", "preemptors", b"preemptors", "prepare", b"prepare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_generation", b"base_generation", "count", b"count", "cycle", b"cycle", "preemptors", b"preemptors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -96,26 +122,20 @@ class FilterPhaseFilterResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
     NARROWED_BY_FIELD_NUMBER: _builtins.int
-    NOMINATED_SLOT_FIELD_NUMBER: _builtins.int
-    WAYS_OUT_FIELD_NUMBER: _builtins.int
-    NOMINATED_SLOTS_FIELD_NUMBER: _builtins.int
+    POST_FILTER_RESULTS_FIELD_NUMBER: _builtins.int
     max_batch: _builtins.int
     """OPTIONAL. At most so many pods may be placed by this answer; 0: no limit."""
     needs_reserve: _builtins.bool
     """OPTIONAL. Reserve must be called for pods of this class."""
     needs_pre_bind: _builtins.bool
     """OPTIONAL. PreBind must be called for pods of this class."""
-    nominated_slot: _builtins.int
-    """OPTIONAL. Where `nominated_first` was asked: the pod may run at this slot, which it is nominated to, by the snapshot
-    of this generation or a later one; no other node was looked at.
-    """
     @_builtins.property
     def pre_filter(self) -> _filter_pb2.PreFilterResponse:
         """REQUIRED where PreFilter did not pass or narrowed: its outcome."""
 
     @_builtins.property
     def columns(self) -> _filter_pb2.NodeColumns:
-        """REQUIRED unless PreFilter refused, `prepare` was asked or there is a nominated_slot."""
+        """REQUIRED unless PreFilter refused."""
 
     @_builtins.property
     def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___DomainConstraint]:
@@ -136,15 +156,9 @@ class FilterPhaseFilterResponse(_message.Message):
         """
 
     @_builtins.property
-    def ways_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___WayOut]:
-        """OPTIONAL. Ways out for the first ones of `preemptors`, in order. There may be none: where a node takes a pod, where a
-        plugin failed, and where services have a say. Then PostFilter is to be asked, if need be.
-        """
-
-    @_builtins.property
-    def nominated_slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """OPTIONAL. With `nominated_slot`: where the first ones of `nominated` may run, which is where they are nominated to,
-        each as if the ones before it ran already. There may be none: where answers about nodes depend on each other.
+    def post_filter_results(self) -> _containers.RepeatedCompositeFieldContainer[Global___PostFilterResult]:
+        """OPTIONAL. PostFilter's results for the first ones of `preemptors`, in order. There may be none: where a node takes a
+        pod, where a plugin failed, and where services have a say. Then RunPostFilter is to be called, if need be.
         """
 
     def __init__(
@@ -159,19 +173,118 @@ class FilterPhaseFilterResponse(_message.Message):
         timings: _abc.Iterable[Global___Timing] | None = ...,
         evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
         narrowed_by: _abc.Iterable[_builtins.str] | None = ...,
-        nominated_slot: _builtins.int | None = ...,
-        ways_out: _abc.Iterable[Global___WayOut] | None = ...,
-        nominated_slots: _abc.Iterable[_builtins.int] | None = ...,
+        post_filter_results: _abc.Iterable[Global___PostFilterResult] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "nominated_slot", b"nominated_slot", "pre_filter", b"pre_filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nominated_slot", b"nominated_slot", "nominated_slots", b"nominated_slots", "pre_filter", b"pre_filter", "timings", b"timings", "ways_out", b"ways_out"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__nominated_slot: _TypeAlias = _typing.Literal["nominated_slot"]  # noqa: Y015
-    _WhichOneofArgType__nominated_slot: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__nominated_slot) -> _WhichOneofReturnType__nominated_slot | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FilterPhaseFilterResponse: _TypeAlias = FilterPhaseFilterResponse  # noqa: Y015
+
+@_typing.final
+class FilterNominatedRequest(_message.Message):
+    """FilterNominatedRequest names pods and the nodes that they are nominated to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    NOMINEES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class and the state of the cluster."""
+
+    @_builtins.property
+    def nominees(self) -> _containers.RepeatedCompositeFieldContainer[Global___Nominee]:
+        """REQUIRED. Pods of the class in the order in which they are tried, each nominated to another node."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        nominees: _abc.Iterable[Global___Nominee] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "nominees", b"nominees"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterNominatedRequest: _TypeAlias = FilterNominatedRequest  # noqa: Y015
+
+@_typing.final
+class Nominee(_message.Message):
+    """Nominee is a pod and the node that it is nominated to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    slot: _builtins.int
+    """REQUIRED. The slot of the node."""
+    @_builtins.property
+    def pod(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The pod."""
+
+    def __init__(
+        self,
+        *,
+        pod: _cycle_pb2.PodIdentity | None = ...,
+        slot: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "slot", b"slot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Nominee: _TypeAlias = Nominee  # noqa: Y015
+
+@_typing.final
+class FilterNominatedResponse(_message.Message):
+    """FilterNominatedResponse says how many of the pods may run where they are nominated to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ADMITTED_FIELD_NUMBER: _builtins.int
+    NEEDS_RESERVE_FIELD_NUMBER: _builtins.int
+    NEEDS_PRE_BIND_FIELD_NUMBER: _builtins.int
+    TIMINGS_FIELD_NUMBER: _builtins.int
+    EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
+    admitted: _builtins.int
+    """REQUIRED. So many, the first ones of `nominees`, may run there, each as if the ones before it ran already. It ends
+    before a pod that is nominated to another node by now, and where answers about nodes depend on each other. 0 also
+    where a plugin is a service: then Filter is to be called.
+    """
+    needs_reserve: _builtins.bool
+    """OPTIONAL. Reserve must be called for pods of this class."""
+    needs_pre_bind: _builtins.bool
+    """OPTIONAL. PreBind must be called for pods of this class."""
+    @_builtins.property
+    def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Timing]:
+        """OPTIONAL. What took how long, for the metrics."""
+
+    @_builtins.property
+    def evaluated_plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. The plugins that were not skipped: they were evaluated for the pods."""
+
+    def __init__(
+        self,
+        *,
+        admitted: _builtins.int = ...,
+        needs_reserve: _builtins.bool = ...,
+        needs_pre_bind: _builtins.bool = ...,
+        timings: _abc.Iterable[Global___Timing] | None = ...,
+        evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted", b"admitted", "evaluated_plugins", b"evaluated_plugins", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "timings", b"timings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilterNominatedResponse: _TypeAlias = FilterNominatedResponse  # noqa: Y015
 
 @_typing.final
 class DomainConstraint(_message.Message):
@@ -313,48 +426,6 @@ class AbsenceRule(_message.Message):
 Global___AbsenceRule: _TypeAlias = AbsenceRule  # noqa: Y015
 
 @_typing.final
-class WayOut(_message.Message):
-    """WayOut is PostFilter's answer for one of several pods. Each pod but the first is answered for as if the one before it
-    had been nominated as its own answer says, at a generation one higher.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    POST_FILTER_FIELD_NUMBER: _builtins.int
-    SLOT_FIELD_NUMBER: _builtins.int
-    STATUS_INDEX_FIELD_NUMBER: _builtins.int
-    DURATION_US_FIELD_NUMBER: _builtins.int
-    slot: _builtins.int
-    """REQUIRED of all but the first one, unless PreFilter refused the class: the slot that the pod before was nominated to,
-    and why that one refuses pods of the class now, as in NodeColumns.status_index. All others are as they were.
-    """
-    status_index: _builtins.int
-    """REQUIRED with `slot`."""
-    duration_us: _builtins.int
-    """OPTIONAL. How long it took, in microseconds."""
-    @_builtins.property
-    def post_filter(self) -> _filter_pb2.PostFilterResponse:
-        """REQUIRED. The answer. Of all but the last one a node is nominated, and the actions are evictions."""
-
-    def __init__(
-        self,
-        *,
-        post_filter: _filter_pb2.PostFilterResponse | None = ...,
-        slot: _builtins.int | None = ...,
-        status_index: _builtins.int = ...,
-        duration_us: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_slot", b"_slot", "post_filter", b"post_filter", "slot", b"slot"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_slot", b"_slot", "duration_us", b"duration_us", "post_filter", b"post_filter", "slot", b"slot", "status_index", b"status_index"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__slot: _TypeAlias = _typing.Literal["slot"]  # noqa: Y015
-    _WhichOneofArgType__slot: _TypeAlias = _typing.Literal["_slot", b"_slot"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__slot) -> _WhichOneofReturnType__slot | None: ...
-
-Global___WayOut: _TypeAlias = WayOut  # noqa: Y015
-
-@_typing.final
 class Timing(_message.Message):
     """Timing is how long one plugin took at one extension point."""
 
@@ -389,88 +460,352 @@ class Timing(_message.Message):
 Global___Timing: _TypeAlias = Timing  # noqa: Y015
 
 @_typing.final
-class PodGroupPostFilterRequest(_message.Message):
-    """PodGroupPostFilterRequest asks for a way out for a group."""
+class Preemptor(_message.Message):
+    """Preemptor is a pod that runs nowhere, for which PostFilter is run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    NOMINATED_NODE_FIELD_NUMBER: _builtins.int
+    nominated_node: _builtins.str
+    """OPTIONAL. The node that it is nominated to, whether or not the pod's object shows it yet."""
+    @_builtins.property
+    def pod(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The pod."""
+
+    def __init__(
+        self,
+        *,
+        pod: _cycle_pb2.PodIdentity | None = ...,
+        nominated_node: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nominated_node", b"nominated_node", "pod", b"pod"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Preemptor: _TypeAlias = Preemptor  # noqa: Y015
+
+@_typing.final
+class PostFilterResult(_message.Message):
+    """PostFilterResult is PostFilter's answer for one of several pods. Each pod but the first is answered for as if the one
+    before it had been nominated as its own result says.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    STATUS_INDEX_FIELD_NUMBER: _builtins.int
+    DURATION_US_FIELD_NUMBER: _builtins.int
+    slot: _builtins.int
+    """REQUIRED of all but the first one, unless PreFilter refused the class: the slot that the pod before was nominated to,
+    and why that one refuses pods of the class now, as in NodeColumns.status_index. All others are as they were.
+    """
+    status_index: _builtins.int
+    """REQUIRED with `slot`."""
+    duration_us: _builtins.int
+    """OPTIONAL. How long it took, in microseconds."""
+    @_builtins.property
+    def answer(self) -> _filter_pb2.PostFilterResponse:
+        """REQUIRED. The answer. Of all results but the last one a node is nominated, and the actions are evictions."""
+
+    def __init__(
+        self,
+        *,
+        answer: _filter_pb2.PostFilterResponse | None = ...,
+        slot: _builtins.int | None = ...,
+        status_index: _builtins.int = ...,
+        duration_us: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_slot", b"_slot", "answer", b"answer", "slot", b"slot"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_slot", b"_slot", "answer", b"answer", "duration_us", b"duration_us", "slot", b"slot", "status_index", b"status_index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__slot: _TypeAlias = _typing.Literal["slot"]  # noqa: Y015
+    _WhichOneofArgType__slot: _TypeAlias = _typing.Literal["_slot", b"_slot"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__slot) -> _WhichOneofReturnType__slot | None: ...
+
+Global___PostFilterResult: _TypeAlias = PostFilterResult  # noqa: Y015
+
+@_typing.final
+class RunPostFilterRequest(_message.Message):
+    """RunPostFilterRequest asks for ways to make room."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CYCLE_FIELD_NUMBER: _builtins.int
-    POD_GROUP_FIELD_NUMBER: _builtins.int
-    PRIORITY_FIELD_NUMBER: _builtins.int
-    MEMBERS_FIELD_NUMBER: _builtins.int
-    VICTIMS_FIELD_NUMBER: _builtins.int
-    DEVICES_FIELD_NUMBER: _builtins.int
-    COMPOSITE_FIELD_NUMBER: _builtins.int
-    priority: _builtins.int
-    """REQUIRED. The group's priority."""
-    composite: _builtins.bool
-    """OPTIONAL. It is a CompositePodGroup: the members may be of several PodGroups."""
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    PRE_FILTER_FIELD_NUMBER: _builtins.int
+    PREEMPTORS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
-        """REQUIRED. The class of the first member, and the state of the cluster."""
+        """REQUIRED. The class and the state of the cluster."""
 
     @_builtins.property
-    def pod_group(self) -> _cycle_pb2.PodIdentity:
-        """REQUIRED. The PodGroup, or the CompositePodGroup that is no group of another."""
+    def columns(self) -> _filter_pb2.NodeColumns:
+        """REQUIRED unless PreFilter refused the class. Why its pods run nowhere: complete columns."""
 
     @_builtins.property
-    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroupMember]:
-        """REQUIRED. First its members without a node; then those that were placed, in the order in which they were, also if
-        their own group does not fit: those are not in the state of the cluster that is asked about.
-        """
+    def pre_filter(self) -> _status_pb2.Status:
+        """OPTIONAL. PreFilter's refusal, which then holds for all nodes."""
 
     @_builtins.property
-    def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
-        """OPTIONAL. Unset: the first question. Else what it answered; in the state of the cluster that is asked about these
-        pods are gone, and the members that go are on their nodes.
-        """
+    def preemptors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preemptor]:
+        """REQUIRED. The pods, in the order in which they are tried."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        columns: _filter_pb2.NodeColumns | None = ...,
+        pre_filter: _status_pb2.Status | None = ...,
+        preemptors: _abc.Iterable[Global___Preemptor] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter", "preemptors", b"preemptors"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunPostFilterRequest: _TypeAlias = RunPostFilterRequest  # noqa: Y015
+
+@_typing.final
+class RunPostFilterResponse(_message.Message):
+    """RunPostFilterResponse answers for the first pods."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___PostFilterResult]:
+        """REQUIRED. For the first ones of `preemptors`, at least for one, in order."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___PostFilterResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunPostFilterResponse: _TypeAlias = RunPostFilterResponse  # noqa: Y015
+
+@_typing.final
+class ListPreemptionCandidatesRequest(_message.Message):
+    """ListPreemptionCandidatesRequest asks which nodes preemption has to choose from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    PRE_FILTER_FIELD_NUMBER: _builtins.int
+    PREEMPTOR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class and the state of the cluster."""
 
     @_builtins.property
-    def devices(self) -> Global___DevicesQuestion:
-        """OPTIONAL. Set: this is no question about preemption, but whether the group may get other devices. It is asked once;
-        the members are those that were tried, in order.
+    def columns(self) -> _filter_pb2.NodeColumns:
+        """REQUIRED unless PreFilter refused the class. Why its pods run nowhere: complete columns."""
+
+    @_builtins.property
+    def pre_filter(self) -> _status_pb2.Status:
+        """OPTIONAL. PreFilter's refusal, which then holds for all nodes."""
+
+    @_builtins.property
+    def preemptor(self) -> Global___Preemptor:
+        """REQUIRED. The pod."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        columns: _filter_pb2.NodeColumns | None = ...,
+        pre_filter: _status_pb2.Status | None = ...,
+        preemptor: Global___Preemptor | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter", "preemptor", b"preemptor"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter", "preemptor", b"preemptor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPreemptionCandidatesRequest: _TypeAlias = ListPreemptionCandidatesRequest  # noqa: Y015
+
+@_typing.final
+class ListPreemptionCandidatesResponse(_message.Message):
+    """ListPreemptionCandidatesResponse is the nodes, or what PostFilter answers without a choice."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionCandidate]:
+        """OPTIONAL. The nodes; none: `answer` is PostFilter's."""
+
+    @_builtins.property
+    def answer(self) -> _filter_pb2.PostFilterResponse:
+        """REQUIRED without candidates. A plugin before preemption made room, or nobody can."""
+
+    def __init__(
+        self,
+        *,
+        candidates: _abc.Iterable[Global___PreemptionCandidate] | None = ...,
+        answer: _filter_pb2.PostFilterResponse | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "candidates", b"candidates"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPreemptionCandidatesResponse: _TypeAlias = ListPreemptionCandidatesResponse  # noqa: Y015
+
+@_typing.final
+class PreemptionCandidate(_message.Message):
+    """PreemptionCandidate is a node that has room for the pod once other pods are gone from it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    VIOLATIONS_FIELD_NUMBER: _builtins.int
+    node_name: _builtins.str
+    """REQUIRED. The name of the node."""
+    violations: _builtins.int
+    """OPTIONAL. For how many of them a disruption budget has nothing left."""
+    @_builtins.property
+    def victims(self) -> _containers.RepeatedCompositeFieldContainer[_cycle_pb2.PodIdentity]:
+        """REQUIRED. The pods that have to go, the most important first."""
+
+    def __init__(
+        self,
+        *,
+        node_name: _builtins.str = ...,
+        victims: _abc.Iterable[_cycle_pb2.PodIdentity] | None = ...,
+        violations: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_name", b"node_name", "victims", b"victims", "violations", b"violations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionCandidate: _TypeAlias = PreemptionCandidate  # noqa: Y015
+
+@_typing.final
+class SelectPreemptionCandidateRequest(_message.Message):
+    """SelectPreemptionCandidateRequest asks for the best of some nodes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    PRE_FILTER_FIELD_NUMBER: _builtins.int
+    PREEMPTOR_FIELD_NUMBER: _builtins.int
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class and the state of the cluster."""
+
+    @_builtins.property
+    def columns(self) -> _filter_pb2.NodeColumns:
+        """REQUIRED unless PreFilter refused the class. Why its pods run nowhere: complete columns."""
+
+    @_builtins.property
+    def pre_filter(self) -> _status_pb2.Status:
+        """OPTIONAL. PreFilter's refusal, which then holds for all nodes."""
+
+    @_builtins.property
+    def preemptor(self) -> Global___Preemptor:
+        """REQUIRED. The pod."""
+
+    @_builtins.property
+    def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionCandidate]:
+        """OPTIONAL. The nodes that ListPreemptionCandidates answered and the extenders left, with the victims that these left.
+        No other node is chosen; with none PostFilter refuses.
         """
 
     def __init__(
         self,
         *,
         cycle: _cycle_pb2.Cycle | None = ...,
-        pod_group: _cycle_pb2.PodIdentity | None = ...,
-        priority: _builtins.int = ...,
-        members: _abc.Iterable[Global___PodGroupMember] | None = ...,
-        victims: _abc.Iterable[Global___Victim] | None = ...,
-        devices: Global___DevicesQuestion | None = ...,
-        composite: _builtins.bool = ...,
+        columns: _filter_pb2.NodeColumns | None = ...,
+        pre_filter: _status_pb2.Status | None = ...,
+        preemptor: Global___Preemptor | None = ...,
+        candidates: _abc.Iterable[Global___PreemptionCandidate] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "devices", b"devices", "pod_group", b"pod_group"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter", "preemptor", b"preemptor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["composite", b"composite", "cycle", b"cycle", "devices", b"devices", "members", b"members", "pod_group", b"pod_group", "priority", b"priority", "victims", b"victims"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter", "preemptor", b"preemptor"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PodGroupPostFilterRequest: _TypeAlias = PodGroupPostFilterRequest  # noqa: Y015
+Global___SelectPreemptionCandidateRequest: _TypeAlias = SelectPreemptionCandidateRequest  # noqa: Y015
 
 @_typing.final
-class DevicesQuestion(_message.Message):
-    """DevicesQuestion asks which claims of a group and of its pods may be given up, because they cannot be used."""
+class SelectPreemptionCandidateResponse(_message.Message):
+    """SelectPreemptionCandidateResponse is PostFilter's answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    SCHEDULED_FIELD_NUMBER: _builtins.int
-    scheduled: _builtins.int
-    """REQUIRED. How many pods of the group have a node. The group's own claims are given up only where none has."""
+    ANSWER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def answer(self) -> _filter_pb2.PostFilterResponse:
+        """REQUIRED. The answer."""
+
     def __init__(
         self,
         *,
-        scheduled: _builtins.int = ...,
+        answer: _filter_pb2.PostFilterResponse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["scheduled", b"scheduled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___DevicesQuestion: _TypeAlias = DevicesQuestion  # noqa: Y015
+Global___SelectPreemptionCandidateResponse: _TypeAlias = SelectPreemptionCandidateResponse  # noqa: Y015
+
+@_typing.final
+class ListPodGroupVictimsRequest(_message.Message):
+    """ListPodGroupVictimsRequest asks who may go for a group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    priority: _builtins.int
+    """REQUIRED. The group's priority."""
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class of the first member, and the state of the cluster."""
+
+    @_builtins.property
+    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroupMember]:
+        """REQUIRED. All members of the group."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        priority: _builtins.int = ...,
+        members: _abc.Iterable[Global___PodGroupMember] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "members", b"members", "priority", b"priority"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPodGroupVictimsRequest: _TypeAlias = ListPodGroupVictimsRequest  # noqa: Y015
 
 @_typing.final
 class PodGroupMember(_message.Message):
@@ -478,45 +813,55 @@ class PodGroupMember(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    POD_FIELD_NUMBER: _builtins.int
     POD_CLASS_FIELD_NUMBER: _builtins.int
     NOMINATED_NODE_FIELD_NUMBER: _builtins.int
-    SLOT_FIELD_NUMBER: _builtins.int
-    COLUMNS_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
     pod_class: _builtins.int
     """REQUIRED. Its class."""
     nominated_node: _builtins.str
     """OPTIONAL. The node that it is nominated to."""
-    slot: _builtins.int
-    """REQUIRED in the second question. The slot of its node."""
-    state: _builtins.bytes
-    """OPTIONAL, about devices alone. What Reserve gave for PreBind when it was tried."""
-    @_builtins.property
-    def pod(self) -> _cycle_pb2.PodIdentity:
-        """REQUIRED. The pod."""
-
-    @_builtins.property
-    def columns(self) -> _filter_pb2.NodeColumns:
-        """OPTIONAL, about devices alone. What Filter said of it; unset where PreFilter refused it."""
-
     def __init__(
         self,
         *,
-        pod: _cycle_pb2.PodIdentity | None = ...,
         pod_class: _builtins.int = ...,
         nominated_node: _builtins.str = ...,
-        slot: _builtins.int = ...,
-        columns: _filter_pb2.NodeColumns | None = ...,
-        state: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pod", b"pod"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "nominated_node", b"nominated_node", "pod", b"pod", "pod_class", b"pod_class", "slot", b"slot", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nominated_node", b"nominated_node", "pod_class", b"pod_class"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PodGroupMember: _TypeAlias = PodGroupMember  # noqa: Y015
+
+@_typing.final
+class ListPodGroupVictimsResponse(_message.Message):
+    """ListPodGroupVictimsResponse is who may go."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _status_pb2.Status:
+        """REQUIRED without victims. Nobody may go, or room is being made already (CODE_SUCCESS)."""
+
+    @_builtins.property
+    def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
+        """OPTIONAL. Those who are let stay first where they can come first."""
+
+    def __init__(
+        self,
+        *,
+        status: _status_pb2.Status | None = ...,
+        victims: _abc.Iterable[Global___Victim] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status", "victims", b"victims"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPodGroupVictimsResponse: _TypeAlias = ListPodGroupVictimsResponse  # noqa: Y015
 
 @_typing.final
 class Victim(_message.Message):
@@ -587,22 +932,101 @@ class VictimPod(_message.Message):
 Global___VictimPod: _TypeAlias = VictimPod  # noqa: Y015
 
 @_typing.final
-class PodGroupPostFilterResponse(_message.Message):
-    """PodGroupPostFilterResponse is the way out for a group, if there is one."""
+class ReprievePodGroupVictimsRequest(_message.Message):
+    """ReprievePodGroupVictimsRequest asks who has to go for a group that was placed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    POD_GROUP_FIELD_NUMBER: _builtins.int
+    COMPOSITE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    PLACED_FIELD_NUMBER: _builtins.int
+    composite: _builtins.bool
+    """OPTIONAL. It is a CompositePodGroup: the members may be of several PodGroups."""
+    priority: _builtins.int
+    """REQUIRED. The group's priority."""
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class of the first member, and the state of the cluster."""
+
+    @_builtins.property
+    def pod_group(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The PodGroup, or the CompositePodGroup that is no group of another."""
+
+    @_builtins.property
+    def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
+        """REQUIRED. What ListPodGroupVictims answered."""
+
+    @_builtins.property
+    def placed(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlacedPodGroupMember]:
+        """REQUIRED. The members that were placed, in the order in which they were, also if their own group does not fit: those
+        are not in the state of the cluster that the cycle names.
+        """
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        pod_group: _cycle_pb2.PodIdentity | None = ...,
+        composite: _builtins.bool = ...,
+        priority: _builtins.int = ...,
+        victims: _abc.Iterable[Global___Victim] | None = ...,
+        placed: _abc.Iterable[Global___PlacedPodGroupMember] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "pod_group", b"pod_group"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["composite", b"composite", "cycle", b"cycle", "placed", b"placed", "pod_group", b"pod_group", "priority", b"priority", "victims", b"victims"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReprievePodGroupVictimsRequest: _TypeAlias = ReprievePodGroupVictimsRequest  # noqa: Y015
+
+@_typing.final
+class PlacedPodGroupMember(_message.Message):
+    """PlacedPodGroupMember is one pod of a group that was placed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    POD_CLASS_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    pod_class: _builtins.int
+    """REQUIRED. Its class."""
+    slot: _builtins.int
+    """REQUIRED. The slot of its node."""
+    @_builtins.property
+    def pod(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The pod."""
+
+    def __init__(
+        self,
+        *,
+        pod: _cycle_pb2.PodIdentity | None = ...,
+        pod_class: _builtins.int = ...,
+        slot: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "pod_class", b"pod_class", "slot", b"slot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlacedPodGroupMember: _TypeAlias = PlacedPodGroupMember  # noqa: Y015
+
+@_typing.final
+class ReprievePodGroupVictimsResponse(_message.Message):
+    """ReprievePodGroupVictimsResponse is who has to go."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STATUS_FIELD_NUMBER: _builtins.int
-    POTENTIAL_FIELD_NUMBER: _builtins.int
     ACTIONS_FIELD_NUMBER: _builtins.int
     DISRUPTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def status(self) -> _status_pb2.Status:
-        """REQUIRED unless `potential` is answered. CODE_SUCCESS: the actions make room, or it is being made."""
-
-    @_builtins.property
-    def potential(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
-        """OPTIONAL, answer to the first question. Who may go: those who are let stay first where they can come first."""
+        """REQUIRED. CODE_SUCCESS: the actions make room."""
 
     @_builtins.property
     def actions(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.Action]:
@@ -610,20 +1034,127 @@ class PodGroupPostFilterResponse(_message.Message):
 
     @_builtins.property
     def disruption(self) -> _filter_pb2.Disruption:
-        """OPTIONAL, answer to the second question. Set where it is known who has to go: what that costs."""
+        """REQUIRED with CODE_SUCCESS. What that costs."""
 
     def __init__(
         self,
         *,
         status: _status_pb2.Status | None = ...,
-        potential: _abc.Iterable[Global___Victim] | None = ...,
         actions: _abc.Iterable[_bind_pb2.Action] | None = ...,
         disruption: _filter_pb2.Disruption | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["disruption", b"disruption", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "disruption", b"disruption", "potential", b"potential", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "disruption", b"disruption", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PodGroupPostFilterResponse: _TypeAlias = PodGroupPostFilterResponse  # noqa: Y015
+Global___ReprievePodGroupVictimsResponse: _TypeAlias = ReprievePodGroupVictimsResponse  # noqa: Y015
+
+@_typing.final
+class ListReleasableClaimsRequest(_message.Message):
+    """ListReleasableClaimsRequest asks which claims of a group may be given up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    POD_GROUP_FIELD_NUMBER: _builtins.int
+    TRIED_FIELD_NUMBER: _builtins.int
+    SCHEDULED_FIELD_NUMBER: _builtins.int
+    scheduled: _builtins.int
+    """OPTIONAL. How many pods of the group have a node. The group's own claims are given up only where none has."""
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class of the first member, and the state of the cluster."""
+
+    @_builtins.property
+    def pod_group(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The PodGroup."""
+
+    @_builtins.property
+    def tried(self) -> _containers.RepeatedCompositeFieldContainer[Global___TriedPodGroupMember]:
+        """REQUIRED. The members that were tried, in order, at least one."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        pod_group: _cycle_pb2.PodIdentity | None = ...,
+        tried: _abc.Iterable[Global___TriedPodGroupMember] | None = ...,
+        scheduled: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "pod_group", b"pod_group"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "pod_group", b"pod_group", "scheduled", b"scheduled", "tried", b"tried"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListReleasableClaimsRequest: _TypeAlias = ListReleasableClaimsRequest  # noqa: Y015
+
+@_typing.final
+class TriedPodGroupMember(_message.Message):
+    """TriedPodGroupMember is one pod of a group that was tried."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    POD_CLASS_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    pod_class: _builtins.int
+    """REQUIRED. Its class."""
+    state: _builtins.bytes
+    """OPTIONAL. What Reserve gave for PreBind when it was tried."""
+    @_builtins.property
+    def pod(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The pod."""
+
+    @_builtins.property
+    def columns(self) -> _filter_pb2.NodeColumns:
+        """OPTIONAL. What Filter answered about it; unset where PreFilter refused it."""
+
+    def __init__(
+        self,
+        *,
+        pod: _cycle_pb2.PodIdentity | None = ...,
+        pod_class: _builtins.int = ...,
+        columns: _filter_pb2.NodeColumns | None = ...,
+        state: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pod", b"pod"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pod", b"pod", "pod_class", b"pod_class", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TriedPodGroupMember: _TypeAlias = TriedPodGroupMember  # noqa: Y015
+
+@_typing.final
+class ListReleasableClaimsResponse(_message.Message):
+    """ListReleasableClaimsResponse is what may be given up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    ACTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _status_pb2.Status:
+        """REQUIRED. A refusal; its messages go to the end of the condition."""
+
+    @_builtins.property
+    def actions(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.Action]:
+        """OPTIONAL. What gives the claims up; bind does it."""
+
+    def __init__(
+        self,
+        *,
+        status: _status_pb2.Status | None = ...,
+        actions: _abc.Iterable[_bind_pb2.Action] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListReleasableClaimsResponse: _TypeAlias = ListReleasableClaimsResponse  # noqa: Y015

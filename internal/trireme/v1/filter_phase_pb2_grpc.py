@@ -37,20 +37,50 @@ class FilterPhaseStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.Prepare = channel.unary_unary(
+                '/trireme.v1.FilterPhase/Prepare',
+                request_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhasePrepareRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhasePrepareResponse.FromString,
+                _registered_method=True)
         self.Filter = channel.unary_unary(
                 '/trireme.v1.FilterPhase/Filter',
                 request_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhaseFilterRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhaseFilterResponse.FromString,
                 _registered_method=True)
-        self.PostFilter = channel.unary_unary(
-                '/trireme.v1.FilterPhase/PostFilter',
-                request_serializer=trireme_dot_v1_dot_filter__pb2.PostFilterRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_filter__pb2.PostFilterResponse.FromString,
+        self.FilterNominated = channel.unary_unary(
+                '/trireme.v1.FilterPhase/FilterNominated',
+                request_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterNominatedRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.FilterNominatedResponse.FromString,
                 _registered_method=True)
-        self.PodGroupPostFilter = channel.unary_unary(
-                '/trireme.v1.FilterPhase/PodGroupPostFilter',
-                request_serializer=trireme_dot_v1_dot_filter__phase__pb2.PodGroupPostFilterRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.PodGroupPostFilterResponse.FromString,
+        self.RunPostFilter = channel.unary_unary(
+                '/trireme.v1.FilterPhase/RunPostFilter',
+                request_serializer=trireme_dot_v1_dot_filter__phase__pb2.RunPostFilterRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.RunPostFilterResponse.FromString,
+                _registered_method=True)
+        self.ListPreemptionCandidates = channel.unary_unary(
+                '/trireme.v1.FilterPhase/ListPreemptionCandidates',
+                request_serializer=trireme_dot_v1_dot_filter__phase__pb2.ListPreemptionCandidatesRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.ListPreemptionCandidatesResponse.FromString,
+                _registered_method=True)
+        self.SelectPreemptionCandidate = channel.unary_unary(
+                '/trireme.v1.FilterPhase/SelectPreemptionCandidate',
+                request_serializer=trireme_dot_v1_dot_filter__phase__pb2.SelectPreemptionCandidateRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.SelectPreemptionCandidateResponse.FromString,
+                _registered_method=True)
+        self.ListPodGroupVictims = channel.unary_unary(
+                '/trireme.v1.FilterPhase/ListPodGroupVictims',
+                request_serializer=trireme_dot_v1_dot_filter__phase__pb2.ListPodGroupVictimsRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.ListPodGroupVictimsResponse.FromString,
+                _registered_method=True)
+        self.ReprievePodGroupVictims = channel.unary_unary(
+                '/trireme.v1.FilterPhase/ReprievePodGroupVictims',
+                request_serializer=trireme_dot_v1_dot_filter__phase__pb2.ReprievePodGroupVictimsRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.ReprievePodGroupVictimsResponse.FromString,
+                _registered_method=True)
+        self.ListReleasableClaims = channel.unary_unary(
+                '/trireme.v1.FilterPhase/ListReleasableClaims',
+                request_serializer=trireme_dot_v1_dot_filter__phase__pb2.ListReleasableClaimsRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__phase__pb2.ListReleasableClaimsResponse.FromString,
                 _registered_method=True)
         self.Reserve = channel.unary_unary(
                 '/trireme.v1.FilterPhase/Reserve',
@@ -69,6 +99,13 @@ class FilterPhaseServicer:
     and all nodes of its snapshot. A call waits until the snapshot is what its cycle needs.
     """
 
+    def Prepare(self, request, context):
+        """Prepare brings a class up to date ahead of its turn, so that the calls about it are answered sooner. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Filter(self, request, context):
         """Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit. Idempotent.
         """
@@ -76,18 +113,57 @@ class FilterPhaseServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def PostFilter(self, request, context):
-        """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
-        out. Idempotent.
+    def FilterNominated(self, request, context):
+        """FilterNominated says of pods of one class whether each may run on the node that it is nominated to. Other nodes are
+        not looked at. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def PodGroupPostFilter(self, request, context):
-        """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
-        make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
+    def RunPostFilter(self, request, context):
+        """RunPostFilter runs the PostFilter plugins for pods that run nowhere. It writes nothing: it answers actions, and bind
+        carries them out. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPreemptionCandidates(self, request, context):
+        """ListPreemptionCandidates is RunPostFilter up to the choice of preemption: HTTP extenders have a say in the nodes.
         Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SelectPreemptionCandidate(self, request, context):
+        """SelectPreemptionCandidate is RunPostFilter where preemption chooses among the nodes that the extenders left.
+        Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPodGroupVictims(self, request, context):
+        """ListPodGroupVictims says who may go at all to make room for a group of pods. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReprievePodGroupVictims(self, request, context):
+        """ReprievePodGroupVictims says who of them has to go, once the group was placed in the state of the cluster that the
+        cycle names: there all of them are gone, and the members that go are on their nodes. It writes nothing: it answers
+        evictions, and bind does them. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReleasableClaims(self, request, context):
+        """ListReleasableClaims says which claims of a group and of its pods may be given up because they cannot be used, so
+        that the group may get other devices. It writes nothing: it answers actions, and bind carries them out. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -112,20 +188,50 @@ class FilterPhaseServicer:
 
 def add_FilterPhaseServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'Prepare': grpc.unary_unary_rpc_method_handler(
+                    servicer.Prepare,
+                    request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhasePrepareRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhasePrepareResponse.SerializeToString,
+            ),
             'Filter': grpc.unary_unary_rpc_method_handler(
                     servicer.Filter,
                     request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhaseFilterRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterPhaseFilterResponse.SerializeToString,
             ),
-            'PostFilter': grpc.unary_unary_rpc_method_handler(
-                    servicer.PostFilter,
-                    request_deserializer=trireme_dot_v1_dot_filter__pb2.PostFilterRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_filter__pb2.PostFilterResponse.SerializeToString,
+            'FilterNominated': grpc.unary_unary_rpc_method_handler(
+                    servicer.FilterNominated,
+                    request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.FilterNominatedRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__phase__pb2.FilterNominatedResponse.SerializeToString,
             ),
-            'PodGroupPostFilter': grpc.unary_unary_rpc_method_handler(
-                    servicer.PodGroupPostFilter,
-                    request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.PodGroupPostFilterRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_filter__phase__pb2.PodGroupPostFilterResponse.SerializeToString,
+            'RunPostFilter': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunPostFilter,
+                    request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.RunPostFilterRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__phase__pb2.RunPostFilterResponse.SerializeToString,
+            ),
+            'ListPreemptionCandidates': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPreemptionCandidates,
+                    request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.ListPreemptionCandidatesRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__phase__pb2.ListPreemptionCandidatesResponse.SerializeToString,
+            ),
+            'SelectPreemptionCandidate': grpc.unary_unary_rpc_method_handler(
+                    servicer.SelectPreemptionCandidate,
+                    request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.SelectPreemptionCandidateRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__phase__pb2.SelectPreemptionCandidateResponse.SerializeToString,
+            ),
+            'ListPodGroupVictims': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPodGroupVictims,
+                    request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.ListPodGroupVictimsRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__phase__pb2.ListPodGroupVictimsResponse.SerializeToString,
+            ),
+            'ReprievePodGroupVictims': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReprievePodGroupVictims,
+                    request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.ReprievePodGroupVictimsRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__phase__pb2.ReprievePodGroupVictimsResponse.SerializeToString,
+            ),
+            'ListReleasableClaims': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReleasableClaims,
+                    request_deserializer=trireme_dot_v1_dot_filter__phase__pb2.ListReleasableClaimsRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__phase__pb2.ListReleasableClaimsResponse.SerializeToString,
             ),
             'Reserve': grpc.unary_unary_rpc_method_handler(
                     servicer.Reserve,
@@ -149,6 +255,33 @@ class FilterPhase:
     """FilterPhase is served by the filter phase. It hosts the filter plugins of all profiles and answers about classes of pods
     and all nodes of its snapshot. A call waits until the snapshot is what its cycle needs.
     """
+
+    @staticmethod
+    def Prepare(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.FilterPhase/Prepare',
+            trireme_dot_v1_dot_filter__phase__pb2.FilterPhasePrepareRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__phase__pb2.FilterPhasePrepareResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def Filter(request,
@@ -178,7 +311,7 @@ class FilterPhase:
             _registered_method=True)
 
     @staticmethod
-    def PostFilter(request,
+    def FilterNominated(request,
             target,
             options=(),
             channel_credentials=None,
@@ -191,9 +324,9 @@ class FilterPhase:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.FilterPhase/PostFilter',
-            trireme_dot_v1_dot_filter__pb2.PostFilterRequest.SerializeToString,
-            trireme_dot_v1_dot_filter__pb2.PostFilterResponse.FromString,
+            '/trireme.v1.FilterPhase/FilterNominated',
+            trireme_dot_v1_dot_filter__phase__pb2.FilterNominatedRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__phase__pb2.FilterNominatedResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -205,7 +338,7 @@ class FilterPhase:
             _registered_method=True)
 
     @staticmethod
-    def PodGroupPostFilter(request,
+    def RunPostFilter(request,
             target,
             options=(),
             channel_credentials=None,
@@ -218,9 +351,144 @@ class FilterPhase:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.FilterPhase/PodGroupPostFilter',
-            trireme_dot_v1_dot_filter__phase__pb2.PodGroupPostFilterRequest.SerializeToString,
-            trireme_dot_v1_dot_filter__phase__pb2.PodGroupPostFilterResponse.FromString,
+            '/trireme.v1.FilterPhase/RunPostFilter',
+            trireme_dot_v1_dot_filter__phase__pb2.RunPostFilterRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__phase__pb2.RunPostFilterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPreemptionCandidates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.FilterPhase/ListPreemptionCandidates',
+            trireme_dot_v1_dot_filter__phase__pb2.ListPreemptionCandidatesRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__phase__pb2.ListPreemptionCandidatesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SelectPreemptionCandidate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.FilterPhase/SelectPreemptionCandidate',
+            trireme_dot_v1_dot_filter__phase__pb2.SelectPreemptionCandidateRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__phase__pb2.SelectPreemptionCandidateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPodGroupVictims(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.FilterPhase/ListPodGroupVictims',
+            trireme_dot_v1_dot_filter__phase__pb2.ListPodGroupVictimsRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__phase__pb2.ListPodGroupVictimsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReprievePodGroupVictims(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.FilterPhase/ReprievePodGroupVictims',
+            trireme_dot_v1_dot_filter__phase__pb2.ReprievePodGroupVictimsRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__phase__pb2.ReprievePodGroupVictimsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReleasableClaims(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.FilterPhase/ListReleasableClaims',
+            trireme_dot_v1_dot_filter__phase__pb2.ListReleasableClaimsRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__phase__pb2.ListReleasableClaimsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -38,16 +38,36 @@ class FilterPhaseStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> FilterPhaseAsyncStub: ...
+    Prepare: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterPhasePrepareRequest, _filter_phase_pb2.FilterPhasePrepareResponse]
+    """Prepare brings a class up to date ahead of its turn, so that the calls about it are answered sooner. Idempotent."""
     Filter: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterPhaseFilterRequest, _filter_phase_pb2.FilterPhaseFilterResponse]
     """Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit. Idempotent."""
-    PostFilter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]
-    """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
-    out. Idempotent.
+    FilterNominated: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterNominatedRequest, _filter_phase_pb2.FilterNominatedResponse]
+    """FilterNominated says of pods of one class whether each may run on the node that it is nominated to. Other nodes are
+    not looked at. Idempotent.
     """
-    PodGroupPostFilter: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.PodGroupPostFilterRequest, _filter_phase_pb2.PodGroupPostFilterResponse]
-    """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
-    make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
+    RunPostFilter: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.RunPostFilterRequest, _filter_phase_pb2.RunPostFilterResponse]
+    """RunPostFilter runs the PostFilter plugins for pods that run nowhere. It writes nothing: it answers actions, and bind
+    carries them out. Idempotent.
+    """
+    ListPreemptionCandidates: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.ListPreemptionCandidatesRequest, _filter_phase_pb2.ListPreemptionCandidatesResponse]
+    """ListPreemptionCandidates is RunPostFilter up to the choice of preemption: HTTP extenders have a say in the nodes.
     Idempotent.
+    """
+    SelectPreemptionCandidate: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.SelectPreemptionCandidateRequest, _filter_phase_pb2.SelectPreemptionCandidateResponse]
+    """SelectPreemptionCandidate is RunPostFilter where preemption chooses among the nodes that the extenders left.
+    Idempotent.
+    """
+    ListPodGroupVictims: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.ListPodGroupVictimsRequest, _filter_phase_pb2.ListPodGroupVictimsResponse]
+    """ListPodGroupVictims says who may go at all to make room for a group of pods. Idempotent."""
+    ReprievePodGroupVictims: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.ReprievePodGroupVictimsRequest, _filter_phase_pb2.ReprievePodGroupVictimsResponse]
+    """ReprievePodGroupVictims says who of them has to go, once the group was placed in the state of the cluster that the
+    cycle names: there all of them are gone, and the members that go are on their nodes. It writes nothing: it answers
+    evictions, and bind does them. Idempotent.
+    """
+    ListReleasableClaims: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.ListReleasableClaimsRequest, _filter_phase_pb2.ListReleasableClaimsResponse]
+    """ListReleasableClaims says which claims of a group and of its pods may be given up because they cannot be used, so
+    that the group may get other devices. It writes nothing: it answers actions, and bind carries them out. Idempotent.
     """
     Reserve: _grpc.UnaryUnaryMultiCallable[_filter_pb2.ReserveRequest, _filter_pb2.ReserveResponse]
     """Reserve runs the Reserve plugins: what is to be assumed beside the pods on their nodes. It keeps nothing: the
@@ -65,16 +85,36 @@ class FilterPhaseAsyncStub(FilterPhaseStub):
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    Prepare: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterPhasePrepareRequest, _filter_phase_pb2.FilterPhasePrepareResponse]  # type: ignore[assignment]
+    """Prepare brings a class up to date ahead of its turn, so that the calls about it are answered sooner. Idempotent."""
     Filter: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterPhaseFilterRequest, _filter_phase_pb2.FilterPhaseFilterResponse]  # type: ignore[assignment]
     """Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit. Idempotent."""
-    PostFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]  # type: ignore[assignment]
-    """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
-    out. Idempotent.
+    FilterNominated: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterNominatedRequest, _filter_phase_pb2.FilterNominatedResponse]  # type: ignore[assignment]
+    """FilterNominated says of pods of one class whether each may run on the node that it is nominated to. Other nodes are
+    not looked at. Idempotent.
     """
-    PodGroupPostFilter: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.PodGroupPostFilterRequest, _filter_phase_pb2.PodGroupPostFilterResponse]  # type: ignore[assignment]
-    """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
-    make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
+    RunPostFilter: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.RunPostFilterRequest, _filter_phase_pb2.RunPostFilterResponse]  # type: ignore[assignment]
+    """RunPostFilter runs the PostFilter plugins for pods that run nowhere. It writes nothing: it answers actions, and bind
+    carries them out. Idempotent.
+    """
+    ListPreemptionCandidates: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.ListPreemptionCandidatesRequest, _filter_phase_pb2.ListPreemptionCandidatesResponse]  # type: ignore[assignment]
+    """ListPreemptionCandidates is RunPostFilter up to the choice of preemption: HTTP extenders have a say in the nodes.
     Idempotent.
+    """
+    SelectPreemptionCandidate: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.SelectPreemptionCandidateRequest, _filter_phase_pb2.SelectPreemptionCandidateResponse]  # type: ignore[assignment]
+    """SelectPreemptionCandidate is RunPostFilter where preemption chooses among the nodes that the extenders left.
+    Idempotent.
+    """
+    ListPodGroupVictims: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.ListPodGroupVictimsRequest, _filter_phase_pb2.ListPodGroupVictimsResponse]  # type: ignore[assignment]
+    """ListPodGroupVictims says who may go at all to make room for a group of pods. Idempotent."""
+    ReprievePodGroupVictims: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.ReprievePodGroupVictimsRequest, _filter_phase_pb2.ReprievePodGroupVictimsResponse]  # type: ignore[assignment]
+    """ReprievePodGroupVictims says who of them has to go, once the group was placed in the state of the cluster that the
+    cycle names: there all of them are gone, and the members that go are on their nodes. It writes nothing: it answers
+    evictions, and bind does them. Idempotent.
+    """
+    ListReleasableClaims: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.ListReleasableClaimsRequest, _filter_phase_pb2.ListReleasableClaimsResponse]  # type: ignore[assignment]
+    """ListReleasableClaims says which claims of a group and of its pods may be given up because they cannot be used, so
+    that the group may get other devices. It writes nothing: it answers actions, and bind carries them out. Idempotent.
     """
     Reserve: _aio.UnaryUnaryMultiCallable[_filter_pb2.ReserveRequest, _filter_pb2.ReserveResponse]  # type: ignore[assignment]
     """Reserve runs the Reserve plugins: what is to be assumed beside the pods on their nodes. It keeps nothing: the
@@ -91,6 +131,14 @@ class FilterPhaseServicer(metaclass=_abc_1.ABCMeta):
     """
 
     @_abc_1.abstractmethod
+    def Prepare(
+        self,
+        request: _filter_phase_pb2.FilterPhasePrepareRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_filter_phase_pb2.FilterPhasePrepareResponse, _abc.Awaitable[_filter_phase_pb2.FilterPhasePrepareResponse]]:
+        """Prepare brings a class up to date ahead of its turn, so that the calls about it are answered sooner. Idempotent."""
+
+    @_abc_1.abstractmethod
     def Filter(
         self,
         request: _filter_phase_pb2.FilterPhaseFilterRequest,
@@ -99,24 +147,72 @@ class FilterPhaseServicer(metaclass=_abc_1.ABCMeta):
         """Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit. Idempotent."""
 
     @_abc_1.abstractmethod
-    def PostFilter(
+    def FilterNominated(
         self,
-        request: _filter_pb2.PostFilterRequest,
+        request: _filter_phase_pb2.FilterNominatedRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_filter_pb2.PostFilterResponse, _abc.Awaitable[_filter_pb2.PostFilterResponse]]:
-        """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
-        out. Idempotent.
+    ) -> _typing.Union[_filter_phase_pb2.FilterNominatedResponse, _abc.Awaitable[_filter_phase_pb2.FilterNominatedResponse]]:
+        """FilterNominated says of pods of one class whether each may run on the node that it is nominated to. Other nodes are
+        not looked at. Idempotent.
         """
 
     @_abc_1.abstractmethod
-    def PodGroupPostFilter(
+    def RunPostFilter(
         self,
-        request: _filter_phase_pb2.PodGroupPostFilterRequest,
+        request: _filter_phase_pb2.RunPostFilterRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_filter_phase_pb2.PodGroupPostFilterResponse, _abc.Awaitable[_filter_phase_pb2.PodGroupPostFilterResponse]]:
-        """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
-        make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
+    ) -> _typing.Union[_filter_phase_pb2.RunPostFilterResponse, _abc.Awaitable[_filter_phase_pb2.RunPostFilterResponse]]:
+        """RunPostFilter runs the PostFilter plugins for pods that run nowhere. It writes nothing: it answers actions, and bind
+        carries them out. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def ListPreemptionCandidates(
+        self,
+        request: _filter_phase_pb2.ListPreemptionCandidatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_filter_phase_pb2.ListPreemptionCandidatesResponse, _abc.Awaitable[_filter_phase_pb2.ListPreemptionCandidatesResponse]]:
+        """ListPreemptionCandidates is RunPostFilter up to the choice of preemption: HTTP extenders have a say in the nodes.
         Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def SelectPreemptionCandidate(
+        self,
+        request: _filter_phase_pb2.SelectPreemptionCandidateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_filter_phase_pb2.SelectPreemptionCandidateResponse, _abc.Awaitable[_filter_phase_pb2.SelectPreemptionCandidateResponse]]:
+        """SelectPreemptionCandidate is RunPostFilter where preemption chooses among the nodes that the extenders left.
+        Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def ListPodGroupVictims(
+        self,
+        request: _filter_phase_pb2.ListPodGroupVictimsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_filter_phase_pb2.ListPodGroupVictimsResponse, _abc.Awaitable[_filter_phase_pb2.ListPodGroupVictimsResponse]]:
+        """ListPodGroupVictims says who may go at all to make room for a group of pods. Idempotent."""
+
+    @_abc_1.abstractmethod
+    def ReprievePodGroupVictims(
+        self,
+        request: _filter_phase_pb2.ReprievePodGroupVictimsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_filter_phase_pb2.ReprievePodGroupVictimsResponse, _abc.Awaitable[_filter_phase_pb2.ReprievePodGroupVictimsResponse]]:
+        """ReprievePodGroupVictims says who of them has to go, once the group was placed in the state of the cluster that the
+        cycle names: there all of them are gone, and the members that go are on their nodes. It writes nothing: it answers
+        evictions, and bind does them. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def ListReleasableClaims(
+        self,
+        request: _filter_phase_pb2.ListReleasableClaimsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_filter_phase_pb2.ListReleasableClaimsResponse, _abc.Awaitable[_filter_phase_pb2.ListReleasableClaimsResponse]]:
+        """ListReleasableClaims says which claims of a group and of its pods may be given up because they cannot be used, so
+        that the group may get other devices. It writes nothing: it answers actions, and bind carries them out. Idempotent.
         """
 
     @_abc_1.abstractmethod

@@ -23,6 +23,47 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class ScorePhasePrepareRequest(_message.Message):
+    """ScorePhasePrepareRequest names the class."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class and the state of the cluster."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScorePhasePrepareRequest: _TypeAlias = ScorePhasePrepareRequest  # noqa: Y015
+
+@_typing.final
+class ScorePhasePrepareResponse(_message.Message):
+    """ScorePhasePrepareResponse says that the raw scores are up to date, unless a plugin failed: Place says so."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScorePhasePrepareResponse: _TypeAlias = ScorePhasePrepareResponse  # noqa: Y015
+
+@_typing.final
 class PlaceRequest(_message.Message):
     """PlaceRequest asks for the next hosts."""
 
@@ -32,19 +73,16 @@ class PlaceRequest(_message.Message):
     COUNT_FIELD_NUMBER: _builtins.int
     CAPACITIES_FIELD_NUMBER: _builtins.int
     CONSTRAINTS_FIELD_NUMBER: _builtins.int
-    PREPARE_FIELD_NUMBER: _builtins.int
     EXTRA_SCORES_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """REQUIRED. How many pods are to be placed, from 1."""
-    prepare: _builtins.bool
-    """OPTIONAL. Only bring the class's raw scores up to date, ahead of its turn; nothing is answered."""
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The class and the state of the cluster."""
 
     @_builtins.property
     def capacities(self) -> _filter_pb2.NodeColumns:
-        """REQUIRED unless `prepare`. Filter's answer. A patch to a generation that the replica does not have: FAILED_PRECONDITION,
+        """REQUIRED. Filter's answer. A patch to a generation that the replica does not have: FAILED_PRECONDITION,
         and the caller sends it complete.
         """
 
@@ -63,12 +101,11 @@ class PlaceRequest(_message.Message):
         count: _builtins.int = ...,
         capacities: _filter_pb2.NodeColumns | None = ...,
         constraints: _abc.Iterable[_filter_phase_pb2.DomainConstraint] | None = ...,
-        prepare: _builtins.bool = ...,
         extra_scores: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "cycle", b"cycle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "constraints", b"constraints", "count", b"count", "cycle", b"cycle", "extra_scores", b"extra_scores", "prepare", b"prepare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "constraints", b"constraints", "count", b"count", "cycle", b"cycle", "extra_scores", b"extra_scores"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -129,8 +166,8 @@ class PlaceResponse(_message.Message):
 Global___PlaceResponse: _TypeAlias = PlaceResponse  # noqa: Y015
 
 @_typing.final
-class ScorePlacementsRequest(_message.Message):
-    """ScorePlacementsRequest asks about placements of a group."""
+class ScorePodGroupPlacementsRequest(_message.Message):
+    """ScorePodGroupPlacementsRequest asks about placements of a group."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -166,7 +203,7 @@ class ScorePlacementsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ScorePlacementsRequest: _TypeAlias = ScorePlacementsRequest  # noqa: Y015
+Global___ScorePodGroupPlacementsRequest: _TypeAlias = ScorePodGroupPlacementsRequest  # noqa: Y015
 
 @_typing.final
 class PlacementPlugin(_message.Message):
@@ -225,8 +262,8 @@ class CandidatePlacement(_message.Message):
 Global___CandidatePlacement: _TypeAlias = CandidatePlacement  # noqa: Y015
 
 @_typing.final
-class ScorePlacementsResponse(_message.Message):
-    """ScorePlacementsResponse answers in the order asked."""
+class ScorePodGroupPlacementsResponse(_message.Message):
+    """ScorePodGroupPlacementsResponse answers in the order asked."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -252,4 +289,4 @@ class ScorePlacementsResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ScorePlacementsResponse: _TypeAlias = ScorePlacementsResponse  # noqa: Y015
+Global___ScorePodGroupPlacementsResponse: _TypeAlias = ScorePodGroupPlacementsResponse  # noqa: Y015

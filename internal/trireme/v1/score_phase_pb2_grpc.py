@@ -36,15 +36,20 @@ class ScorePhaseStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.Prepare = channel.unary_unary(
+                '/trireme.v1.ScorePhase/Prepare',
+                request_serializer=trireme_dot_v1_dot_score__phase__pb2.ScorePhasePrepareRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_score__phase__pb2.ScorePhasePrepareResponse.FromString,
+                _registered_method=True)
         self.Place = channel.unary_unary(
                 '/trireme.v1.ScorePhase/Place',
                 request_serializer=trireme_dot_v1_dot_score__phase__pb2.PlaceRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_score__phase__pb2.PlaceResponse.FromString,
                 _registered_method=True)
-        self.ScorePlacements = channel.unary_unary(
-                '/trireme.v1.ScorePhase/ScorePlacements',
-                request_serializer=trireme_dot_v1_dot_score__phase__pb2.ScorePlacementsRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_score__phase__pb2.ScorePlacementsResponse.FromString,
+        self.ScorePodGroupPlacements = channel.unary_unary(
+                '/trireme.v1.ScorePhase/ScorePodGroupPlacements',
+                request_serializer=trireme_dot_v1_dot_score__phase__pb2.ScorePodGroupPlacementsRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_score__phase__pb2.ScorePodGroupPlacementsResponse.FromString,
                 _registered_method=True)
 
 
@@ -52,6 +57,13 @@ class ScorePhaseServicer:
     """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot is
     what its cycle needs.
     """
+
+    def Prepare(self, request, context):
+        """Prepare brings a class's raw scores up to date ahead of its turn, so that Place is answered sooner. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def Place(self, request, context):
         """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It keeps
@@ -61,8 +73,8 @@ class ScorePhaseServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ScorePlacements(self, request, context):
-        """ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent.
+    def ScorePodGroupPlacements(self, request, context):
+        """ScorePodGroupPlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -71,15 +83,20 @@ class ScorePhaseServicer:
 
 def add_ScorePhaseServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'Prepare': grpc.unary_unary_rpc_method_handler(
+                    servicer.Prepare,
+                    request_deserializer=trireme_dot_v1_dot_score__phase__pb2.ScorePhasePrepareRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_score__phase__pb2.ScorePhasePrepareResponse.SerializeToString,
+            ),
             'Place': grpc.unary_unary_rpc_method_handler(
                     servicer.Place,
                     request_deserializer=trireme_dot_v1_dot_score__phase__pb2.PlaceRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_score__phase__pb2.PlaceResponse.SerializeToString,
             ),
-            'ScorePlacements': grpc.unary_unary_rpc_method_handler(
-                    servicer.ScorePlacements,
-                    request_deserializer=trireme_dot_v1_dot_score__phase__pb2.ScorePlacementsRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_score__phase__pb2.ScorePlacementsResponse.SerializeToString,
+            'ScorePodGroupPlacements': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScorePodGroupPlacements,
+                    request_deserializer=trireme_dot_v1_dot_score__phase__pb2.ScorePodGroupPlacementsRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_score__phase__pb2.ScorePodGroupPlacementsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -93,6 +110,33 @@ class ScorePhase:
     """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot is
     what its cycle needs.
     """
+
+    @staticmethod
+    def Prepare(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.ScorePhase/Prepare',
+            trireme_dot_v1_dot_score__phase__pb2.ScorePhasePrepareRequest.SerializeToString,
+            trireme_dot_v1_dot_score__phase__pb2.ScorePhasePrepareResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def Place(request,
@@ -122,7 +166,7 @@ class ScorePhase:
             _registered_method=True)
 
     @staticmethod
-    def ScorePlacements(request,
+    def ScorePodGroupPlacements(request,
             target,
             options=(),
             channel_credentials=None,
@@ -135,9 +179,9 @@ class ScorePhase:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/trireme.v1.ScorePhase/ScorePlacements',
-            trireme_dot_v1_dot_score__phase__pb2.ScorePlacementsRequest.SerializeToString,
-            trireme_dot_v1_dot_score__phase__pb2.ScorePlacementsResponse.FromString,
+            '/trireme.v1.ScorePhase/ScorePodGroupPlacements',
+            trireme_dot_v1_dot_score__phase__pb2.ScorePodGroupPlacementsRequest.SerializeToString,
+            trireme_dot_v1_dot_score__phase__pb2.ScorePodGroupPlacementsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,12 +35,14 @@ class ScorePhaseStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ScorePhaseAsyncStub: ...
+    Prepare: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePhasePrepareRequest, _score_phase_pb2.ScorePhasePrepareResponse]
+    """Prepare brings a class's raw scores up to date ahead of its turn, so that Place is answered sooner. Idempotent."""
     Place: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.PlaceRequest, _score_phase_pb2.PlaceResponse]
     """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It keeps
     nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
     """
-    ScorePlacements: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePlacementsRequest, _score_phase_pb2.ScorePlacementsResponse]
-    """ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent."""
+    ScorePodGroupPlacements: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePodGroupPlacementsRequest, _score_phase_pb2.ScorePodGroupPlacementsResponse]
+    """ScorePodGroupPlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent."""
 
 @_typing.type_check_only
 class ScorePhaseAsyncStub(ScorePhaseStub):
@@ -49,17 +51,27 @@ class ScorePhaseAsyncStub(ScorePhaseStub):
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    Prepare: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePhasePrepareRequest, _score_phase_pb2.ScorePhasePrepareResponse]  # type: ignore[assignment]
+    """Prepare brings a class's raw scores up to date ahead of its turn, so that Place is answered sooner. Idempotent."""
     Place: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.PlaceRequest, _score_phase_pb2.PlaceResponse]  # type: ignore[assignment]
     """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It keeps
     nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
     """
-    ScorePlacements: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePlacementsRequest, _score_phase_pb2.ScorePlacementsResponse]  # type: ignore[assignment]
-    """ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent."""
+    ScorePodGroupPlacements: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePodGroupPlacementsRequest, _score_phase_pb2.ScorePodGroupPlacementsResponse]  # type: ignore[assignment]
+    """ScorePodGroupPlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent."""
 
 class ScorePhaseServicer(metaclass=_abc_1.ABCMeta):
     """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot is
     what its cycle needs.
     """
+
+    @_abc_1.abstractmethod
+    def Prepare(
+        self,
+        request: _score_phase_pb2.ScorePhasePrepareRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_score_phase_pb2.ScorePhasePrepareResponse, _abc.Awaitable[_score_phase_pb2.ScorePhasePrepareResponse]]:
+        """Prepare brings a class's raw scores up to date ahead of its turn, so that Place is answered sooner. Idempotent."""
 
     @_abc_1.abstractmethod
     def Place(
@@ -72,11 +84,11 @@ class ScorePhaseServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ScorePlacements(
+    def ScorePodGroupPlacements(
         self,
-        request: _score_phase_pb2.ScorePlacementsRequest,
+        request: _score_phase_pb2.ScorePodGroupPlacementsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_score_phase_pb2.ScorePlacementsResponse, _abc.Awaitable[_score_phase_pb2.ScorePlacementsResponse]]:
-        """ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent."""
+    ) -> _typing.Union[_score_phase_pb2.ScorePodGroupPlacementsResponse, _abc.Awaitable[_score_phase_pb2.ScorePodGroupPlacementsResponse]]:
+        """ScorePodGroupPlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent."""
 
 def add_ScorePhaseServicer_to_server(servicer: ScorePhaseServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

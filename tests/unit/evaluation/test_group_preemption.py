@@ -71,57 +71,52 @@ class Cluster:
         configuration.profiles[0].plugin_args.add(name="PodTopologySpread", args_json=b'{"defaultingType":"List"}')
         await phase_calls.greet(self.service, configuration)
 
-    async def who_may_go(self, nominated: str = "") -> filter_phase_pb2.PodGroupPostFilterResponse:
-        request = self._request()
-        request.members.add(pod=_identity("m0"), pod_class=MEMBER, nominated_node=nominated)
-        return await self.service.PodGroupPostFilter(request, context())
+    async def potential_victims(self, nominated: str = "") -> filter_phase_pb2.ListPodGroupVictimsResponse:
+        request = filter_phase_pb2.ListPodGroupVictimsRequest(
+            cycle=phase_calls.cycle(self.builder, MEMBER), priority=100
+        )
+        request.members.add(pod_class=MEMBER, nominated_node=nominated)
+        return await self.service.ListPodGroupVictims(request, context())
 
-    async def who_has_to_go(
+    async def reprieve(
         self,
-        may_go: filter_phase_pb2.PodGroupPostFilterResponse,
+        listed: filter_phase_pb2.ListPodGroupVictimsResponse,
         *placed: tuple[int, str],
         given_up: Sequence[tuple[int, str]] = (),
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """With the members placed (class, node) as if all of those were gone: the frontend says so by deltas. Those
         whose group did not fit after all (`given_up`) are not there.
         """
         table = self.builder.snap.pods
-        gone = {pod.pod.uid for victim in may_go.potential for pod in victim.pods}
+        gone = {pod.pod.uid for victim in listed.victims for pod in victim.pods}
         self.builder.remove(*[row for row in range(table.size) if table.uids[row] in gone and table.slot[row] >= 0])
-        request = self._request()
+        request = filter_phase_pb2.ReprievePodGroupVictimsRequest(
+            pod_group=_identity("g", "uid-of-g"), priority=100, composite=self.composite, victims=listed.victims
+        )
         for pod_class, node in placed:
             (row,) = self.builder.place(pod_class, node)
             slot = self.builder.snap.nodes.slots[node]
-            request.members.add(pod=_identity(table.names[row], table.uids[row]), pod_class=pod_class, slot=slot)
+            request.placed.add(pod=_identity(table.names[row], table.uids[row]), pod_class=pod_class, slot=slot)
         for number, (pod_class, node) in enumerate(given_up):
             slot = self.builder.snap.nodes.slots[node]
-            request.members.add(pod=_identity(f"given-up-{number}"), pod_class=pod_class, slot=slot)
-        request.victims.extend(may_go.potential)
-        request.cycle.generation = self.builder.snap.generation
-        return await self.service.PodGroupPostFilter(request, context())
-
-    def _request(self) -> filter_phase_pb2.PodGroupPostFilterRequest:
-        return filter_phase_pb2.PodGroupPostFilterRequest(
-            cycle=phase_calls.cycle(self.builder, MEMBER),
-            pod_group=_identity("g", "uid-of-g"),
-            priority=100,
-            composite=self.composite,
-        )
+            request.placed.add(pod=_identity(f"given-up-{number}"), pod_class=pod_class, slot=slot)
+        request.cycle.CopyFrom(phase_calls.cycle(self.builder, MEMBER))
+        return await self.service.ReprievePodGroupVictims(request, context())
 
 
 def _identity(name: str, uid: str = "") -> cycle_pb2.PodIdentity:
     return cycle_pb2.PodIdentity(namespace="default", name=name, uid=uid or f"uid-{name}")
 
 
-def _potential(answer: filter_phase_pb2.PodGroupPostFilterResponse) -> list[list[str]]:
-    return [[pod.pod.uid for pod in victim.pods] for victim in answer.potential]
+def _potential(answer: filter_phase_pb2.ListPodGroupVictimsResponse) -> list[list[str]]:
+    return [[pod.pod.uid for pod in victim.pods] for victim in answer.victims]
 
 
-def _evicted(answer: filter_phase_pb2.PodGroupPostFilterResponse) -> list[str]:
+def _evicted(answer: filter_phase_pb2.ReprievePodGroupVictimsResponse) -> list[str]:
     return [action.pod.uid for action in answer.actions]
 
 
-async def test_lesser_pods_may_go_the_most_important_first() -> None:
+async def test_lesser_pods_listed_the_most_important_first() -> None:
     """Pods of the group's priority or above are left out of it."""
     cluster = Cluster(2)
     low = cluster.add(1, "1", "n0", start=5)
@@ -129,11 +124,11 @@ async def test_lesser_pods_may_go_the_most_important_first() -> None:
     middle = cluster.add(50, "1", "n1", start=9)
     cluster.add(100, "1", "n0")
     await cluster.serve()
-    answer = await cluster.who_may_go()
+    answer = await cluster.potential_victims()
     assert _potential(answer) == [middle, older, low]
 
 
-async def test_pods_of_a_group_count_by_their_group_and_may_go_as_one() -> None:
+async def test_pods_of_a_group_count_by_their_group_and_listed_as_one() -> None:
     """Whatever their own priority; a group that is disrupted as one is one victim, and more important than a pod."""
     cluster = Cluster(2)
     cluster.group("together", 10, together=True)
@@ -144,7 +139,7 @@ async def test_pods_of_a_group_count_by_their_group_and_may_go_as_one() -> None:
     cluster.add(1, "500m", "n0", group="great")
     (single,) = cluster.add(10, "500m", "n0", start=1)
     await cluster.serve()
-    answer = await cluster.who_may_go()
+    answer = await cluster.potential_victims()
     assert _potential(answer) == [whole, [one], [other], [single]]
 
 
@@ -161,7 +156,7 @@ async def test_the_status_says_why_a_group_cannot_preempt(spec: dict[str, Any], 
     cluster = Cluster(1, **spec)
     cluster.add(100, "4", "n0")
     await cluster.serve()
-    answer = await cluster.who_may_go()
+    answer = await cluster.potential_victims()
     assert (answer.status.code, list(answer.status.messages)) == (code, [f"pod group preemption: {text}"])
 
 
@@ -170,11 +165,11 @@ async def test_a_group_does_not_preempt_while_its_victims_are_going() -> None:
     cluster = Cluster(1)
     cluster.add(1, "4", "n0", flags=pods.TERMINATING | pods.PREEMPTED)
     await cluster.serve()
-    answer = await cluster.who_may_go(nominated="n0")
+    answer = await cluster.potential_victims(nominated="n0")
     assert answer.status.code == status_pb2.CODE_SUCCESS
     assert list(answer.status.messages) == ["pod group preemption: ongoing preemption on nominated nodes"]
-    assert not answer.actions
-    assert (await cluster.who_may_go(nominated="elsewhere")).potential
+    assert not answer.victims
+    assert (await cluster.potential_victims(nominated="elsewhere")).victims
 
 
 async def test_only_necessary_victims_are_evicted() -> None:
@@ -185,8 +180,8 @@ async def test_only_necessary_victims_are_evicted() -> None:
     (less,) = cluster.add(2, "1", "n1", start=9)
     (much,) = cluster.add(3, "1", "n1", start=9)
     await cluster.serve()
-    may_go = await cluster.who_may_go()
-    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"), (MEMBER, "n0"), (MEMBER, "n1"))
+    listed = await cluster.potential_victims()
+    answer = await cluster.reprieve(listed, (MEMBER, "n0"), (MEMBER, "n0"), (MEMBER, "n1"))
     evicted = _evicted(answer)
     assert len(evicted) == 5
     assert least in evicted
@@ -208,8 +203,8 @@ async def test_a_group_that_goes_as_one_goes_although_half_of_it_could_stay() ->
     cluster.group("together", 10, together=True)
     whole = cluster.add(10, "1", "n0", "n1", group="together")
     await cluster.serve()
-    may_go = await cluster.who_may_go()
-    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"))
+    listed = await cluster.potential_victims()
+    answer = await cluster.reprieve(listed, (MEMBER, "n0"))
     assert sorted(_evicted(answer)) == sorted(whole)
 
 
@@ -220,8 +215,8 @@ async def test_victims_protected_by_a_budget_are_reprieved_first() -> None:
     (important,) = cluster.add(50, "2", "n0")
     cluster.budget("c1", 0)
     await cluster.serve()
-    may_go = await cluster.who_may_go()
-    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"))
+    listed = await cluster.potential_victims()
+    answer = await cluster.reprieve(listed, (MEMBER, "n0"))
     assert _evicted(answer) == [important]
     assert _evicted(answer) != [protected]
 
@@ -245,8 +240,8 @@ async def test_members_on_one_node_count_for_each_other(skew: int, goes: bool) -
     cluster.spreads("c1")
     in_the_way, elsewhere = cluster.add(1, "1", "n0", "n1")
     await cluster.serve("PodTopologySpread")
-    may_go = await cluster.who_may_go()
-    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"), (MEMBER, "n0"))
+    listed = await cluster.potential_victims()
+    answer = await cluster.reprieve(listed, (MEMBER, "n0"), (MEMBER, "n0"))
     assert _evicted(answer) == ([in_the_way] if goes else [])
     assert elsewhere not in _evicted(answer)
 
@@ -257,8 +252,8 @@ async def test_members_whose_group_does_not_fit_count_for_each_other_too() -> No
     cluster.spreads("c1")
     (in_the_way,) = cluster.add(1, "1", "n0")
     await cluster.serve("PodTopologySpread")
-    may_go = await cluster.who_may_go()
-    answer = await cluster.who_has_to_go(may_go, given_up=[(MEMBER, "n0"), (MEMBER, "n0")])
+    listed = await cluster.potential_victims()
+    answer = await cluster.reprieve(listed, given_up=[(MEMBER, "n0"), (MEMBER, "n0")])
     assert _evicted(answer) == [in_the_way]
 
 
@@ -267,8 +262,8 @@ async def test_members_of_several_classes_on_one_node_all_have_to_fit() -> None:
     cluster = Cluster(1)
     low = cluster.add(1, "1", "n0")
     await cluster.serve()
-    may_go = await cluster.who_may_go()
-    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"), (OTHER_MEMBER, "n0"))
+    listed = await cluster.potential_victims()
+    answer = await cluster.reprieve(listed, (MEMBER, "n0"), (OTHER_MEMBER, "n0"))
     assert _evicted(answer) == low
 
 
@@ -277,7 +272,7 @@ async def test_a_terminating_victim_counts_and_is_not_evicted_again() -> None:
     cluster = Cluster(1, cpu="4")
     cluster.add(1, "4", "n0", flags=pods.TERMINATING)
     await cluster.serve()
-    answer = await cluster.who_has_to_go(await cluster.who_may_go(), (MEMBER, "n0"))
+    answer = await cluster.reprieve(await cluster.potential_victims(), (MEMBER, "n0"))
     assert (list(answer.status.messages), _evicted(answer)) == (
         ["pod group preemption: found a placement for podgroup, preempting 1 victims"],
         [],
@@ -301,10 +296,10 @@ async def test_of_a_tree_the_topmost_group_decides() -> None:
     large = cluster.add(1, "0", "n0", "n1", "n1", group="c")
     lost = cluster.add(1, "0", "n0", group="lost")
     await cluster.serve()
-    answer = await cluster.who_may_go()
+    answer = await cluster.potential_victims()
     assert [sorted(each) for each in _potential(answer)] == [sorted(tree), sorted(large), lost, pod]
     cluster.group("root", 100, together=True, composite=True)
-    assert [sorted(each) for each in _potential(await cluster.who_may_go())] == [sorted(large), lost, pod]
+    assert [sorted(each) for each in _potential(await cluster.potential_victims())] == [sorted(large), lost, pod]
 
 
 async def test_groups_that_are_part_of_each_other_decide_once() -> None:
@@ -315,7 +310,7 @@ async def test_groups_that_are_part_of_each_other_decide_once() -> None:
     cluster.group("y", 10, together=False, parent="x", composite=True)
     low = cluster.add(500, "1", "n0", group="a")
     await cluster.serve()
-    assert _potential(await cluster.who_may_go()) == [low]
+    assert _potential(await cluster.potential_victims()) == [low]
 
 
 async def test_the_victims_message_names_a_composite_pod_group() -> None:
@@ -323,9 +318,9 @@ async def test_the_victims_message_names_a_composite_pod_group() -> None:
     cluster = Cluster(1, cpu="4")
     cluster.add(1, "4", "n0")
     await cluster.serve()
-    may_go = await cluster.who_may_go()
+    listed = await cluster.potential_victims()
     cluster.composite = True
-    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"))
+    answer = await cluster.reprieve(listed, (MEMBER, "n0"))
     assert answer.actions[0].evict.message.endswith(": preempting to accommodate a higher priority compositepodgroup")
 
 
@@ -334,8 +329,8 @@ async def test_placed_members_of_a_group_that_did_not_fit_count() -> None:
     cluster = Cluster(3)
     on_n0, on_n1, on_n2 = cluster.add(1, "3", "n0", "n1", "n2")
     await cluster.serve()
-    may_go = await cluster.who_may_go()
-    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"), given_up=[(OTHER_MEMBER, "n1")])
+    listed = await cluster.potential_victims()
+    answer = await cluster.reprieve(listed, (MEMBER, "n0"), given_up=[(OTHER_MEMBER, "n1")])
     assert sorted(_evicted(answer)) == sorted([on_n0, on_n1])
     assert on_n2 not in _evicted(answer)
 
@@ -347,8 +342,8 @@ async def test_no_victim_is_reprieved_where_members_overlap(cpu: str, staying: b
     (gone,) = cluster.add(1, "1", "n0")
     (far,) = cluster.add(1, "1", "n1")
     await cluster.serve()
-    may_go = await cluster.who_may_go()
-    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"), given_up=[(OTHER_MEMBER, "n0")])
+    listed = await cluster.potential_victims()
+    answer = await cluster.reprieve(listed, (MEMBER, "n0"), given_up=[(OTHER_MEMBER, "n0")])
     assert sorted(_evicted(answer)) == sorted([gone] if staying else [gone, far])
 
 
@@ -362,6 +357,6 @@ async def test_the_result_counts_violations_victims_and_terminating_pods() -> No
     cluster.add(1, "1", "n0", flags=pods.TERMINATING)
     cluster.budget("c1", 1)
     await cluster.serve()
-    may_go = await cluster.who_may_go()
-    cost = (await cluster.who_has_to_go(may_go, (MEMBER, "n0"))).disruption
+    listed = await cluster.potential_victims()
+    cost = (await cluster.reprieve(listed, (MEMBER, "n0"))).disruption
     assert (cost.victims, cost.violations, cost.of_groups) == (4, 1, 2)

@@ -95,7 +95,7 @@ def _totals(
         builder.set_node(f"n{number}", allocatable={"cpu": cpu, "memory": "8Gi", "pods": "9"})
     builder.add_class(1, pod_of(requesting(cpu="1", memory="1Gi")))
     builder.place(1, "n0")
-    request = score_phase_pb2.ScorePlacementsRequest(scheduled=scheduled)
+    request = score_phase_pb2.ScorePodGroupPlacementsRequest(scheduled=scheduled)
     for name, weight in plugins.items():
         request.plugins.add(plugin=name, weight=weight)
     for slots, pods in placements:

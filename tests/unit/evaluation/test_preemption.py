@@ -190,45 +190,33 @@ async def test_only_the_nominated_node_is_evaluated_first() -> None:
     case.builder.apply(nominations=[nomination])
     await case.ask()
 
-    async def first() -> filter_phase_pb2.FilterPhaseFilterResponse:
-        cycle = phase_calls.cycle(case.builder, PREEMPTOR)
-        cycle.pod.metadata.uid = "me"
-        return await case.service.Filter(
-            filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, nominated_first=True), context()
-        )
-
-    taken = await first()
-    assert not taken.HasField("nominated_slot")
-    assert list(taken.columns.capacity) == [1, 0]
+    assert (await _admitted(case, ("me", 1))) == 0
     case.builder.remove(row)
-    free = await first()
-    assert free.nominated_slot == 1
-    assert not free.HasField("columns")
+    assert (await _admitted(case, ("me", 1))) == 1
+    assert (await _admitted(case, ("me", 0))) == 0, "the caller is mistaken about the node"
 
 
-async def _asked_together(case: Preemption, pods: int) -> filter_phase_pb2.FilterPhaseFilterResponse:
-    """Filter's answer about u0, and as many pods after it, on the nodes that they are nominated to."""
-    await case.ask()
-    cycle = phase_calls.cycle(case.builder, PREEMPTOR)
-    cycle.pod.metadata.uid = "u0"
-    request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, nominated_first=True)
-    request.nominated.extend(cycle_pb2.PodIdentity(uid=f"u{number}") for number in range(1, pods))
-    return await case.service.Filter(request, context())
+async def _admitted(case: Preemption, *nominees: tuple[str, int]) -> int:
+    """How many of these pods (UID, slot) may run where they are nominated to."""
+    request = filter_phase_pb2.FilterNominatedRequest(cycle=phase_calls.cycle(case.builder, PREEMPTOR))
+    for uid, slot in nominees:
+        request.nominees.add(pod=cycle_pb2.PodIdentity(uid=uid), slot=slot)
+    return (await case.service.FilterNominated(request, context())).admitted
 
 
 @pytest.mark.parametrize(
     ("slots", "full", "admitted"),
     [
-        pytest.param((0, 1, 2), (), [1, 2], id="all"),
-        pytest.param((0, 1, 2, 3), (2,), [1], id="up-to-one-that-does-not-fit"),
-        pytest.param((0, 1, 2, 2, 3), (), [1], id="up-to-two-on-one-node"),
-        pytest.param((0, 1, 9), (), [1], id="up-to-one-that-is-nominated-nowhere"),
-        pytest.param((0,), (), [], id="no-other"),
-        pytest.param((3, 1), (3,), None, id="not-without-the-first"),
+        pytest.param((0, 1, 2), (), 3, id="all"),
+        pytest.param((0, 1, 2, 3), (2,), 2, id="up-to-one-that-does-not-fit"),
+        pytest.param((0, 1, 2, 2, 3), (), 2, id="up-to-two-on-one-node"),
+        pytest.param((0, 1, 9), (), 2, id="up-to-one-that-is-nominated-nowhere"),
+        pytest.param((0,), (), 1, id="no-other"),
+        pytest.param((3, 1), (3,), 0, id="not-without-the-first"),
     ],
 )
 async def test_pods_on_the_nodes_that_they_are_nominated_to_are_answered_for_together(
-    slots: tuple[int, ...], full: tuple[int, ...], admitted: list[int] | None
+    slots: tuple[int, ...], full: tuple[int, ...], admitted: int
 ) -> None:
     """Of a crowd of preemptors each may have its room; none may have what another one was promised."""
     case = Preemption(4, cpu="2")
@@ -241,9 +229,8 @@ async def test_pods_on_the_nodes_that_they_are_nominated_to_are_answered_for_tog
             if slot < 4
         ]
     )
-    said = await _asked_together(case, len(slots))
-    assert said.HasField("nominated_slot") == (admitted is not None)
-    assert list(said.nominated_slots) == (admitted or [])
+    await case.ask()
+    assert await _admitted(case, *[(f"u{number}", slot) for number, slot in enumerate(slots)]) == admitted
 
 
 async def test_where_nodes_depend_on_each_other_nominated_pods_are_answered_for_one_by_one() -> None:
@@ -260,9 +247,8 @@ async def test_where_nodes_depend_on_each_other_nominated_pods_are_answered_for_
             for slot in (0, 1)
         ]
     )
-    said = await _asked_together(case, 2)
-    assert said.nominated_slot == 0
-    assert list(said.nominated_slots) == []
+    await case.ask()
+    assert await _admitted(case, ("u0", 0), ("u1", 1)) == 1
 
 
 async def test_cached_dry_runs_equal_fresh_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -485,8 +471,8 @@ async def test_victims_elsewhere_survive_a_second_opinion() -> None:
     cycle = phase_calls.cycle(case.builder, PREEMPTOR)
     filtered = await case.service.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), context())
     for victims, evicted in ((whole, 2), ([*whole, other], 0)):
-        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
-        candidate = request.chosen.candidates.add(node_name="n0")
+        request = filter_phase_pb2.SelectPreemptionCandidateRequest(cycle=cycle, columns=filtered.columns)
+        candidate = request.candidates.add(node_name="n0")
         candidate.victims.extend(cycle_pb2.PodIdentity(uid=f"uid-{row}") for row in victims)
-        answer = await case.service.PostFilter(request, context())
-        assert len(_victims(answer)) == evicted
+        response = await case.service.SelectPreemptionCandidate(request, context())
+        assert len(_victims(response.answer)) == evicted

@@ -16,7 +16,7 @@ from trireme.extenders import extender_wire, extenders
 from trireme.framework import status
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_phase_pb2
 
 Json = dict[str, Any]
 ALL = ("n0", "n1", "n2", "n3")
@@ -240,11 +240,11 @@ async def test_the_first_that_binds_binds_and_an_ignorable_failure_leaves_it_to_
     assert await strict.extenders.bind(strict.number, item) == status.error("", "no")
 
 
-def _candidates(**nodes: tuple[str, ...]) -> filter_pb2.PreemptionCandidates:
-    out = filter_pb2.PreemptionCandidates()
+def _candidates(**nodes: tuple[str, ...]) -> list[filter_phase_pb2.PreemptionCandidate]:
+    out = []
     for node, uids in nodes.items():
         victims = [cycle_pb2.PodIdentity(namespace="ns", name=uid, uid=uid) for uid in uids]
-        out.candidates.add(node_name=node, victims=victims, violations=1)
+        out.append(filter_phase_pb2.PreemptionCandidate(node_name=node, victims=victims, violations=1))
     return out
 
 
@@ -281,7 +281,7 @@ async def test_candidates_are_trimmed(answer: Any, expected: Any, error: str) ->
         assert str(caught.value) == error
         return
     left = await asking
-    found = {each.node_name: ([pod.uid for pod in each.victims], each.violations) for each in left.candidates}
+    found = {each.node_name: ([pod.uid for pod in each.victims], each.violations) for each in left}
     assert found == expected
     body = world.asked[0][2]
     assert body["NodeNameToMetaVictims"] == {"n0": {"Pods": [{"UID": "a"}, {"UID": "b"}], "NumPDBViolations": 1}}
@@ -297,9 +297,9 @@ async def test_a_deleted_victim_is_not_sent_to_extenders() -> None:
     trim = world.extenders.trimming("me", world.number)
     assert trim is not None
     left = await trim(_candidates(n0=("a", GONE), n1=("c",)))
-    assert [each.node_name for each in left.candidates] == ["n1"]
+    assert [each.node_name for each in left] == ["n1"]
     assert list(world.asked[0][2]["NodeNameToVictims"]) == ["n1"]
-    assert not (await trim(_candidates(n0=("a", GONE)))).candidates
+    assert not await trim(_candidates(n0=("a", GONE)))
     assert len(world.asked) == 1
 
 
@@ -319,7 +319,7 @@ async def test_a_victim_may_be_deleted_between_two_extenders() -> None:
     trim = world.extenders.trimming("me", world.number)
     assert trim is not None
     left = await trim(_candidates(n0=("a",)))
-    assert [pod.uid for pod in left.candidates[0].victims] == ["b"]
+    assert [pod.uid for pod in left[0].victims] == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from phase_calls import context
 
 from trireme.results import class_answer
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, snapshot_pb2
-from trireme.wire import node_columns
+from trireme.wire import identities, node_columns
 
 FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
            "PodTopologySpread", "InterPodAffinity")  # fmt: skip
@@ -40,7 +40,7 @@ class Preempting(domain_cluster.Cluster):
         """Filter's answer, with ways out for these pods."""
         self.follow()
         request = filter_phase_pb2.FilterPhaseFilterRequest(
-            cycle=self._cycle(class_id), count=len(pods), preemptors=pods
+            cycle=self._cycle(class_id), count=len(pods), preemptors=[identities.preemptor(pod) for pod in pods]
         )
         response: filter_phase_pb2.FilterPhaseFilterResponse = self._run(self.filter.Filter(request, context(10)))
         return response
@@ -48,9 +48,10 @@ class Preempting(domain_cluster.Cluster):
     def one(self, class_id: int, preemptor: core_pb2.Pod, known: class_answer.ClassAnswer) -> Any:
         """Filter's answer, brought up to date in `known`, and PostFilter's."""
         known.take(node_columns.unpack(self.ask_filter(class_id, 1, known.generation).columns))
-        request = filter_pb2.PostFilterRequest(cycle=self._cycle(class_id), columns=known.message())
-        request.cycle.pod.CopyFrom(preemptor)
-        return self._run(self.filter.PostFilter(request, context(10)))
+        request = filter_phase_pb2.RunPostFilterRequest(
+            cycle=self._cycle(class_id), columns=known.message(), preemptors=[identities.preemptor(preemptor)]
+        )
+        return self._run(self.filter.RunPostFilter(request, context(10))).results[0].answer
 
     def decide(self, class_id: int, uid: str, way: filter_pb2.PostFilterResponse) -> None:
         """What follows from the answer, as the frontend tells it."""
@@ -123,10 +124,10 @@ def test_post_filter_results_of_one_call_equal_those_of_single_calls(seed: int) 
     columns = node_columns.unpack(response.columns)
     index = columns.index.tolist()
     found = []
-    for way in response.ways_out:
+    for way in response.post_filter_results:
         if way.HasField("slot"):
             index[way.slot] = way.status_index
-        found.append((_said(columns.statuses, index), way.post_filter.SerializeToString(deterministic=True)))
+        found.append((_said(columns.statuses, index), way.answer.SerializeToString(deterministic=True)))
     cluster.close()
     assert found == _one_after_the_other(seed)
 
@@ -136,7 +137,7 @@ def test_one_is_answered_for_where_a_nomination_changes_more_than_its_own_node()
     cluster, class_id = _make(1, affinity=affinity((), [term("kubernetes.io/hostname", {"app": "high"})]))
     response = cluster.in_one_call(class_id, _pods())
     cluster.close()
-    assert len(response.ways_out) == 1
+    assert len(response.post_filter_results) == 1
 
 
 def test_nothing_is_answered_where_a_node_takes_a_pod() -> None:
@@ -145,7 +146,7 @@ def test_nothing_is_answered_where_a_node_takes_a_pod() -> None:
     cluster.add_node(node("roomy", {"kubernetes.io/hostname": "roomy"}, cpu=8))
     response = cluster.in_one_call(class_id, _pods())
     cluster.close()
-    assert not response.ways_out
+    assert not response.post_filter_results
 
 
 def test_nominated_pods_get_no_post_filter_result() -> None:
@@ -154,4 +155,4 @@ def test_nominated_pods_get_no_post_filter_result() -> None:
     cluster.promise(class_id, "me-1", "n0")
     response = cluster.in_one_call(class_id, _pods())
     cluster.close()
-    assert not response.ways_out
+    assert not response.post_filter_results

@@ -70,7 +70,7 @@ class Caller:
     async def ask(self) -> dict[str, tuple[str, int]]:
         """The message of the refusal and the capacity, by node."""
         request = filter_phase_pb2.FilterPhaseFilterRequest(
-            cycle=phase_calls.cycle(self._builder, self._number), known_generation=self.generation
+            cycle=phase_calls.cycle(self._builder, self._number), base_generation=self.generation
         )
         response = await self._phase.Filter(request, context())
         columns = node_columns.unpack(response.columns)
@@ -216,12 +216,11 @@ async def test_a_class_that_ends_during_a_call_gets_its_answer() -> None:
     assert node_columns.unpack(response.columns).capacity.tolist() == [2] * len(NODES)
 
 
-async def test_preparing_answers_nothing_and_makes_the_answer_ready() -> None:
+async def test_preparing_makes_the_answer_ready() -> None:
     """Else classes that come next cost as much when their turn comes."""
     builder = _cluster()
     phase = await _phase(builder)
-    request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1), prepare=True)
-    assert await phase.Filter(request, context()) == filter_phase_pb2.FilterPhaseFilterResponse()
+    await phase.Prepare(filter_phase_pb2.FilterPhasePrepareRequest(cycle=phase_calls.cycle(builder, 1)), context())
     prepared = phase.statistics().slots_evaluated
     await Caller(phase, builder, 1).ask()
     assert phase.statistics().slots_evaluated == prepared > 0

@@ -40,7 +40,7 @@ def test_written_and_reported_times_are_those_of_the_wall_clock() -> None:
         world.wall_ahead = HOUR
         world.loop.advance(1.0)
         world.answer(_only(world, "Filter"), "good")
-        world.answer(_only(world, "PostFilter"), "bad")
+        world.answer(_only(world, "RunPostFilter"), "bad")
         condition = _only(world, "Apply").request
         written = condition.set_condition.condition.last_transition_time.seconds
         assert written == int(world.wall())

@@ -11,6 +11,7 @@ from trireme.evaluation import engine
 from trireme.filter import assembly as filter_assembly
 from trireme.framework import status
 from trireme.local import local_evaluators
+from trireme.results.phase_results import PostFilterResult
 from trireme.scheduling import ports
 from trireme.score import assembly as score_assembly
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, score_phase_pb2, snapshot_pb2
@@ -106,7 +107,7 @@ async def test_an_unschedulable_pod_preempts() -> None:
     cluster.builder.place(UNIMPORTANT, "n0")
     filtered = await cluster.filter(IMPORTANT)
     assert filtered.refuses(-1)
-    result = await cluster.evaluators.post_filter(PROFILE, IMPORTANT, cluster.generation, _pod("me"), filtered)
+    result = await cluster.evaluators.run_post_filter(PROFILE, IMPORTANT, cluster.generation, _pod("me"), filtered)
     assert (result.code, result.nominated_node) == (status.Code.SUCCESS, "n0")
     assert [action.pod.name for action in result.actions] == ["pod-0"]
 
@@ -116,16 +117,28 @@ async def test_candidates_are_trimmed_before_one_is_chosen() -> None:
     cluster = Cluster()
     cluster.builder.set_node("n3", allocatable={"cpu": "4", "pods": "9"})
     cluster.builder.place(UNIMPORTANT, "n0", "n3")
-    seen: list[str] = []
-
-    async def trim(candidates: filter_pb2.PreemptionCandidates) -> filter_pb2.PreemptionCandidates:
-        seen.extend(sorted(each.node_name for each in candidates.candidates))
-        left = [each for each in candidates.candidates if each.node_name == "n3"]
-        return filter_pb2.PreemptionCandidates(candidates=left)
-
     filtered = await cluster.filter(IMPORTANT)
-    asked = cluster.evaluators.post_filter(PROFILE, IMPORTANT, cluster.generation, _pod("me"), filtered, trim)
-    assert ((await asked).nominated_node, seen) == ("n3", ["n0", "n3"])
+    about = PROFILE, IMPORTANT, cluster.generation, _pod("me"), filtered
+    candidates = await cluster.evaluators.list_preemption_candidates(*about)
+    assert not isinstance(candidates, PostFilterResult)
+    assert sorted(each.node_name for each in candidates) == ["n0", "n3"]
+    left = [each for each in candidates if each.node_name == "n3"]
+    result = await cluster.evaluators.select_preemption_candidate(*about, left)
+    assert result.nominated_node == "n3"
+    nothing = await cluster.evaluators.select_preemption_candidate(*about, [])
+    assert (nothing.code, nothing.nominated_node) == (status.Code.UNSCHEDULABLE, None)
+
+
+async def test_without_candidates_post_filter_has_answered() -> None:
+    """Else a pod for which there is no room asks a second time."""
+    cluster = Cluster()
+    cluster.builder.place(UNIMPORTANT, "n0")
+    filtered = await cluster.filter(SMALL)
+    found = await cluster.evaluators.list_preemption_candidates(
+        PROFILE, SMALL, cluster.generation, _pod("me"), filtered
+    )
+    assert isinstance(found, PostFilterResult)
+    assert found.code is status.Code.UNSCHEDULABLE
 
 
 async def test_ways_to_make_room_come_with_the_answer() -> None:
@@ -133,7 +146,7 @@ async def test_ways_to_make_room_come_with_the_answer() -> None:
     cluster = Cluster()
     cluster.builder.place(UNIMPORTANT, "n0")
     filtered = await cluster.filter(IMPORTANT, 1, preemptors=[_pod("me")])
-    assert [each.post_filter.nominated_node for each in filtered.post_filter] == ["n0"]
+    assert [each.answer.nominated_node for each in filtered.post_filter] == ["n0"]
 
 
 async def test_the_nominated_node_is_tried_first() -> None:
@@ -141,14 +154,15 @@ async def test_the_nominated_node_is_tried_first() -> None:
     cluster = Cluster()
     cluster.nominate("me", SMALL, "n1")
     slot = cluster.builder.snap.nodes.slots["n1"]
-    filtered = await cluster.filter(SMALL, nominee=_pod("me", "n1"), nominated=slot)
-    assert filtered.of_one
+    about = PROFILE, SMALL, cluster.generation, [_pod("me", "n1")]
+    filtered = await cluster.evaluators.filter_nominated(*about, [slot])
+    assert (filtered.of_one, filtered.admitted) == (True, 1)
     assert [filtered.answer.admits(each) for each in range(3)] == [False, True, False]
     placed = await cluster.evaluators.place(PROFILE, SMALL, 1, filtered)
     assert cluster.names(placed.slots) == ["n1"]
-    # It was nominated for another node than the caller knows: all nodes are looked at.
-    filtered = await cluster.filter(SMALL, nominee=_pod("me", "n2"), nominated=2)
-    assert [filtered.answer.admits(each) for each in range(3)] == [True, True, True]
+    # It was nominated for another node than the caller knows.
+    filtered = await cluster.evaluators.filter_nominated(*about, [2])
+    assert filtered.admitted == 0
 
 
 async def test_several_that_are_nominated_are_admitted_together() -> None:
@@ -188,15 +202,15 @@ async def test_groups_are_answered_for() -> None:
     cluster = Cluster()
     cluster.builder.place(UNIMPORTANT, "n0")
     cycle = cluster.evaluators.cycle(PROFILE, IMPORTANT, cluster.generation)
-    question = filter_phase_pb2.PodGroupPostFilterRequest(cycle=cycle, priority=100)
+    question = filter_phase_pb2.ListPodGroupVictimsRequest(cycle=cycle, priority=100)
     question.members.add(pod_class=IMPORTANT)
-    answer = await cluster.evaluators.pod_group_post_filter(question)
-    assert [[pod.pod.name for pod in victim.pods] for victim in answer.potential] == [["pod-0"]]
-    request = score_phase_pb2.ScorePlacementsRequest(cycle=cycle)
+    answer = await cluster.evaluators.list_pod_group_victims(question)
+    assert [[pod.pod.name for pod in victim.pods] for victim in answer.victims] == [["pod-0"]]
+    request = score_phase_pb2.ScorePodGroupPlacementsRequest(cycle=cycle)
     request.plugins.add(plugin="PodGroupPodsCount", weight=1)
     for count in (1, 2):
         request.placements.add(pod_classes=[SMALL] * count, slots=[0, 1])
-    scored = await cluster.evaluators.score_placements(request)
+    scored = await cluster.evaluators.score_pod_group_placements(request)
     assert list(scored.totals) == [50, 100]
 
 

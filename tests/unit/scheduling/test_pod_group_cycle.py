@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from pod_group_builders import pod_group
-from pod_group_cluster import Cluster, who_may_go
+from pod_group_cluster import Cluster
 
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
@@ -291,24 +291,22 @@ async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_ar
     cluster.group(pod_group("g", 2))
     cluster.add("p0", "g")
     cluster.add("p1", "g")
-    asked: list[filter_phase_pb2.PodGroupPostFilterRequest] = []
-    seen: list[dict[str, int]] = []
+    cluster.victims = ("low0", "low1", "low2")
 
-    def way_out(request: filter_phase_pb2.PodGroupPostFilterRequest) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        asked.append(request)
-        seen.append({pod.key.removeprefix("ns/"): pod.slot for pod in cluster.cache.pods()})
-        if not request.victims:
-            return who_may_go("low0", "low1", "low2")
-        out = filter_phase_pb2.PodGroupPostFilterResponse()
+    def reprieve(
+        request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        out = filter_phase_pb2.ReprievePodGroupVictimsResponse()
         out.status.code = status_pb2.CODE_SUCCESS
         out.status.messages.append("pod group preemption: found a placement for podgroup, preempting 1 victims")
         out.actions.add(pod=request.victims[0].pods[0].pod, evict=bind_pb2.Evict(message="go"))
         return out
 
-    cluster.way_out = way_out
+    cluster.reprieve = reprieve
     await cluster.run()
+    seen = cluster.placed_then
     assert seen == [{"low0": 0, "low1": 0, "low2": 1}, {"low0": -1, "low1": -1, "low2": -1, "p0": 0, "p1": 0}]
-    assert [(member.pod.name, member.slot) for member in asked[1].members] == [("p0", 0), ("p1", 0)]
+    assert [(member.pod.name, member.slot) for member in cluster.group_questions[1].placed] == [("p0", 0), ("p1", 0)]
     assert {pod.key.removeprefix("ns/"): pod.slot for pod in cluster.cache.pods()} == seen[0]
     assert [action.pod.name for action in cluster.preempting] == ["low0"]
     found = "pod group preemption: found a placement for podgroup, preempting 1 victims"
@@ -328,15 +326,17 @@ async def test_synchronous_evictions_report_the_nominations_of_a_gang(refusal: s
     cluster.add("p0", "g")
     cluster.refusal = refusal
 
-    def way_out(request: filter_phase_pb2.PodGroupPostFilterRequest) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        if not request.victims:
-            return who_may_go("low")
-        out = filter_phase_pb2.PodGroupPostFilterResponse()
+    cluster.victims = ("low",)
+
+    def reprieve(
+        request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        out = filter_phase_pb2.ReprievePodGroupVictimsResponse()
         out.status.code = status_pb2.CODE_SUCCESS
         out.actions.add(pod=request.victims[0].pods[0].pod, evict=bind_pb2.Evict(message="go"))
         return out
 
-    cluster.way_out = way_out
+    cluster.reprieve = reprieve
     await cluster.run()
     assert [action.pod.name for action in cluster.preempting] == ["low"]
     assert cluster.failures["p0"].nominated_node == ("" if refusal else "n0")
@@ -355,7 +355,7 @@ async def test_a_gang_that_no_eviction_helps_evicts_nobody() -> None:
     cluster.group(pod_group("g", 2))
     cluster.add("p0", "g")
     cluster.add("p1", "g")
-    cluster.way_out = lambda request: who_may_go("low")
+    cluster.victims = ("low",)
     await cluster.run()
     assert (cluster.nodes, cluster.preempting) == ({"low": "n0"}, [])
     first = "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
@@ -444,21 +444,21 @@ async def test_unusable_claims_of_a_group_are_released_without_preemption() -> N
     cluster.group(group)
     for number in range(2):
         cluster.add(f"p{number}", "g")
-    asked: list[filter_phase_pb2.PodGroupPostFilterRequest] = []
 
-    def way_out(request: filter_phase_pb2.PodGroupPostFilterRequest) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        asked.append(request)
-        out = filter_phase_pb2.PodGroupPostFilterResponse()
+    def release(
+        request: filter_phase_pb2.ListReleasableClaimsRequest,
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+        out = filter_phase_pb2.ListReleasableClaimsResponse()
         out.status.code = status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE
         out.status.messages.append("ResourceClaim unreserved for PodGroup")
-        out.actions.add(pod=request.members[0].pod, leave_claim=bind_pb2.LeaveClaim(name="c"))
+        out.actions.add(pod=request.tried[0].pod, leave_claim=bind_pb2.LeaveClaim(name="c"))
         return out
 
-    cluster.way_out = way_out
+    cluster.release = release
     await cluster.run()
-    (request,) = asked
-    assert (request.HasField("devices"), request.devices.scheduled) == (True, 0)
-    assert [member.pod.name for member in request.members] == ["p0", "p1"]
+    (request,) = cluster.group_questions
+    assert request.scheduled == 0
+    assert [member.pod.name for member in request.tried] == ["p0", "p1"]
     assert [action.leave_claim.name for action in cluster.preempting] == ["c"]
     whole = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, ResourceClaim unreserved for PodGroup"
     assert cluster.conditions == [("False", "Unschedulable", whole)]

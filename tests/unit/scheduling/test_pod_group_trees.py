@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from pod_group_builders import T0, Notified, grouping_queue, member, of_groups, pod_group
-from pod_group_cluster import Cluster, who_may_go
+from pod_group_cluster import Cluster
 
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, Attempt
@@ -176,23 +176,23 @@ async def test_the_topmost_group_preempts_for_all() -> None:
     for name in "ab":
         cluster.group(pod_group(name, 1, parent="root"))
         cluster.add(name, name, priority=5)
-    questions: list[filter_phase_pb2.PodGroupPostFilterRequest] = []
+    cluster.victims = ("old0", "old1")
 
-    def way_out(request: filter_phase_pb2.PodGroupPostFilterRequest) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        questions.append(request)
-        if len(questions) == 1:
-            return who_may_go("old0", "old1")
-        response = filter_phase_pb2.PodGroupPostFilterResponse(
+    def reprieve(
+        request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        response = filter_phase_pb2.ReprievePodGroupVictimsResponse(
             status={"code": status_pb2.CODE_SUCCESS, "messages": ["found"]}
         )
         response.actions.add(pod={"name": "old0"}, evict={"message": "go"})
         return response
 
-    cluster.way_out = way_out
+    cluster.reprieve = reprieve
     await cluster.run()
-    first, second = questions
-    assert (first.composite, first.pod_group.name, first.priority) == (True, "root", 5)
-    assert [each.pod.name for each in second.members] == ["a", "b"]
+    first, second = cluster.group_questions
+    assert first.priority == second.priority == 5
+    assert (second.composite, second.pod_group.name) == (True, "root")
+    assert [each.pod.name for each in second.placed] == ["a", "b"]
     assert {name: each.nominated_node for name, each in cluster.failures.items()} == {"a": "n0", "b": "n1"}
     assert [action.pod.name for action in cluster.preempting] == ["old0"]
     assert sorted(cluster.nodes) == ["old0", "old1"]
@@ -208,20 +208,23 @@ async def test_a_placed_member_is_nominated_though_its_group_did_not_fit() -> No
     cluster.group(pod_group("b", 1, parent="root"))
     for name, group in (("a0", "a"), ("a1", "a"), ("a2", "a"), ("b0", "b")):
         cluster.add(name, group, priority=5)
-    asked: list[filter_phase_pb2.PodGroupPostFilterRequest] = []
+    cluster.victims = ("old0", "old1")
 
-    def way_out(request: filter_phase_pb2.PodGroupPostFilterRequest) -> filter_phase_pb2.PodGroupPostFilterResponse:
-        asked.append(request)
-        if len(asked) == 1:
-            return who_may_go("old0", "old1")
-        response = filter_phase_pb2.PodGroupPostFilterResponse(status={"code": status_pb2.CODE_SUCCESS})
+    def reprieve(
+        request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        response = filter_phase_pb2.ReprievePodGroupVictimsResponse(status={"code": status_pb2.CODE_SUCCESS})
         response.disruption.victims = 2
         response.disruption.violations = 1
         return response
 
-    cluster.way_out = way_out
+    cluster.reprieve = reprieve
     await cluster.run()
-    assert [(each.pod.name, each.slot) for each in asked[1].members] == [("a0", 0), ("a1", 1), ("b0", 0)]
+    assert [(each.pod.name, each.slot) for each in cluster.group_questions[1].placed] == [
+        ("a0", 0),
+        ("a1", 1),
+        ("b0", 0),
+    ]
     promised = {name: each.nominated_node for name, each in cluster.failures.items()}
     assert {name: node for name, node in promised.items() if node} == {"a0": "n0", "a1": "n1", "b0": "n0"}
     assert sorted(cluster.nodes) == ["old0", "old1"]

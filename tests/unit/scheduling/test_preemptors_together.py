@@ -120,6 +120,9 @@ def test_victims_that_go_between_filter_and_post_filter_are_not_replaced_by_othe
         _create(world, name, 100)
         _decide(world)
     _go(world, "b")
+    (nominated,) = (each for each in world.questions if each.rpc == "FilterNominated")
+    assert [each.pod.name for each in nominated.request.nominees] == ["p"]
+    world.answer(nominated, "good")
     (question,) = (each for each in world.questions if each.rpc == "Filter")
     assert question.request.cycle.pod.metadata.name == "p"
     world.loop.advance(call_batches.LINGER_SECONDS)
@@ -141,7 +144,7 @@ def _crowd(world: World) -> Question:
         world.api.add_pod(name, 1, 100)
     world.deliver("pods", 1000)
     world.loop.advance(1.0)
-    for rpc in ("Filter", "PostFilter"):
+    for rpc in ("Filter", "RunPostFilter"):
         (question,) = (each for each in world.questions if each.rpc == rpc)
         world.answer(question, "good")
     (question,) = (each for each in world.questions if each.rpc == "Filter")
@@ -151,9 +154,9 @@ def _crowd(world: World) -> Question:
 def test_many_preemptors_get_their_victims_from_one_call(world: World) -> None:
     """A call for each of them costs more than what is decided; and each is promised room of its own."""
     question = _crowd(world)
-    assert [pod.metadata.name for pod in question.request.preemptors] == ["q", "r", "s"]
+    assert [each.pod.name for each in question.request.preemptors] == ["q", "r", "s"]
     world.answer(question, "good")
-    assert not [each for each in world.questions if each.rpc in ("Filter", "PostFilter")]
+    assert not [each for each in world.questions if each.rpc in ("Filter", "RunPostFilter")]
     assert {len(world.frontend.scheduling.queue.nominator.pods_for(node)) for node in ("n0", "n1")} == {2}
 
 
@@ -164,7 +167,7 @@ def test_results_for_several_preemptors_end_with_a_deleted_pod(world: World) -> 
     world.deliver("pods", 1000)
     world.answer(question, "good")
     (again,) = (each for each in world.questions if each.rpc == "Filter")
-    assert [pod.metadata.name for pod in again.request.preemptors] == ["s"]
+    assert [each.pod.name for each in again.request.preemptors] == ["s"]
     world.answer(again, "good")
     promised = [pod.key for node in ("n0", "n1") for pod in world.frontend.scheduling.queue.nominator.pods_for(node)]
     assert sorted(promised) == ["ns/p", "ns/q", "ns/s"]
@@ -185,8 +188,7 @@ def _all_go(world: World, *names: str) -> Question:
     world.deliver("pods", 1000)
     for question in [each for each in world.questions if _evicts(each.request)]:
         world.answer(question, "good")
-    (question,) = (each for each in world.questions if each.rpc == "Filter")
-    assert question.request.nominated_first
+    (question,) = (each for each in world.questions if each.rpc == "FilterNominated")
     return question
 
 
@@ -194,10 +196,9 @@ def test_preemptors_whose_room_is_there_get_it_by_one_call(world: World) -> None
     """A call for each of them, and one to bind each, cost more than what is decided."""
     _promised(world)
     question = _all_go(world, "b", "d")
-    assert question.request.cycle.pod.metadata.name == "p"
-    assert [pod.name for pod in question.request.nominated] == ["q"]
+    assert [each.pod.name for each in question.request.nominees] == ["p", "q"]
     world.answer(question, "good")
-    assert not [each for each in world.questions if each.rpc in ("Filter", "Place")]
+    assert not [each for each in world.questions if each.rpc in ("Filter", "FilterNominated", "Place")]
     _decide(world)
     assert _where(world) == {"a": "n0", "c": "n1", "p": "n0", "q": "n1"}
 
@@ -206,12 +207,11 @@ def test_a_pod_refused_on_its_nominated_node_is_filtered_alone(world: World) -> 
     """It may have to look elsewhere, and must see that the ones before it are placed by then."""
     _promised(world)
     question = _all_go(world, "b", "d")
-    del question.answer.nominated_slots[:]
+    question.answer.admitted = 1
     world.answer(question, "good")
-    assert world.frontend.cluster.cache.pod(question.request.cycle.pod.metadata.uid) is not None
-    (again,) = (each for each in world.questions if each.rpc == "Filter")
-    assert again.request.cycle.pod.metadata.name == "q"
-    assert not again.request.nominated
+    assert world.frontend.cluster.cache.pod(question.request.nominees[0].pod.uid) is not None
+    (again,) = (each for each in world.questions if each.rpc == "FilterNominated")
+    assert [each.pod.name for each in again.request.nominees] == ["q"]
     world.answer(again, "good")
     _decide(world)
     assert _where(world) == {"a": "n0", "c": "n1", "p": "n0", "q": "n1"}

@@ -23,7 +23,7 @@ from trireme.evaluation.preemption import dry_run_services, group_victims, preem
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, overlay, pods, snapshot
-from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 NAME = "DefaultPreemption"
@@ -37,29 +37,29 @@ _IMAGINED = -1
 _PAIRS = np.zeros((0, 2), dtype=np.int32)
 
 
-def who_may_go(
-    request: filter_phase_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
-) -> filter_phase_pb2.PodGroupPostFilterResponse:
+def potential_victims(
+    request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot
+) -> filter_phase_pb2.ListPodGroupVictimsResponse:
     """All victims that there could be, or why there are none, or that room is being made already."""
     if any(_never(member, snap) for member in request.members):
-        return _answer(status.unschedulable(NAME, "not eligible due to preemptionPolicy=Never."))
+        return _no_victims(status.unschedulable(NAME, "not eligible due to preemptionPolicy=Never."))
     if _under_way(request, snap):
-        return _answer(status.Status(status.Code.SUCCESS, "", ("ongoing preemption on nominated nodes",)))
+        return _no_victims(status.Status(status.Code.SUCCESS, "", ("ongoing preemption on nominated nodes",)))
     units = group_victims.units(snap, request.priority)
     if not units:
-        return _answer(status.unresolvable(NAME, "No preemption victims found for incoming preemptor"))
+        return _no_victims(status.unresolvable(NAME, "No preemption victims found for incoming preemptor"))
     violating = preemption_budgets.Budgets(snap).violating([row for unit in units for row in unit.rows])
-    out = filter_phase_pb2.PodGroupPostFilterResponse()
-    out.potential.extend(_victim(unit, snap, len(violating.intersection(unit.rows))) for unit in units)
+    out = filter_phase_pb2.ListPodGroupVictimsResponse()
+    out.victims.extend(_victim(unit, snap, len(violating.intersection(unit.rows))) for unit in units)
     return out
 
 
-async def who_has_to_go(
-    request: filter_phase_pb2.PodGroupPostFilterRequest,
+async def reprieve_victims(
+    request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
     snap: snapshot.Snapshot,
     chain: evaluation.Chain,
     kept: Mapping[int, columns.ClassColumns],
-) -> filter_phase_pb2.PodGroupPostFilterResponse:
+) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
     """The victims that cannot stay beside the members. `kept` are the columns of the members' classes. Raises:
     OutOfStepError where the snapshot moved on while plugins in other processes were asked.
     """
@@ -68,7 +68,8 @@ async def who_has_to_go(
     going = [victim for number, victim in enumerate(request.victims) if number not in staying]
     count = sum(len(victim.pods) for victim in going)
     text = f"found a placement for podgroup, preempting {count} victims"
-    out = _answer(status.Status(status.Code.SUCCESS, "", (text,)))
+    said = status.Status(status.Code.SUCCESS, "", (text,))
+    out = filter_phase_pb2.ReprievePodGroupVictimsResponse(status=_prefixed(said))
     out.disruption.victims = count
     out.disruption.violations = sum(victim.violations for victim in going)
     out.disruption.of_groups = sum(victim.of_group for victim in going)
@@ -90,7 +91,7 @@ class _Reprieve:
 
     def __init__(
         self,
-        request: filter_phase_pb2.PodGroupPostFilterRequest,
+        request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
         snap: snapshot.Snapshot,
         chain: evaluation.Chain,
         kept: Mapping[int, columns.ClassColumns],
@@ -116,7 +117,7 @@ class _Reprieve:
         rows = {snap.pods.uids[row]: row for row in range(snap.pods.size) if snap.pods.slot[row] != pods.NO_SLOT}
         self._members = [
             (member.pod_class, member.slot, rows.get(member.pod.uid, _IMAGINED))
-            for member in request.members
+            for member in request.placed
             if snap.nodes.alive[member.slot]
         ]
         self._imagined = any(row == _IMAGINED for _, _, row in self._members)
@@ -216,7 +217,7 @@ def _never(member: filter_phase_pb2.PodGroupMember, snap: snapshot.Snapshot) -> 
     return pod_class is not None and pod_class.pod.spec.preemption_policy == "Never"
 
 
-def _under_way(request: filter_phase_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot) -> bool:
+def _under_way(request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot) -> bool:
     """Whether a pod that is less important than the group is being deleted from a node that a member is promised."""
     promised = {member.nominated_node for member in request.members} - {""}
     slots = [snap.nodes.slots[name] for name in promised if name in snap.nodes.slots]
@@ -239,6 +240,11 @@ def _victim(unit: group_victims.Unit, snap: snapshot.Snapshot, violations: int) 
     return out
 
 
-def _answer(said: status.Status) -> filter_phase_pb2.PodGroupPostFilterResponse:
-    prefixed = status.Status(said.code, said.plugin, tuple(_PREFIX + text for text in said.messages))
-    return filter_phase_pb2.PodGroupPostFilterResponse(status=wire_status.to_message(prefixed))
+def _no_victims(said: status.Status) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+    return filter_phase_pb2.ListPodGroupVictimsResponse(status=_prefixed(said))
+
+
+def _prefixed(said: status.Status) -> status_pb2.Status:
+    return wire_status.to_message(
+        status.Status(said.code, said.plugin, tuple(_PREFIX + text for text in said.messages))
+    )

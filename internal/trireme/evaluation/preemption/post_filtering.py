@@ -14,7 +14,7 @@ from trireme.evaluation import reserving
 from trireme.evaluation.preemption import preemption
 from trireme.framework import status
 from trireme.snapshot import snapshot
-from trireme.v1 import filter_pb2, filter_phase_pb2, status_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, meta_pb2, status_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -26,8 +26,8 @@ class PostFilterPlugin(Protocol):
 
     async def post_filter(
         self, question: preemption.Question, snap: snapshot.Snapshot
-    ) -> filter_pb2.PostFilterResponse:
-        """The way out, or why there is none. It writes nothing."""
+    ) -> filter_pb2.PostFilterResponse | preemption.Candidates:
+        """The way out, or why there is none; candidates where the question asks for them. It writes nothing."""
         ...
 
 
@@ -35,8 +35,8 @@ class ClaimReleasePlugin(Protocol):
     """A plugin of this process that says which claims a group of pods may give up."""
 
     def post_filter(
-        self, request: filter_phase_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
+        self, request: filter_phase_pb2.ListReleasableClaimsRequest, snap: snapshot.Snapshot
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """What may be given up. Raises: ValueError, DecodeError where a state is none that Reserve gave."""
         ...
 
@@ -56,8 +56,10 @@ class PostFilter(Protocol):
 
     async def post_filter(
         self, question: preemption.Question, snap: snapshot.Snapshot, refused: node_columns.NodeColumns | None
-    ) -> filter_pb2.PostFilterResponse | None:
-        """The way out, or why there is none; None: it could not be called, and that is ignored."""
+    ) -> filter_pb2.PostFilterResponse | preemption.Candidates | None:
+        """The way out, or why there is none; candidates where the question asks for them. None: it could not be called,
+        and that is ignored.
+        """
         ...
 
 
@@ -75,7 +77,7 @@ class InTreePostFilter:
 
     async def post_filter(
         self, question: preemption.Question, snap: snapshot.Snapshot, refused: node_columns.NodeColumns | None
-    ) -> filter_pb2.PostFilterResponse | None:
+    ) -> filter_pb2.PostFilterResponse | preemption.Candidates | None:
         """As the Protocol says."""
         return await self.plugin.post_filter(question, snap)
 
@@ -103,20 +105,33 @@ class RemotePostFilter:
         return answer
 
 
+def cycle_for(cycle: cycle_pb2.Cycle, preemptor: filter_phase_pb2.Preemptor) -> cycle_pb2.Cycle:
+    """The cycle, about this pod of its class."""
+    out = cycle_pb2.Cycle()
+    out.CopyFrom(cycle)
+    identity = preemptor.pod
+    metadata = meta_pb2.ObjectMeta(namespace=identity.namespace, name=identity.name, uid=identity.uid)
+    nomination = core_pb2.PodStatus(nominated_node_name=preemptor.nominated_node)
+    out.pod.CopyFrom(core_pb2.Pod(metadata=metadata, status=nomination))
+    return out
+
+
 async def post_filter(
     plugins: Sequence[PostFilter],
     question: preemption.Question,
     snap: snapshot.Snapshot,
     refused: node_columns.NodeColumns | None = None,
-) -> filter_pb2.PostFilterResponse:
-    """The first way out that a plugin has, or all that they say why there is none. `refused` is for plugins of other
-    processes.
+) -> filter_pb2.PostFilterResponse | preemption.Candidates:
+    """The first way out that a plugin has, or all that they say why there is none; candidates where the question asks
+    for them. `refused` is for plugins of other processes.
     """
     out = filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable("")))
     for plugin in plugins:
         answer = await plugin.post_filter(question, snap, refused)
         if answer is None:
             continue
+        if isinstance(answer, tuple):
+            return answer
         code = answer.status.code
         if code in (status_pb2.CODE_SUCCESS, status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, status_pb2.CODE_ERROR):
             out.actions.extend(answer.actions)

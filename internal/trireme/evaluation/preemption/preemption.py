@@ -11,7 +11,7 @@ import functools
 import operator
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,7 +28,7 @@ from trireme.evaluation.preemption import (
 )
 from trireme.framework import fit_reasons, status
 from trireme.snapshot import arrays, classes, pods, snapshot
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, filter_phase_pb2
 from trireme.wire import status as wire_status
 
 NAME = "DefaultPreemption"
@@ -43,6 +43,9 @@ _PRIORITY_SHIFT = 2**31
 
 # Brings the columns of the class that is asked about up to date.
 BringUp = Callable[[], Awaitable[columns.ClassColumns]]
+
+# The nodes to choose from, at least one.
+Candidates = tuple[filter_phase_pb2.PreemptionCandidate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,9 @@ class Question:
     refusals: tuple[status.Status, ...]
     index: arrays.Int16Array | None
     pre_filter: status.Status | None
-    # Answer the candidates; or: choose among these. Somebody else has a say in them.
+    # Answer the candidates; or: choose among these. Extenders have a say in them.
     offer: bool = False
-    chosen: filter_pb2.PreemptionCandidates | None = None
+    chosen: Sequence[filter_phase_pb2.PreemptionCandidate] | None = None
     # Where several pods of the class are asked about in one call.
     before: Before | None = None
 
@@ -157,7 +160,9 @@ class DefaultPreemption:
         self._args = args
         self._groups = groups
 
-    async def post_filter(self, question: Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
+    async def post_filter(
+        self, question: Question, snap: snapshot.Snapshot
+    ) -> filter_pb2.PostFilterResponse | Candidates:
         """Evict the victims on the best node, or say why that would not help. A status of any kind has a text."""
         ineligible = self._ineligible(question, snap)
         if ineligible:
@@ -315,31 +320,32 @@ def _weigh(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapsh
         candidate.harm = (candidate.violations, *harm)
 
 
-def _offered(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
-    """The candidates by name, for somebody else to have a say."""
-    answer = filter_pb2.PostFilterResponse(status=wire_status.to_message(status.SUCCESS))
-    for candidate in candidates:
-        answer.candidates.candidates.add(
+def _offered(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapshot) -> Candidates:
+    """The candidates by name, for extenders to have a say."""
+    return tuple(
+        filter_phase_pb2.PreemptionCandidate(
             node_name=snap.nodes.names[candidate.slot],
             victims=[_identity(snap, row) for row in candidate.rows],
             violations=candidate.violations,
         )
-    answer.candidates.SetInParent()
-    return answer
+        for candidate in candidates
+    )
 
 
-def _taken_back(chosen: filter_pb2.PreemptionCandidates, snap: snapshot.Snapshot) -> list[preemption_victims.Candidate]:
+def _taken_back(
+    chosen: Sequence[filter_phase_pb2.PreemptionCandidate], snap: snapshot.Snapshot
+) -> list[preemption_victims.Candidate]:
     """The candidates that are left, without those whose node or victims have gone meanwhile. A victim is on the node,
     or goes with one that is.
     """
-    slots = {each.node_name: snap.nodes.slots.get(each.node_name, pods.NO_SLOT) for each in chosen.candidates}
+    slots = {each.node_name: snap.nodes.slots.get(each.node_name, pods.NO_SLOT) for each in chosen}
     named = [slot for slot in slots.values() if slot != pods.NO_SLOT]
     placed = snap.pods.slot[: snap.pods.size]
     whole = group_victims.membership(snap).whole[snap.pods.pod_class[: snap.pods.size]]
     candidates = np.flatnonzero(np.isin(placed, named) | ((placed != pods.NO_SLOT) & (whole > 0))).tolist()
     row_of = {snap.pods.uids[row]: row for row in candidates}
     out = []
-    for each in chosen.candidates:
+    for each in chosen:
         slot = slots[each.node_name]
         rows = [row_of[victim.uid] for victim in each.victims if victim.uid in row_of]
         rows = [row for row in rows if placed[row] == slot or whole[row]]

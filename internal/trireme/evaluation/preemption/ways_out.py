@@ -16,7 +16,7 @@ from trireme.evaluation.preemption import post_filtering, preemption
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2
+from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2
 
 
 class WaysOut:
@@ -41,25 +41,25 @@ class WaysOut:
         self._snap = snap
         self._clock = clock
 
-    async def of(self, pods: Sequence[core_pb2.Pod]) -> AsyncIterator[filter_phase_pb2.WayOut]:
+    async def of(self, pods: Sequence[filter_phase_pb2.Preemptor]) -> AsyncIterator[filter_phase_pb2.PostFilterResult]:
         """A way out for each of the first pods, in order; none where it is not to be asked for, or not here."""
         services = self._chain.remote or any(plugin.remote for plugin in self._plugins)
-        promised = any(pod.metadata.uid in self._snap.nominations for pod in pods)
+        promised = any(each.pod.uid in self._snap.nominations for each in pods)
         if services or promised or not self._plugins or not self._refused():
             return
         index = None if self._kept.refusal is not None else self._kept.index[: self._snap.nodes.size].copy()
         before = preemption.Before(self._class.id)
         for number, pod in enumerate(pods):
             started = self._clock()
-            way = filter_phase_pb2.WayOut()
+            way = filter_phase_pb2.PostFilterResult()
             if number and index is not None:
                 way.slot = before.slots[-1]
                 way.status_index = index[way.slot] = self._status_of(way.slot, index, before)
-            way.post_filter.CopyFrom(await self._ask(number, pod, index, before))
+            way.answer.CopyFrom(await self._ask(number, pod, index, before))
             way.duration_us = round((self._clock() - started) * 1_000_000)
             yield way
-            slot = self._snap.nodes.slots.get(way.post_filter.nominated_node)
-            evicting = all(action.HasField("evict") for action in way.post_filter.actions)
+            slot = self._snap.nodes.slots.get(way.answer.nominated_node)
+            evicting = all(action.HasField("evict") for action in way.answer.actions)
             if slot is None or not evicting or not before.holds:
                 return
             before.take(slot)
@@ -76,12 +76,14 @@ class WaysOut:
         return all(statuses[number - 1].code is not status.Code.ERROR for number in said if number)
 
     async def _ask(
-        self, number: int, pod: core_pb2.Pod, index: arrays.Int16Array | None, before: preemption.Before
+        self,
+        number: int,
+        preemptor: filter_phase_pb2.Preemptor,
+        index: arrays.Int16Array | None,
+        before: preemption.Before,
     ) -> filter_pb2.PostFilterResponse:
-        cycle = cycle_pb2.Cycle()
-        cycle.CopyFrom(self._cycle)
+        cycle = post_filtering.cycle_for(self._cycle, preemptor)
         cycle.generation += number
-        cycle.pod.CopyFrom(pod)
         question = preemption.Question(
             cycle,
             self._class,
@@ -93,7 +95,9 @@ class WaysOut:
             self._kept.refusal,
             before=before,
         )
-        return await post_filtering.post_filter(self._plugins, question, self._snap)
+        answer = await post_filtering.post_filter(self._plugins, question, self._snap)
+        assert not isinstance(answer, tuple)  # no candidates were requested
+        return answer
 
     def _status_of(self, slot: int, index: arrays.Int16Array, before: preemption.Before) -> int:
         """Why the node at the slot refuses pods of the class, now that one more is nominated to it."""

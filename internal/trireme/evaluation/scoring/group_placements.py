@@ -9,7 +9,7 @@ from trireme.v1 import score_phase_pb2
 
 
 def totals(
-    request: score_phase_pb2.ScorePlacementsRequest,
+    request: score_phase_pb2.ScorePodGroupPlacementsRequest,
     snap: snapshot.Snapshot,
     plugins: Mapping[str, PlacementScorePlugin],
 ) -> list[int] | status.Status:

@@ -1,13 +1,12 @@
 """The evaluators behind gRPC: filter's and score's replicas, each asked with what it knows already."""
 
-import itertools
 from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import TypeVar
 
 import grpc
+from google.protobuf import message
 from grpc import aio
 
-from trireme.cache import placed_pod
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import class_answers, replica_link, replicas
@@ -23,7 +22,7 @@ from trireme.v1 import (
     score_phase_pb2,
     score_phase_pb2_grpc,
 )
-from trireme.wire import node_columns
+from trireme.wire import identities, node_columns
 from trireme.wire import status as wire_status
 
 Answer = TypeVar("Answer")
@@ -76,53 +75,43 @@ class RemoteEvaluators:
         count: int,
         generation: int,
         nominee: core_pb2.Pod | None = None,
-        nominated: int = placed_pod.NO_SLOT,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
         """As the port says; where filter knows the class already, it answers only what changed."""
         answer = self._answers.of((profile, class_id)) if nominee is None else class_answer.ClassAnswer()
         request = filter_phase_pb2.FilterPhaseFilterRequest(
-            cycle=self.cycle(profile, class_id, generation), count=count
+            cycle=self.cycle(profile, class_id, generation),
+            count=count,
+            preemptors=[identities.preemptor(pod) for pod in preemptors],
         )
-        request.nominated_first = nominated != placed_pod.NO_SLOT
         if nominee is not None:
             request.cycle.pod.CopyFrom(nominee)
-        request.preemptors.extend(preemptors)
 
         response, source = await self._filter(request, answer)
         refusal = None
         if response.HasField("pre_filter"):
             said = wire_status.from_message(response.pre_filter.status)
             refusal = None if said.code == status.Code.SUCCESS else said
-        if response.HasField("nominated_slot"):
-            if response.nominated_slot != nominated:
-                # It was nominated for another node meanwhile.
-                return await self.filter(profile, class_id, count, generation, nominee)
-            answer.admit_alone(nominated, generation)
-        elif refusal is None:
+        if refusal is None:
             try:
                 answer.take(node_columns.unpack(response.columns))
                 answer.source = source
             except ValueError as error:
                 raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error
-        return _filtered(answer, response, refusal, of_one=nominee is not None)
-
-    async def filter_nominated(
-        self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
-    ) -> FilterResult:
-        """As the port says."""
-        answer = class_answer.ClassAnswer(generation)
-        first, *others = nominees
-        cycle = self.cycle(profile, class_id, generation)
-        cycle.pod.CopyFrom(first)
-        request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, nominated_first=True)
-        for pod in others:
-            request.nominated.add(namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid)
-        response, _ = await self._filter(request, answer)
-        said = [response.nominated_slot, *response.nominated_slots] if response.HasField("nominated_slot") else []
-        # Where a pod is by now nominated for another node than we knew, it is asked about anew.
-        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(said, slots, strict=False))
-        return _filtered(answer, response, None, of_one=True, admitted=len(list(same)))
+        return FilterResult(
+            answer,
+            response.columns,
+            refusal,
+            tuple(response.constraints),
+            response.max_batch,
+            response.needs_reserve,
+            response.needs_pre_bind,
+            tuple(response.evaluated_plugins),
+            response.timings,
+            nominee is not None,
+            frozenset(response.narrowed_by),
+            response.post_filter_results,
+        )
 
     async def _filter(
         self, request: filter_phase_pb2.FilterPhaseFilterRequest, answer: class_answer.ClassAnswer
@@ -132,7 +121,7 @@ class RemoteEvaluators:
 
         async def call(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
             # Statuses are numbered by each replica for itself: only who gave the whole answer can patch it.
-            request.known_generation = answer.generation if answer.source == link.identity else 0
+            request.base_generation = answer.generation if answer.source == link.identity else 0
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             said = await stub.Filter(request, timeout=self._filters.deadline_seconds)
             answered_by.append(link.identity)
@@ -142,61 +131,112 @@ class RemoteEvaluators:
         response = await self._asked("filter", "Filter", asking)
         return response, answered_by[-1]
 
-    async def post_filter(
+    async def filter_nominated(
+        self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
+    ) -> FilterResult:
+        """As the port says."""
+        request = filter_phase_pb2.FilterNominatedRequest(
+            cycle=self.cycle(profile, class_id, generation),
+            nominees=[identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)],
+        )
+        response = await self._ask_filter("FilterNominated", request.cycle, lambda stub: stub.FilterNominated, request)
+        if response.admitted > len(slots):
+            raise ports.PhaseFault(f"filter admitted {response.admitted} of {len(slots)} nominated pods")
+        return FilterResult(
+            class_answer.ClassAnswer.of_nominated(slots[: response.admitted], generation),
+            filter_pb2.NodeColumns(),
+            None,
+            (),
+            0,
+            response.needs_reserve,
+            response.needs_pre_bind,
+            tuple(response.evaluated_plugins),
+            response.timings,
+            of_one=True,
+            admitted=response.admitted,
+        )
+
+    async def run_post_filter(
+        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
+    ) -> PostFilterResult:
+        """As the port says."""
+        request = filter_phase_pb2.RunPostFilterRequest(
+            cycle=self.cycle(profile, class_id, generation), preemptors=[identities.preemptor(pod)]
+        )
+        _add_refusal(request, filtered)
+        response = await self._ask_filter("RunPostFilter", request.cycle, lambda stub: stub.RunPostFilter, request)
+        if not response.results:
+            raise ports.PhaseFault("filter answered no result of PostFilter")
+        return PostFilterResult.from_message(response.results[0].answer)
+
+    async def list_preemption_candidates(
+        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
+    ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
+        """As the port says."""
+        request = filter_phase_pb2.ListPreemptionCandidatesRequest(
+            cycle=self.cycle(profile, class_id, generation), preemptor=identities.preemptor(pod)
+        )
+        _add_refusal(request, filtered)
+        rpc = "ListPreemptionCandidates"
+        response = await self._ask_filter(rpc, request.cycle, lambda stub: stub.ListPreemptionCandidates, request)
+        return response.candidates or PostFilterResult.from_message(response.answer)
+
+    async def select_preemption_candidate(
         self,
         profile: str,
         class_id: int,
         generation: int,
         pod: core_pb2.Pod,
         filtered: FilterResult,
-        trim: ports.Trim | None = None,
+        candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> PostFilterResult:
-        """As the port says; with `trim` filter is asked for the candidates first."""
-        request = filter_pb2.PostFilterRequest(
-            cycle=self.cycle(profile, class_id, generation), offer_candidates=trim is not None
+        """As the port says."""
+        request = filter_phase_pb2.SelectPreemptionCandidateRequest(
+            cycle=self.cycle(profile, class_id, generation),
+            preemptor=identities.preemptor(pod),
+            candidates=candidates,
         )
-        request.cycle.pod.CopyFrom(pod)
-        if filtered.refusal is not None:
-            request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
-        else:
-            request.columns.CopyFrom(filtered.answer.message())
+        _add_refusal(request, filtered)
+        rpc = "SelectPreemptionCandidate"
+        response = await self._ask_filter(rpc, request.cycle, lambda stub: stub.SelectPreemptionCandidate, request)
+        return PostFilterResult.from_message(response.answer)
 
-        async def call(link: replica_link.ReplicaLink) -> filter_pb2.PostFilterResponse:
-            stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
-            return await stub.PostFilter(request, timeout=self._filters.deadline_seconds)
+    async def list_pod_group_victims(
+        self, request: filter_phase_pb2.ListPodGroupVictimsRequest
+    ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+        """As the port says."""
+        return await self._ask_filter(
+            "ListPodGroupVictims", request.cycle, lambda stub: stub.ListPodGroupVictims, request
+        )
 
-        response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
-        if trim is not None and response.HasField("candidates"):
-            request.offer_candidates = False
-            request.chosen.CopyFrom(await trim(response.candidates))
-            response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
-        return PostFilterResult.from_message(response)
+    async def reprieve_pod_group_victims(
+        self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        """As the port says."""
+        return await self._ask_filter(
+            "ReprievePodGroupVictims", request.cycle, lambda stub: stub.ReprievePodGroupVictims, request
+        )
 
-    async def pod_group_post_filter(
-        self, request: filter_phase_pb2.PodGroupPostFilterRequest
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
+    async def list_releasable_claims(
+        self, request: filter_phase_pb2.ListReleasableClaimsRequest
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+        """As the port says."""
+        return await self._ask_filter(
+            "ListReleasableClaims", request.cycle, lambda stub: stub.ListReleasableClaims, request
+        )
+
+    async def score_pod_group_placements(
+        self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
+    ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
         """As the port says."""
 
-        async def call(link: replica_link.ReplicaLink) -> filter_phase_pb2.PodGroupPostFilterResponse:
-            stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
-            return await stub.PodGroupPostFilter(request, timeout=self._filters.deadline_seconds)
-
-        cycle = request.cycle
-        asking = self._filters.ask(cycle.profile, cycle.pod_class, call)
-        return await self._asked("filter", "PodGroupPostFilter", asking)
-
-    async def score_placements(
-        self, request: score_phase_pb2.ScorePlacementsRequest
-    ) -> score_phase_pb2.ScorePlacementsResponse:
-        """As the port says."""
-
-        async def call(link: replica_link.ReplicaLink) -> score_phase_pb2.ScorePlacementsResponse:
+        async def call(link: replica_link.ReplicaLink) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
             stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
-            return await stub.ScorePlacements(request, timeout=self._scores.deadline_seconds)
+            return await stub.ScorePodGroupPlacements(request, timeout=self._scores.deadline_seconds)
 
         cycle = request.cycle
         asking = self._scores.ask(cycle.profile, cycle.pod_class, call)
-        response = await self._asked("score", "ScorePlacements", asking)
+        response = await self._asked("score", "ScorePodGroupPlacements", asking)
         succeeded = wire_status.from_message(response.status).code is status.Code.SUCCESS
         if succeeded and len(response.totals) != len(request.placements):
             raise ports.PhaseFault(
@@ -246,13 +286,7 @@ class RemoteEvaluators:
     ) -> Sequence[filter_pb2.Reservation]:
         """As the port says."""
         request = filter_pb2.ReserveRequest(cycle=cycle, placements=placements)
-
-        async def call(link: replica_link.ReplicaLink) -> filter_pb2.ReserveResponse:
-            return await filter_phase_pb2_grpc.FilterPhaseStub(link.channel).Reserve(
-                request, timeout=self._filters.deadline_seconds
-            )
-
-        response = await self._asked("filter", "Reserve", self._filters.ask(cycle.profile, cycle.pod_class, call))
+        response = await self._ask_filter("Reserve", cycle, lambda stub: stub.Reserve, request)
         if len(response.reservations) != len(placements):
             raise ports.PhaseFault(f"filter answered {len(response.reservations)} reservations for {len(placements)}")
         return response.reservations
@@ -260,30 +294,37 @@ class RemoteEvaluators:
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """As the port says."""
         request = filter_pb2.UnreserveRequest(cycle=cycle, placements=placements)
-
-        async def call(link: replica_link.ReplicaLink) -> filter_pb2.UnreserveResponse:
-            return await filter_phase_pb2_grpc.FilterPhaseStub(link.channel).Unreserve(
-                request, timeout=self._filters.deadline_seconds
-            )
-
-        await self._asked("filter", "Unreserve", self._filters.ask(cycle.profile, cycle.pod_class, call))
+        await self._ask_filter("Unreserve", cycle, lambda stub: stub.Unreserve, request)
 
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
         """Have the columns of a class made ahead of its turn, by the replicas that will be asked then."""
         cycle = self.cycle(profile, class_id, generation)
         try:
             for link in self._filters.preferred(profile, class_id)[:1]:
-                await filter_phase_pb2_grpc.FilterPhaseStub(link.channel).Filter(
-                    filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, prepare=True),
-                    timeout=self._filters.deadline_seconds,
+                await filter_phase_pb2_grpc.FilterPhaseStub(link.channel).Prepare(
+                    filter_phase_pb2.FilterPhasePrepareRequest(cycle=cycle), timeout=self._filters.deadline_seconds
                 )
             for link in self._scores.preferred(profile, class_id)[:1]:
-                await score_phase_pb2_grpc.ScorePhaseStub(link.channel).Place(
-                    score_phase_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True),
-                    timeout=self._scores.deadline_seconds,
+                await score_phase_pb2_grpc.ScorePhaseStub(link.channel).Prepare(
+                    score_phase_pb2.ScorePhasePrepareRequest(cycle=cycle), timeout=self._scores.deadline_seconds
                 )
         except aio.AioRpcError as error:
             raise ports.PhaseFault(error.details()) from error
+
+    async def _ask_filter(
+        self,
+        rpc: str,
+        cycle: cycle_pb2.Cycle,
+        method: "Callable[[filter_phase_pb2_grpc.FilterPhaseAsyncStub], Callable[..., Awaitable[Answer]]]",
+        request: message.Message,
+    ) -> Answer:
+        """The answer of a filter replica that knows the class, if there is one, else of another."""
+
+        async def call(link: replica_link.ReplicaLink) -> Answer:
+            stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
+            return await method(stub)(request, timeout=self._filters.deadline_seconds)
+
+        return await self._asked("filter", rpc, self._filters.ask(cycle.profile, cycle.pod_class, call))
 
     async def _asked(self, phase: str, rpc: str, asking: Awaitable[Answer]) -> Answer:
         started = self._metrics.clock()
@@ -300,26 +341,14 @@ class RemoteEvaluators:
             self._metrics.rpc(phase, rpc, code.name, self._metrics.clock() - started)
 
 
-def _filtered(
-    answer: class_answer.ClassAnswer,
-    response: filter_phase_pb2.FilterPhaseFilterResponse,
-    refusal: status.Status | None,
-    *,
-    of_one: bool,
-    admitted: int = 0,
-) -> FilterResult:
-    return FilterResult(
-        answer,
-        response.columns,
-        refusal,
-        tuple(response.constraints),
-        response.max_batch,
-        response.needs_reserve,
-        response.needs_pre_bind,
-        tuple(response.evaluated_plugins),
-        response.timings,
-        of_one,
-        frozenset(response.narrowed_by),
-        response.ways_out,
-        admitted,
-    )
+def _add_refusal(
+    request: filter_phase_pb2.RunPostFilterRequest
+    | filter_phase_pb2.ListPreemptionCandidatesRequest
+    | filter_phase_pb2.SelectPreemptionCandidateRequest,
+    filtered: FilterResult,
+) -> None:
+    """Why the class runs nowhere."""
+    if filtered.refusal is not None:
+        request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
+    else:
+        request.columns.CopyFrom(filtered.answer.message())

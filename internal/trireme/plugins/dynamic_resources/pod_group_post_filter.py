@@ -44,18 +44,18 @@ class ClaimRelease:
         self._plugin = plugin
 
     def post_filter(
-        self, request: filter_phase_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
-    ) -> filter_phase_pb2.PodGroupPostFilterResponse:
+        self, request: filter_phase_pb2.ListReleasableClaimsRequest, snap: snapshot.Snapshot
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """What may be given up. Raises: ValueError, DecodeError where a state is none that Reserve gave."""
         return _post_filter(self._plugin, request, snap)
 
 
 def _post_filter(
     plugin: dynamic_resources.DynamicResources | None,
-    request: filter_phase_pb2.PodGroupPostFilterRequest,
+    request: filter_phase_pb2.ListReleasableClaimsRequest,
     snap: snapshot.Snapshot,
-) -> filter_phase_pb2.PodGroupPostFilterResponse:
-    out = filter_phase_pb2.PodGroupPostFilterResponse()
+) -> filter_phase_pb2.ListReleasableClaimsResponse:
+    out = filter_phase_pb2.ListReleasableClaimsResponse()
     if plugin is None:
         # It does not filter, and so keeps nothing of the pods.
         out.status.CopyFrom(wire_status.to_message(status.error(dynamic_resources.NAME, "not found")))
@@ -63,7 +63,7 @@ def _post_filter(
     unavailable = list(_unavailable(plugin, request, snap))
     given_up: set[str] = set()
     all_found = True
-    for member, claims in zip(request.members, unavailable, strict=True):
+    for member, claims in zip(request.tried, unavailable, strict=True):
         pod_class = snap.classes[member.pod_class]
         claim = next((each for each in claims if deallocation.unused_but_by(each, member.pod.uid)), None)
         stale = plugin.stale_claim(pod_class, snap, member.pod.uid) if claim is None else None
@@ -74,7 +74,7 @@ def _post_filter(
             given_up.add(freed.metadata.uid)
             out.actions.append(deallocation.action(member.pod, freed, delete=claim is None))
     said = None
-    if not all_found and plugin.group_claims and not request.devices.scheduled:
+    if not all_found and plugin.group_claims and not request.scheduled:
         try:
             said = _of_group(request, unavailable, snap, out.actions, given_up)
         except pod_claims.ClaimError as error:
@@ -85,12 +85,12 @@ def _post_filter(
 
 def _unavailable(
     plugin: dynamic_resources.DynamicResources,
-    request: filter_phase_pb2.PodGroupPostFilterRequest,
+    request: filter_phase_pb2.ListReleasableClaimsRequest,
     snap: snapshot.Snapshot,
 ) -> Iterator[_Unavailable]:
     """For each member the claims that it could not use on some node."""
     promised: dict[str, resource_pb2.AllocationResult] = {}
-    for member in request.members:
+    for member in request.tried:
         found: _Unavailable = ()
         if member.HasField("columns"):
             columns = node_columns.unpack(member.columns)
@@ -109,7 +109,7 @@ def _promised(state: bytes) -> Iterator[tuple[str, resource_pb2.AllocationResult
 
 
 def _of_group(
-    request: filter_phase_pb2.PodGroupPostFilterRequest,
+    request: filter_phase_pb2.ListReleasableClaimsRequest,
     unavailable: Sequence[_Unavailable],
     snap: snapshot.Snapshot,
     actions: MutableSequence[bind_pb2.Action],
@@ -119,7 +119,7 @@ def _of_group(
     identity = request.pod_group
     group: scheduling_pb2.PodGroup | None = snap.objects.get(pod_claims.POD_GROUP, identity.namespace, identity.name)
     uid = group.metadata.uid if group is not None else ""
-    pod = request.members[0].pod
+    pod = request.tried[0].pod
     for claim in (claim for claims in unavailable for claim in claims):
         if deallocation.unused_but_by(claim, uid):
             if claim.metadata.uid not in given_up and claim.status.HasField("allocation"):

@@ -25,7 +25,7 @@ class NodeResourcesFitPlacementScore:
         self._weights = weights
 
     def score_placements(
-        self, request: score_phase_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot
+        self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, snap: snapshot.Snapshot
     ) -> Sequence[int] | status.Status:
         """What is in use of each placement's nodes once the pods are there, in percent."""
         return [self._most_allocated(candidate, snap) for candidate in request.placements]

@@ -18,7 +18,7 @@ class PodGroupPodsCount:
     """The plugin at PlacementScore."""
 
     def score_placements(
-        self, request: score_phase_pb2.ScorePlacementsRequest, snap: snapshot.Snapshot
+        self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, snap: snapshot.Snapshot
     ) -> Sequence[int] | status.Status:
         """The pods of each placement, and those that have a node already, relative to the best."""
         counts = [request.scheduled + len(candidate.pod_classes) for candidate in request.placements]

@@ -187,7 +187,7 @@ class PodGroupPlacements:
     ) -> Result | GroupStatus:
         """Nothing of any of them is assumed."""
         record = request.everybody()[0].record
-        message = score_phase_pb2.ScorePlacementsRequest(
+        message = score_phase_pb2.ScorePodGroupPlacementsRequest(
             cycle=self._evaluators.cycle(record.profile, record.class_id, self._publish()),
             scheduled=sum(request.scheduled.get(leaf.name, 0) for leaf in node.leaves()),
         )
@@ -197,7 +197,7 @@ class PodGroupPlacements:
             slots = placement.slots if placement is not None else ()
             message.placements.add(slots=slots, pod_classes=[member.pod.record.class_id for member in result.placed()])
         try:
-            response = await self._evaluators.score_placements(message)
+            response = await self._evaluators.score_pod_group_placements(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return GroupStatus(Verdict.ERROR, (str(error),))
         if wire_status.from_message(response.status).code is not status.Code.SUCCESS:

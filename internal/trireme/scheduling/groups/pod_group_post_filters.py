@@ -10,6 +10,7 @@ Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPos
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from trireme.cache import cluster_cache
 from trireme.framework import status
@@ -18,10 +19,29 @@ from trireme.registry import group_sides
 from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import MemberAttempt, PodGroupRequest, Result, TryGroup, Verdict
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
-from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 _LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
+
+
+class _Named(Protocol):
+    """What has an identity: a pod, or the metadata of an object."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """Its UID."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,15 +119,20 @@ class PodGroupPostFilters:
         of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.of_one_pod(member.pod.record.class_id) for member in tried):
             return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _LOOKED_AT)
-        message = self._question(request, [member.pod for member in tried])
-        message.devices.scheduled = request.scheduled.get(request.tree.name, 0)
-        for entry, member in zip(message.members, tried, strict=True):
+        message = filter_phase_pb2.ListReleasableClaimsRequest(
+            cycle=self._cycle(tried[0].pod),
+            pod_group=_identity(group.metadata),
+            scheduled=request.scheduled.get(request.tree.name, 0),
+        )
+        for member in tried:
+            record = member.pod.record
+            entry = message.tried.add(pod=_identity(record.pod.parsed), pod_class=record.class_id)
             if member.columns is not None:
                 entry.columns.CopyFrom(member.columns)
             if member.assumed is not None:
                 entry.state = member.assumed.state
         try:
-            response = await self._evaluators.pod_group_post_filter(message)
+            response = await self._evaluators.list_releasable_claims(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return PodGroupPostFilterResult(status.Code.ERROR, str(error))
         code = wire_status.from_message(response.status).code
@@ -116,15 +141,20 @@ class PodGroupPostFilters:
     async def _preempt(self, request: PodGroupRequest) -> PodGroupPostFilterResult:
         members, started = request.everybody(), self._observer.clock()
         try:
-            response = await self._evaluators.pod_group_post_filter(self._question(request, members))
-            if not response.potential:
+            message = filter_phase_pb2.ListPodGroupVictimsRequest(
+                cycle=self._cycle(members[0]), priority=request.tree.message.spec.priority
+            )
+            for pod in members:
+                message.members.add(pod_class=pod.record.class_id, nominated_node=pod.record.nominated_node)
+            response = await self._evaluators.list_pod_group_victims(message)
+            if not response.victims:
                 current = {pod.uid: pod.record.nominated_node for pod in members}
-                result = _from_message(response, current)
+                result = _from_status(response.status, (), current)
                 # Who may not preempt, or does already, is not looked at any closer.
                 if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
                 return result
-            result = await self._evaluate(request, response.potential)
+            result = await self._evaluate(request, response.victims)
             self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
@@ -152,35 +182,27 @@ class PodGroupPostFilters:
         # As in kube-scheduler, who fitted counts and is nominated, also where the pod's own group did not fit.
         proposed = [(member, member.assumed) for member in result.proposed() if member.assumed is not None]
         try:
-            message = self._question(request, [member.pod for member, _ in proposed])
-            for entry, (_, assumed) in zip(message.members, proposed, strict=True):
-                entry.slot = assumed.slot
-            message.victims.extend(potential)
-            response = await self._evaluators.pod_group_post_filter(message)
+            message = filter_phase_pb2.ReprievePodGroupVictimsRequest(
+                cycle=self._cycle(proposed[0][0].pod),
+                pod_group=_identity(request.tree.message.metadata),
+                composite=request.tree.composite,
+                priority=request.tree.message.spec.priority,
+                victims=potential,
+            )
+            for member, assumed in proposed:
+                record = member.pod.record
+                message.placed.add(pod=_identity(record.pod.parsed), pod_class=record.class_id, slot=assumed.slot)
+            response = await self._evaluators.reprieve_pod_group_victims(message)
             if response.HasField("disruption"):
                 self._observer.group_disrupts(request.tree.key.kind, response.disruption)
-            return _from_message(response, {member.pod.uid: assumed.node_name for member, assumed in proposed})
+            nominated = {member.pod.uid: assumed.node_name for member, assumed in proposed}
+            return _from_status(response.status, response.actions, nominated)
         finally:
             self._trials.undo(list(result.placed()))
 
-    def _question(
-        self, request: PodGroupRequest, members: Sequence[queued_pod.QueuedPodInfo]
-    ) -> filter_phase_pb2.PodGroupPostFilterRequest:
-        first, metadata = members[0].record, request.tree.message.metadata
-        message = filter_phase_pb2.PodGroupPostFilterRequest(
-            cycle=self._evaluators.cycle(first.profile, first.class_id, self._publish()),
-            pod_group=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
-            composite=request.tree.composite,
-            priority=request.tree.message.spec.priority,
-        )
-        for pod in members:
-            parsed = pod.record.pod.parsed
-            message.members.add(
-                pod=cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid),
-                pod_class=pod.record.class_id,
-                nominated_node=pod.record.nominated_node,
-            )
-        return message
+    def _cycle(self, pod: queued_pod.QueuedPodInfo) -> cycle_pb2.Cycle:
+        """The context of a call about a group, of which this is the first pod."""
+        return self._evaluators.cycle(pod.record.profile, pod.record.class_id, self._publish())
 
 
 def not_made(failure: str) -> PodGroupPostFilterResult:
@@ -193,11 +215,14 @@ def _error(plugin: str, message: str) -> str:
     return f'error in "{plugin}" PodGroupPostFilter plugins: {message}'
 
 
-def _from_message(
-    response: filter_phase_pb2.PodGroupPostFilterResponse, nominated: Mapping[str, str]
+def _identity(named: _Named) -> cycle_pb2.PodIdentity:
+    return cycle_pb2.PodIdentity(namespace=named.namespace, name=named.name, uid=named.uid)
+
+
+def _from_status(
+    message: status_pb2.Status, actions: Sequence[bind_pb2.Action], nominated: Mapping[str, str]
 ) -> PodGroupPostFilterResult:
-    code = wire_status.from_message(response.status).code
-    text = ", ".join(response.status.messages)
+    code, text = wire_status.from_message(message).code, ", ".join(message.messages)
     if code is not status.Code.SUCCESS:
         return PodGroupPostFilterResult(code, text)
-    return PodGroupPostFilterResult(code, text, nominated, tuple(response.actions))
+    return PodGroupPostFilterResult(code, text, nominated, tuple(actions))

@@ -1,0 +1,19 @@
+"""Pods as requests to the filter phase name them."""
+
+from trireme.v1 import core_pb2, cycle_pb2, filter_phase_pb2
+
+
+def identity(pod: core_pb2.Pod) -> cycle_pb2.PodIdentity:
+    """The pod by namespace, name and UID."""
+    metadata = pod.metadata
+    return cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
+
+
+def preemptor(pod: core_pb2.Pod) -> filter_phase_pb2.Preemptor:
+    """The pod as PostFilter is run for it."""
+    return filter_phase_pb2.Preemptor(pod=identity(pod), nominated_node=pod.status.nominated_node_name)
+
+
+def nominee(pod: core_pb2.Pod, slot: int) -> filter_phase_pb2.Nominee:
+    """The pod, and the slot of the node that it is nominated for."""
+    return filter_phase_pb2.Nominee(pod=identity(pod), slot=slot)
