@@ -28,6 +28,7 @@ from trireme.scheduling.groups import (
     pod_group_cycle,
     pod_group_placements,
     pod_group_post_filters,
+    pod_group_reporter,
     pod_group_trial,
 )
 from trireme.v1 import (
@@ -168,7 +169,7 @@ class Cluster:
             ),
             preemptions=preemptions,
             binding=binding,
-            conditions=conditions,
+            group_reporter=pod_group_reporter.PodGroupReporter(reporter, conditions),
             gang_profiles=frozenset({PROFILE}),
             limit=limit,
             asynchronous=asynchronous,
@@ -317,7 +318,7 @@ class Cluster:
 
 
 class _Reporter:
-    """Writes down failures and puts the pods back."""
+    """Records failures and requeues the pods."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -325,6 +326,10 @@ class _Reporter:
     def failed(self, pod: Any, failure: Failure) -> None:
         self._cluster.failures[pod.key.removeprefix("ns/")] = failure
         self._cluster.queue.requeue(pod, T0, rejectors=failure.rejectors, nominated_node=failure.nominated_node)
+
+    def all_failed(self, pods: Sequence[Any], failure: Failure) -> None:
+        for pod in pods:
+            self.failed(pod, failure)
 
     def skipped(self, pod: Any) -> None:
         self._cluster.queue.done(pod.uid, T0)

@@ -550,7 +550,7 @@ def test_missing_members_and_missing_pod_groups_are_reported() -> None:
     for key in ("ns/g", "ns/lost"):
         state = cluster.queue.groups.registry.get(GroupKey(key))
         assert state is not None
-        conditions.tell_lack(state, "for PodGroup ns/lost to appear")
+        conditions.record_waiting(state, "for PodGroup ns/lost to appear")
     lost = "waiting for PodGroup ns/lost to appear"
     assert recorder.told == [
         ("PodGroup", "g", "Warning", "WaitingForPods", "waiting for minCount (3) pods to appear: 2 are there"),

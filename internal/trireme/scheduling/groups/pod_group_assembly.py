@@ -23,6 +23,7 @@ from trireme.scheduling.groups import (
     pod_group_cycle,
     pod_group_placements,
     pod_group_post_filters,
+    pod_group_reporter,
     pod_group_results,
     pod_group_trial,
 )
@@ -59,7 +60,7 @@ class PodGroupAssembly:
                 if queued_group.GANG_SCHEDULING in profile.names(ExtensionPoint.PRE_ENQUEUE)
             ),
             preempting=self._preempting_for,
-            notify=self._conditions.tell_lack,
+            notify=self._conditions.record_waiting,
             gone=self._conditions.gone,
             composite=self._completed.gates.enabled("CompositePodGroup"),
         )
@@ -135,7 +136,7 @@ class PodGroupAssembly:
             post_filters=post_filters,
             preemptions=preemptions,
             binding=binding,
-            conditions=self._conditions,
+            group_reporter=pod_group_reporter.PodGroupReporter(reporter, self._conditions),
             gang_profiles=frozenset(
                 profile.scheduler_name
                 for profile in completed.profiles

@@ -86,7 +86,7 @@ class PodGroupConditions:
         """The PodGroup is deleted."""
         self._sent.pop(uid, None)
 
-    def tell_lack(self, group: queued_group.QueuedPodGroupInfo, missing: str) -> None:
+    def record_waiting(self, group: queued_group.QueuedPodGroupInfo, missing: str) -> None:
         """Record that the group's pods wait for more members, or for an object that is missing."""
         profile = next(iter(group.waiting.values())).record.profile
         if group.tree is not None:

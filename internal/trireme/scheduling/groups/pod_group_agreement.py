@@ -1,0 +1,71 @@
+"""What all pods of a group have to agree on: schedulerName, priority and preemption policy.
+
+Source: pkg/scheduler/schedule_one_podgroup.go.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from trireme.cache import cluster_cache
+from trireme.queueing import queued_pod
+from trireme.queueing.groups import queued_group
+from trireme.v1 import core_pb2
+
+_LOWER = "PreemptLowerPriority"
+
+
+def mismatch(
+    cache: cluster_cache.ClusterCache,
+    group: queued_group.QueuedPodGroupInfo,
+    members: Sequence[queued_pod.QueuedPodInfo],
+    *,
+    own_policy: bool,
+) -> str:
+    """What the group's pods do not agree on, as an error message; empty: they agree. `own_policy`: groups have a
+    preemption policy of their own.
+    """
+    name, policy, whose = "", "", ""
+    if own_policy and group.tree is not None:
+        policy, whose = group.tree.message.spec.preemption_policy or _LOWER, " as the pod group's preemption policy"
+    for scheduler, priority, preemption in _terms(cache, group, members):
+        name, policy = name or scheduler, policy or preemption
+        if scheduler != name:
+            return (
+                "all pods in a single pod group should have the same .spec.schedulerName set, got: "
+                f'"{scheduler}" and "{name}"'
+            )
+        if priority != group.priority:
+            return (
+                "all pods in a single pod group should have the same priority as the pod group's priority, got "
+                f"{priority} and {group.priority}"
+            )
+        if preemption != policy:
+            return (
+                f"all pods in a single pod group should have the same preemption policy{whose}, got "
+                f"{preemption} and {policy}"
+            )
+    return ""
+
+
+def _terms(
+    cache: cluster_cache.ClusterCache,
+    group: queued_group.QueuedPodGroupInfo,
+    members: Sequence[queued_pod.QueuedPodInfo],
+) -> Iterator[tuple[str, int, str]]:
+    """schedulerName, priority and preemption policy of each class of the group's pods, once."""
+    seen: set[int] = set()
+    for pod in members:
+        class_id = pod.record.class_id
+        if class_id and class_id not in seen:
+            seen.add(class_id)
+            yield _terms_of(cache.registry[class_id].pod)
+    assumed = [uid for uid in group.members if cache.is_assumed(uid)]
+    for uid in (*group.placed, *assumed):
+        placed = cache.pod(uid)
+        if placed is not None and placed.class_id not in seen:
+            seen.add(placed.class_id)
+            yield _terms_of(cache.registry[placed.class_id].pod)
+
+
+def _terms_of(pod: core_pb2.Pod) -> tuple[str, int, str]:
+    spec = pod.spec
+    return spec.scheduler_name, spec.priority, spec.preemption_policy or _LOWER

@@ -1,0 +1,131 @@
+"""Reports how the attempt of a pod group ended: failures of members, conditions of PodGroups, and the log."""
+
+import dataclasses
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from trireme.framework import status
+from trireme.queueing import queued_pod
+from trireme.queueing.groups import forest
+from trireme.scheduling import attempt_reporter
+from trireme.scheduling.failure import Failure
+from trireme.scheduling.groups import pod_group_conditions, pod_group_post_filters, pod_group_results
+from trireme.scheduling.groups.pod_group_results import (
+    UNSCHEDULABLE,
+    GroupStatus,
+    MemberAttempt,
+    PodGroupRequest,
+    Result,
+    Verdict,
+)
+from trireme_kube.componentbase import klog
+
+log = logging.getLogger(__name__)
+
+
+class PodGroupReporter:
+    """Reports to the members' queue entries and events, and to the conditions of PodGroups."""
+
+    def __init__(
+        self, reporter: attempt_reporter.AttemptReporter, conditions: pod_group_conditions.PodGroupConditions
+    ) -> None:
+        self._reporter = reporter
+        self._conditions = conditions
+
+    def error(self, tree: forest.GroupNode, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
+        """The tree could not be tried at all."""
+        self._reporter.all_failed(members, Failure(text, nominated_node=""))
+        for leaf in tree.leaves():
+            self._conditions.set(leaf.message, pod_group_conditions.SCHEDULER_ERROR, text)
+
+    def completed(
+        self,
+        request: PodGroupRequest,
+        result: Result,
+        post_filter: pod_group_post_filters.PodGroupPostFilterResult | None,
+    ) -> None:
+        """The tree was tried. `post_filter`: the result of PodGroupPostFilter, if it ran."""
+        results = list(pod_group_results.completed(request.tree, result))
+        # PodGroupPostFilter's message is repeated for each group that shares the status, as kube-scheduler does it.
+        shares = Counter(id(each.status) for each in results)
+        for each in results:
+            if each.node.composite:
+                continue
+            final = each.status if post_filter is None else _after(each.status, post_filter, shares[id(each.status)])
+            nominated = (
+                post_filter.nominated if post_filter is not None and post_filter.code is status.Code.SUCCESS else None
+            )
+            members = request.of(each.node)
+            _log_attempt(each, final, nominated is not None, len(members))
+            self._report(members, each.attempts, each.status, final, nominated)
+            self._write_condition(each.node.message, final)
+
+    def _report(
+        self,
+        members: Sequence[queued_pod.QueuedPodInfo],
+        attempts: Sequence[MemberAttempt],
+        before: GroupStatus,
+        final: GroupStatus,
+        nominated: Mapping[str, str] | None = None,
+    ) -> None:
+        """Report the failure of each member of a PodGroup that is not being bound. `before` is the group's status
+        before PodGroupPostFilter; `nominated`: room is made, and these members (UID) are nominated for these nodes.
+        """
+        waiting = nominated is not None
+        nodes = nominated or {}
+        for member in attempts:
+            uid = member.pod.uid
+            failure = member.failure
+            if final.verdict is Verdict.ERROR:
+                failure = failure if member.failed_by_error else Failure(final.message, nominated_node="")
+            elif failure is not None:
+                failure = _nominated(failure, nodes.get(uid))
+            elif final.verdict is Verdict.UNSCHEDULABLE:
+                text = final.message if waiting else f"{UNSCHEDULABLE}, {final.message}"
+                failure = Failure(text, nominated_node=nodes.get(uid, ""), unschedulable=True)
+            if failure is not None:
+                self._reporter.failed(member.pod, failure)
+        error = final.verdict is Verdict.ERROR
+        for pod in members[len(attempts) :]:
+            text = final.message if error else before.message
+            node = "" if error else nodes.get(pod.uid)
+            self._reporter.failed(pod, Failure(text, nominated_node=node, unschedulable=not error))
+
+    def _write_condition(self, pod_group: forest.Group, final: GroupStatus) -> None:
+        reason = {
+            Verdict.SUCCESS: pod_group_conditions.SCHEDULED,
+            Verdict.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE,
+        }.get(final.verdict, pod_group_conditions.SCHEDULER_ERROR)
+        self._conditions.set(pod_group, reason, final.message)
+
+
+def _after(final: GroupStatus, post_filter: pod_group_post_filters.PodGroupPostFilterResult, times: int) -> GroupStatus:
+    """The group's status after PodGroupPostFilter; its message is repeated `times` times."""
+    if post_filter.code is status.Code.ERROR:
+        return GroupStatus(Verdict.ERROR, (post_filter.message,))
+    # An empty text is joined too, as kube-scheduler does it.
+    return dataclasses.replace(final, reasons=(*final.reasons, *[post_filter.message] * times))
+
+
+def _log_attempt(result: Result, final: GroupStatus, waiting: bool, members: int) -> None:
+    """One line a decision, in kube-scheduler's words."""
+    group = klog.Ref(result.node.key.name)
+    if final.verdict is Verdict.SUCCESS:
+        placed = sum(member.assumed is not None for member in result.attempts)
+        text, left = "Successfully scheduled a pod group", members - placed
+        klog.info(log, 2, text, podGroup=group, scheduledPods=placed, unschedulablePods=left)
+    elif final.verdict is Verdict.ERROR:
+        text = "Error scheduling pod group"
+        klog.error(log, text, err=final.message, logger="UnhandledError", podGroup=group, errorPods=members)
+    else:
+        text = "Pod group is waiting for preemption" if waiting else "Unable to schedule a pod group"
+        klog.info(log, 2, text, podGroup=group, unschedulablePods=members, err=final.message)
+
+
+def _nominated(failure: Failure, node: str | None) -> Failure:
+    if node is None:
+        return failure
+    return Failure(
+        failure.message, failure.rejectors, failure.pending_plugins, node, unschedulable=failure.unschedulable
+    )
