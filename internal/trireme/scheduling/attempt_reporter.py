@@ -41,13 +41,13 @@ class AttemptReporter:
         self._outbox = outbox
         self._now = now
         self._wall = wall
-        # The condition last asked for, for pods whose object does not show it yet: reason, message, since (Unix s).
-        self._asked: dict[str, tuple[str, str, int]] = {}
+        # The condition sent last, by UID of the pod: reason, message, since (Unix s).
+        self._sent: dict[str, tuple[str, str, int]] = {}
         self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
         self._observer = observer
 
     def failed(self, pod: queued_pod.QueuedPodInfo, failure: Failure) -> None:
-        """The attempt failed: the pod goes back, is told of, and gets its condition."""
+        """The attempt failed: requeue the pod, record an event and send its condition."""
         refused = failure.reason == UNSCHEDULABLE
         self._observer.failed(pod, ports.UNSCHEDULABLE if refused else ports.ERROR, self._now())
         _log_failure(pod.key, failure)
@@ -63,7 +63,7 @@ class AttemptReporter:
             )
         )
         if klog.enabled(log, 3):
-            _log_place(pod)
+            _log_queue(pod)
         if pending is None:
             self._expected.pop(uid, None)
             return
@@ -79,7 +79,7 @@ class AttemptReporter:
 
     def last_failure(self, uid: str) -> str:
         """The message of the pod's last failed attempt, written or not; empty: none of this frontend's failed."""
-        return self._asked.get(uid, ("", "", 0))[1]
+        return self._sent.get(uid, ("", "", 0))[1]
 
     def expected(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """The pod's status names the node by now, whether or not its object shows it."""
@@ -110,7 +110,7 @@ class AttemptReporter:
         await self._outbox.written(uid)
 
     def bound(self, pod: queued_pod.QueuedPodInfo, node_name: str, looked_at: tuple[int, int]) -> None:
-        """The pod is on the node. `looked_at`: how many nodes were, and how many of them would have done."""
+        """The pod is on the node. `looked_at`: the number of nodes, and of feasible ones."""
         self._observer.bound(pod, self._now())
         if klog.enabled(log, 2):
             evaluated, feasible = looked_at
@@ -128,9 +128,9 @@ class AttemptReporter:
         self._events.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
 
     def gone(self, uid: str) -> None:
-        """The pod is deleted, or bound: nothing is to be said of its attempts any more."""
+        """The pod is deleted or bound: its attempts need no condition any more."""
         self._outbox.drop(uid)
-        self._asked.pop(uid, None)
+        self._sent.pop(uid, None)
         self._expected.pop(uid, None)
 
     def preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
@@ -140,8 +140,8 @@ class AttemptReporter:
     def not_preempted(
         self, pod: queued_entity.QueuedEntity, victim: ObjectReference, node_name: str, failure: str
     ) -> None:
-        """The victim could not be deleted for the pod. A preemptor that is a group has no object here: the victim has
-        the event then.
+        """The victim could not be deleted for the pod. The event regards the preemptor, or the victim if the
+        preemptor is a group.
         """
         pending = self._pending(pod.uid)
         regarding = victim if pending is None else _reference(pending.parsed)
@@ -150,7 +150,7 @@ class AttemptReporter:
 
     def _set_condition(self, pending: pending_pod.PendingPod, failure: Failure) -> None:
         parsed = pending.parsed
-        known = self._asked.get(parsed.uid)
+        known = self._sent.get(parsed.uid)
         if known is None and parsed.condition and parsed.condition[0] == "False":
             known = parsed.condition[1], parsed.condition[2], _unix_seconds(parsed.condition[3])
         nominated = failure.nominated_node
@@ -160,7 +160,7 @@ class AttemptReporter:
         if known is not None and known[:2] == (failure.reason, message) and not renominated:
             return
         since = known[2] if known is not None and known[2] else int(self._wall())
-        self._asked[parsed.uid] = (failure.reason, message, since)
+        self._sent[parsed.uid] = (failure.reason, message, since)
         condition = core_pb2.PodCondition(
             type="PodScheduled",
             status="False",
@@ -201,8 +201,8 @@ def _log_failure(key: str, failure: Failure) -> None:
         klog.info(log, 2, "Unable to schedule pod; no fit; waiting", pod=pod, err=failure.message)
 
 
-def _log_place(pod: queued_pod.QueuedPodInfo) -> None:
-    """Where the pod waits now."""
+def _log_queue(pod: queued_pod.QueuedPodInfo) -> None:
+    """Log which structure of the queue the pod is in now."""
     klog.info(
         log,
         3,

@@ -1,7 +1,7 @@
 """The scheduler of one term of leadership: takes batches from the queue and runs their cycles, one after the other.
 
-It also does what time brings (back-offs that end, pods that waited for too long) and has the classes that come next
-prepared.
+It also flushes the queue when back-offs end and when pods have waited for too long, and has filter prepare the classes
+that come next.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 
-# After a pod that came alone, and nothing for so long, the answers about another one like it are asked for.
+# After a pod that came alone, and no other for so long, places for more pods like it are found by speculation.
 QUIET_SECONDS = 0.001
 
-# Classes looked at ahead, and how many may be in preparation at once. Which replica a class goes to is chance: with
-# eight for each of four replicas, a slow plugin beside one of them is seldom idle.
+# How many of the next classes are prepared, and how many of these at once. Which replica a class goes to is chance:
+# with eight for each of four replicas, a slow plugin beside one of them is seldom idle.
 AHEAD = 32
 MAX_PREPARING = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the scheduler has come."""
+    """The scheduler's progress."""
 
     completed: int  # cycles
     work_waiting: bool  # a cycle is under way, or could begin: there are pods, all phases, and room for bindings
 
 
 class Scheduler:
-    """Runs while we lead."""
+    """Runs while this frontend leads."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class Scheduler:
         speculating: frozenset[str],
         run_group: Callable[[PodGroupBatch], Awaitable[None]] | None = None,
     ) -> None:
-        """`available` says whether all phases can be asked; `wakeup` is set when something changed that may make a
-        batch possible. `speculating` are the profiles whose answers depend on nothing but the cluster; `run_group`
-        runs the cycle of a group of pods, where there are groups.
+        """`available` returns whether all phases can be called; `wakeup` is set when a change may make a batch
+        possible. `speculating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the
+        cycle of a pod group, if there are groups.
         """
         self._queue = queue
         self._evaluators = evaluators
@@ -77,11 +77,11 @@ class Scheduler:
         self._completed = 0
         self._running = self._in_cycle = False
         self._preparing: dict[ports.ClassKey, asyncio.Task[None]] = {}
-        # Of the classes that come next those that the replicas have prepared.
+        # Those of the next classes that replicas have prepared.
         self._prepared: set[ports.ClassKey] = set()
 
     def progress(self) -> Progress:
-        """How many cycles have completed, and whether another one is under way or could begin."""
+        """The number of completed cycles, and whether another one is under way or could begin."""
         can_begin = self._running and self._queue.ready() and self._available() and self._binding.room
         return Progress(self._completed, self._in_cycle or can_begin)
 
@@ -134,7 +134,7 @@ class Scheduler:
                 await self._run_group(batch)
 
     async def _speculate(self, batch: PodBatch) -> None:
-        """Have the answers ready for more pods like this one, if there are none, and nothing else to do."""
+        """Find places for more pods like this one, if there are none yet and nothing else to do."""
         if self._speculation.placement((batch.profile, batch.class_id), 1) is not None:
             return
         self._wakeup.clear()
@@ -154,7 +154,7 @@ class Scheduler:
         return self._pacer.growth(first.waiting, len(ahead), self._now() - first.head.timestamp, self._binding.unseen)
 
     def _prepare_ahead(self) -> None:
-        """Have the columns of classes that were not asked about yet made by the replicas that will be asked, once."""
+        """Have the replicas that will filter the next classes compute the columns of new classes, once."""
         coming = [
             (ahead.head.record.profile, ahead.key)
             for ahead in self._queue.peek_next_classes(AHEAD)
