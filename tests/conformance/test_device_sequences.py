@@ -79,7 +79,7 @@ def _cluster(*claims: Json, devices: list[Json], nodes: int = 2, **placement: ob
     }
 
 
-def test_no_device_is_given_twice_and_one_that_is_given_back_is_free(phases: Phases) -> None:
+def test_no_device_is_allocated_twice_and_a_deallocated_one_is_free(phases: Phases) -> None:
     """Four devices, five pods: each gets its own, the fifth none until one is taken back."""
     claims = [_claim(f"c{number}") for number in range(5)]
     here = Sequence(phases, _cluster(*claims, devices=[{"name": "a"}, {"name": "b"}]))

@@ -159,7 +159,7 @@ async def test_a_cancelled_waiter_passes_its_turn_on() -> None:
         pool.close()
 
 
-async def test_a_write_that_is_given_up_takes_its_connection_along() -> None:
+async def test_a_cancelled_write_closes_its_connection() -> None:
     """If this fails, the late answer to one write is taken for the answer to the next."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

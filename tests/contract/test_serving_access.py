@@ -160,7 +160,7 @@ async def test_a_lookup_that_fails_ends_the_start_where_that_is_not_tolerated(tm
             pass
 
 
-async def test_reviews_are_remembered_for_a_while(tmp_path: Path) -> None:
+async def test_reviews_are_cached_for_a_while(tmp_path: Path) -> None:
     """Each scrape would cost the API server two reviews."""
     async with support.served(tmp_path, support.FakeFrontend()) as served:
         for _ in range(3):

@@ -23,7 +23,7 @@ FOREIGN = ("Issuer", "Certificate")  # of cert-manager, which this cluster lacks
 ELECTION = {"leaderElect": True, "resourceName": "kube-scheduler", "resourceNamespace": "kube-system"}
 
 
-async def test_the_lease_is_given_up(
+async def test_the_lease_is_released(
     start_controlplane: controlplane_fixture.StartControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kube-scheduler, which takes over when Trireme is removed, would wait until the Lease runs out: when the frontends

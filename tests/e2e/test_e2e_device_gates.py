@@ -110,7 +110,7 @@ async def _until_refused(on: Stage, name: str) -> None:
     await installation.until(refused, 30.0, lambda: f"{name} is not refused: {on.logs()}")
 
 
-async def test_devices_that_stand_for_cpu_are_counted_and_noted_as_by_kube_scheduler(
+async def test_devices_that_stand_for_cpu_are_counted_and_written_as_by_kube_scheduler(
     plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
     """Else a node runs more than it has, or the kubelet gives the pod less than its devices stand for."""

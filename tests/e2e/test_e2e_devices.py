@@ -144,7 +144,7 @@ async def test_extended_resources_are_given_by_devices(cluster: clusters.OpenClu
         assert len(given) == 3, "a device was given twice"
 
 
-async def test_a_device_that_cannot_be_prepared_is_given_up(cluster: clusters.OpenCluster) -> None:
+async def test_a_device_that_cannot_be_prepared_is_deallocated(cluster: clusters.OpenCluster) -> None:
     """A pod is bound once its device's conditions are true; where one says that it failed, another device is taken."""
     driver = "bind.example.com"
     async with cluster(nodes=1) as here:

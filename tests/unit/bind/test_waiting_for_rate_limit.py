@@ -58,7 +58,7 @@ def test_no_request_waits_for_long_and_the_limit_is_used_up(qps: float) -> None:
 
 
 @on_virtual_time
-async def test_turns_given_up_are_not_lost() -> None:
+async def test_cancelled_turns_are_not_lost() -> None:
     """Else a pod that was cancelled while it waited takes a place for ever."""
     delay = [10.0]
     turns = write_turns.WriteTurns(write_turns.RateLimit(1.0, lambda: delay[0]))
@@ -229,7 +229,7 @@ async def test_a_release_ends_the_job_under_way_and_all_that_wait_behind_it() ->
 
 
 @on_virtual_time
-async def test_a_call_that_goes_while_it_waits_lets_no_other_begin_beside_the_first() -> None:
+async def test_a_cancelled_waiting_call_lets_no_other_overlap_the_first() -> None:
     """Else a third call begins beside the first when the second, which waited for the first, has been given up."""
     world = World()
     world.seconds = {"a": 5.0}

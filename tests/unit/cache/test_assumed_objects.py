@@ -40,7 +40,7 @@ def _synced(cache: cluster_cache.ClusterCache) -> str:
     return entry.persistent_volume.spec.claim_ref.name
 
 
-def test_an_assumption_is_streamed_and_taken_back() -> None:
+def test_an_assumption_is_streamed_and_restored() -> None:
     """Else another replica would give the volume away again, or never again."""
     cache = _cache()
     cache.assume_objects("uid", [_volume("1", "claim")])

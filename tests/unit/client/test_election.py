@@ -127,7 +127,7 @@ def test_a_lease_that_did_not_change_for_its_duration_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("holder", ["", None])
-def test_a_lease_that_was_given_back_is_taken_at_once(holder: str | None) -> None:
+def test_a_released_lease_is_acquired_at_once(holder: str | None) -> None:
     """If this fails, a rolling update of the scheduler leaves the cluster without one for the lease duration."""
     machine = _election()
     machine.start(100.0)

@@ -115,7 +115,7 @@ def test_a_missing_file_is_named() -> None:
         kubeconfig.read("/nowhere/config")
 
 
-def test_files_are_found_beside_the_kubeconfig(tmp_path: pathlib.Path) -> None:
+def test_relative_paths_start_at_the_folder_of_the_kubeconfig(tmp_path: pathlib.Path) -> None:
     """If this fails, a kubeconfig with relative paths works only from its own folder."""
     (tmp_path / "ca.crt").write_text(PEM)
     (tmp_path / "token").write_text("t")
@@ -129,7 +129,7 @@ def test_files_are_found_beside_the_kubeconfig(tmp_path: pathlib.Path) -> None:
     assert context.rotates
 
 
-def test_a_plugin_is_found_beside_the_kubeconfig(tmp_path: pathlib.Path) -> None:
+def test_a_relative_plugin_path_starts_at_the_folder_of_the_kubeconfig(tmp_path: pathlib.Path) -> None:
     """If this fails, a credential plugin given by a relative path, or by its bare name, cannot be run."""
     for command, expected in (
         ("bin/login", str(tmp_path / "bin/login")),

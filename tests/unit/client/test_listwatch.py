@@ -262,7 +262,7 @@ def test_a_wanted_version_makes_watches_short_until_it_is_reached() -> None:
     assert protocol.next_step() == OpenWatch("150", listwatch.WATCH_SECONDS[0])
 
 
-def test_who_wants_less_does_not_slow_down_who_wants_more() -> None:
+def test_waiting_for_an_older_version_does_not_delay_waiting_for_a_newer_one() -> None:
     """If this fails, a new leader waits for minutes because somebody else was content with an older version."""
     protocol = _watching_many(100)
     protocol.request_version(200)

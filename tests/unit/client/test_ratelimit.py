@@ -15,7 +15,7 @@ def test_a_burst_goes_at_once_and_the_rest_at_the_rate() -> None:
     assert bucket.take(200.0) == 0.0
 
 
-def test_a_token_given_back_serves_the_next() -> None:
+def test_a_returned_token_serves_the_next_request() -> None:
     """If this fails, requests that gave up still slow down those that come after."""
     bucket = ratelimit.TokenBucket(qps=1, burst=1)
     assert bucket.take(0.0) == 0.0

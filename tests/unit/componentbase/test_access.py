@@ -101,7 +101,7 @@ async def test_an_unauthenticated_token_is_refused(tokens: Tokens) -> None:
         await _authenticator(tokens).user_of(wrong, None)
 
 
-async def test_without_reviews_tokens_are_not_looked_at() -> None:
+async def test_without_reviews_tokens_are_ignored() -> None:
     """A frontend without a kubeconfig for reviews would refuse every caller that sends a token."""
     assert await _authenticator(None).user_of(BEARER, None) == ANONYMOUS
 
@@ -136,7 +136,7 @@ async def test_paths_that_need_no_review(user: User, path: str, allowed: bool) -
     assert (await authorizer.verdict(user, "get", path)).allowed is allowed
 
 
-async def test_verdicts_are_remembered_for_their_own_time() -> None:
+async def test_allowed_and_denied_verdicts_are_cached_for_their_own_time() -> None:
     """A right that was given would be missed for long, or one that was taken kept."""
     asked: list[str] = []
 

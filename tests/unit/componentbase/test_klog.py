@@ -152,7 +152,7 @@ def test_an_exception_comes_with_its_trace() -> None:
     assert "RuntimeError: broken" in stream.getvalue()
 
 
-def test_errors_apart_from_the_rest() -> None:
+def test_errors_in_a_stream_of_their_own() -> None:
     """With split streams errors would be held back, or written twice."""
     out, errors = io.StringIO(), io.StringIO()
     klog.setup(klog.LogOptions(packages=("trireme",), split=True, buffer_bytes=1000, flush_seconds=3600), out, errors)

@@ -96,7 +96,7 @@ def test_arguments_and_everything_after_two_dashes_are_positional() -> None:
     assert _parse("a", "--v=2", "b", "--", "--config").positional == ("a", "b", "--config")
 
 
-def test_every_use_of_a_flag_is_remembered() -> None:
+def test_every_use_of_a_flag_is_recorded() -> None:
     """Else a repeated flag cannot be given on as it stood."""
     assert _parse("--v=1", "-v2", "--leader_elect").uses == (("v", "1"), ("v", "2"), ("leader-elect", "true"))
 

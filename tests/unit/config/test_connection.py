@@ -40,7 +40,7 @@ def _connect(path: str, master: str = "") -> Connection:
     return connection.from_kubeconfig(path, master, {})
 
 
-def test_the_current_context_says_where_and_who(tmp_path: Path) -> None:
+def test_the_current_context_has_server_and_user(tmp_path: Path) -> None:
     """Else the scheduler talks to another cluster, or as somebody else."""
     path = _write(tmp_path, {"server": "https://one:6443", "tls-server-name": "n"}, {"token": "t"})
     found = _connect(path)
@@ -53,7 +53,7 @@ def test_master_replaces_the_server(tmp_path: Path) -> None:
     assert _connect(_write(tmp_path, {"server": "https://one"}, {"token": "t"}), "https://two").host == "https://two"
 
 
-def test_files_are_looked_for_beside_the_kubeconfig(tmp_path: Path) -> None:
+def test_files_of_a_kubeconfig_are_relative_to_it(tmp_path: Path) -> None:
     """Else a kubeconfig that was moved with its certificates does not work."""
     (tmp_path / "ca.crt").write_bytes(CERTIFICATE)
     found = _connect(_write(tmp_path, {"server": "https://one", "certificate-authority": "ca.crt"}))

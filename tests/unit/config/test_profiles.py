@@ -223,7 +223,7 @@ def test_arguments_go_over_the_wire_in_one_form() -> None:
     assert b'"type":"MostAllocated"' in left.args_json("NodeResourcesFit")
 
 
-def test_resources_that_only_an_extender_looks_after_are_not_looked_at_by_us() -> None:
+def test_resources_of_an_extender_are_ignored_by_noderesourcesfit() -> None:
     """Else a pod that an extender has room for is unschedulable."""
     (profile,) = _make(
         "extenders: [{urlPrefix: 'http://x', filterVerb: f, "

@@ -231,6 +231,6 @@ def test_lines_are_written_as_text_and_as_json() -> None:
         ("plain text x=1", "plain text x=1", {}),
     ],
 )
-def test_a_line_is_taken_apart(line: str, message: str, values: dict[str, object]) -> None:
+def test_a_line_is_parsed_into_fields(line: str, message: str, values: dict[str, object]) -> None:
     """Else values are lost from a structured log."""
     assert parts(line) == (message, values)

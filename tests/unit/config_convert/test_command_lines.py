@@ -126,7 +126,7 @@ def test_every_old_flag_is_taken(name: str) -> None:
     assert convert(f"--{name}={value}", config_maps=held, policy=POLICY).text
 
 
-def test_flags_beside_a_file_count_as_they_did() -> None:
+def test_flags_next_to_a_file_have_their_old_effect() -> None:
     """Else a flag that had no effect gets one, or loses it."""
     old = {"apiVersion": f"{GROUP}/v1beta1", "kind": "KubeSchedulerConfiguration"}
     ignored = convert("--config=f", "--kubeconfig=/k", "--leader-elect=false", f=old)

@@ -159,7 +159,7 @@ def test_orphans_stay() -> None:
     assert all("ownerReferences" not in one["metadata"] for one in cluster.objects("pods"))
 
 
-def test_a_dependent_of_nobody_is_collected() -> None:
+def test_a_dependent_without_an_owner_is_collected() -> None:
     """An owner deleted while its controller was creating must not leave pods behind."""
     cluster = Cluster(1)
     body = pod("p")
@@ -281,7 +281,7 @@ def test_a_no_execute_taint_evicts() -> None:
     assert [one["metadata"]["name"] for one in cluster.objects("pods")] == ["stoic"]
 
 
-def test_a_taint_that_is_taken_back_evicts_nobody() -> None:
+def test_a_removed_taint_evicts_nobody() -> None:
     """Within the time that a pod tolerates it."""
     cluster = Cluster(1)
     cluster.create("pods", pod("p", tolerations=[{"key": "gone", "operator": "Exists", "tolerationSeconds": 10}]))

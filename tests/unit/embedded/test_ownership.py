@@ -96,7 +96,7 @@ def test_a_deployment_adopts_its_replica_sets() -> None:
     assert cluster.get("deployments.apps", "web")["status"]["availableReplicas"] == 5
 
 
-def test_a_name_that_somebody_else_has_is_a_collision() -> None:
+def test_a_name_in_use_is_a_collision() -> None:
     """The ReplicaSet of that name selects other pods: another name is found instead of failing for ever."""
     cluster = Cluster(2)
     cluster.create("deployments.apps", workload("web", 1))

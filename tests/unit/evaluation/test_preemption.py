@@ -61,7 +61,7 @@ async def test_a_budget_protects_the_less_important(allowed: int, expected: int)
     assert _victims(await case.ask()) == [f"uid-{expected}"]
 
 
-async def test_nodes_are_looked_at_until_one_breaks_no_budget() -> None:
+async def test_candidates_are_searched_until_one_breaks_no_budget() -> None:
     """Enough candidates are not enough while each of them breaks a budget; else chance says whether one does."""
     for uid in range(6):
         case = Preemption(5, wanted="4")
@@ -73,7 +73,7 @@ async def test_nodes_are_looked_at_until_one_breaks_no_budget() -> None:
         assert _victims(answer) == [f"uid-{unprotected}"]
 
 
-async def test_no_more_nodes_are_looked_at_than_the_arguments_ask_for() -> None:
+async def test_no_more_candidates_are_evaluated_than_the_arguments_allow() -> None:
     """Else preemption costs as much as the cluster is large, and chooses otherwise than it should."""
     chosen = set()
     for uid in range(12):
@@ -88,7 +88,7 @@ async def test_no_more_nodes_are_looked_at_than_the_arguments_ask_for() -> None:
     assert len(chosen) > 1
 
 
-async def test_of_candidates_that_break_a_budget_no_more_are_compared_than_the_arguments_ask_for() -> None:
+async def test_no_more_candidates_that_break_a_budget_are_compared_than_the_arguments_allow() -> None:
     """All nodes are looked at for one that breaks none; of the others only as many are kept as are asked for."""
     chosen = set()
     for uid in range(12):

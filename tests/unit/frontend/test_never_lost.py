@@ -52,7 +52,7 @@ def test_a_bind_response_about_other_pods_unassumes_the_pod(world: World, monkey
     assert world.frontend.scheduling.queue.statistics().error_backoff == 1
 
 
-def test_a_pod_that_was_bound_and_gone_between_two_lists_takes_no_room(world: World) -> None:
+def test_a_pod_bound_and_deleted_between_two_lists_is_not_counted(world: World) -> None:
     """It stayed assumed for ever: no watch tells of a pod that a list left out."""
     world.create("p", 3)
     world.answer_all()

@@ -141,7 +141,7 @@ async def test_without_candidates_post_filter_has_answered() -> None:
     assert found.code is status.Code.UNSCHEDULABLE
 
 
-async def test_ways_to_make_room_come_with_the_answer() -> None:
+async def test_post_filter_results_come_with_the_filter_result() -> None:
     """Else many preemptors are asked about one by one."""
     cluster = Cluster()
     cluster.builder.place(UNIMPORTANT, "n0")

@@ -184,7 +184,7 @@ def test_whatever_changes_may_help_a_pod_that_an_extender_refused(groups: bool) 
     assert not any(entry.hint or entry.remote for entry in found)
 
 
-def test_the_latest_pods_of_events_are_remembered() -> None:
+def test_the_latest_pods_of_events_are_cached() -> None:
     """Broken, an event about a pod is read again for each class, or the pods of all events stay in memory."""
     view = hints.CacheView(cluster_cache.ClusterCache(class_registry.ClassRegistry()))
     pods = [core_pb2.Pod() for _ in range(257)]

@@ -119,7 +119,7 @@ def _resized(node_name: str) -> Json:
         pytest.param("Node", "UpdateNodeAllocatable", _has(cpu="1"), _has(cpu="2"), id="a-node-has-more"),
     ],
 )
-def test_a_pod_that_is_resized_looks_at_its_own_node(resource: str, action: str, old: Json, new: Json) -> None:
+def test_a_resized_pod_is_woken_by_its_own_node_only(resource: str, action: str, old: Json, new: Json) -> None:
     """Else a deferred resize is tried for what happens elsewhere, or not for what happens on its node."""
     hints = Hints("NodeResourcesFit", features={"InPlacePodVerticalScalingSchedulerPreemption": True})
     assert hints.about(_resized("n"), resource, action, old, new) == QUEUE

@@ -74,14 +74,14 @@ def _words(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("room", _rooms())
-def test_no_room_but_those_listed_names_plugins(room: str) -> None:
+def test_only_listed_modules_name_plugins(room: str) -> None:
     """Else a plugin is spread over the code: who changes or adds one has to find where it is asked for by name."""
     found = {name for tree in _trees(room) for text in _texts(tree) for name in _words(text) & set(IN_TREE.plugins)}
     assert found == _NAMED.get(room, set())
 
 
 @pytest.mark.parametrize("room", _rooms())
-def test_no_room_imports_a_plugin(room: str) -> None:
+def test_no_module_imports_a_plugin(room: str) -> None:
     """Else it loads a side that its process does not run, or asks of a plugin what it is instead of what it can do."""
     found = {
         name

@@ -162,7 +162,7 @@ def test_five_minutes_without_an_event_and_it_is_tried_again() -> None:
     assert place(q, "p") is Unschedulable
 
 
-def test_the_flush_knows_the_oldest_of_a_group_and_looks_at_the_others_only_when_due() -> None:
+def test_the_flush_checks_only_the_oldest_until_others_are_due() -> None:
     """Else pods overstay, or the flush looks at each of ten thousand pods every thirty seconds."""
     q = queue(REGISTRATIONS, gate_of({"old": "Gates", "young": "Gates"}))
     q.add(record("old"), T0)

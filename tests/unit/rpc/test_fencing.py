@@ -125,7 +125,7 @@ def test_a_plugin_is_called_by_several_schedulers_side_by_side(caplog: pytest.Lo
     ]
 
 
-def test_the_schedulers_that_are_remembered_are_bounded() -> None:
+def test_the_number_of_known_schedulers_is_bounded() -> None:
     """Else a plugin that many test clusters call grows for ever."""
     guard, epochs = EpochGuard(), SchedulerEpochs()
     for number in range(1000):

@@ -464,7 +464,7 @@ async def test_unusable_claims_of_a_group_are_released_without_preemption() -> N
     assert cluster.conditions == [("False", "Unschedulable", whole)]
 
 
-def test_a_condition_is_written_when_it_changes_and_never_taken_back() -> None:
+def test_a_condition_is_written_when_it_changes_and_never_reverted() -> None:
     """Once a group has been scheduled, extra pods that do not fit say nothing of it."""
     clock = [5.0]
     conditions, written = _conditions(clock)

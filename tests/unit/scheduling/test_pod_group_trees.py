@@ -298,7 +298,7 @@ def test_members_wait_while_a_parent_group_is_missing(kind: str) -> None:
     assert (place(queue, "a"), place(queue, "b")) == (Active, Active)
 
 
-def test_a_tree_that_loses_its_root_while_it_is_tried_is_put_back_in_parts() -> None:
+def test_a_tree_that_loses_its_root_during_its_attempt_is_requeued_in_parts() -> None:
     """Its pods come back from the attempt to groups that have no tree, and go when there is one again."""
     queue = grouping_queue(composite=True)
     for group in (of_groups("root"), pod_group("a", parent="root"), pod_group("b", parent="root")):

@@ -311,7 +311,7 @@ async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     assert world.activated == [("ns/vip", "vip")]
 
 
-async def test_a_victim_in_pre_bind_is_taken_back_in_memory() -> None:
+async def test_a_victim_in_pre_bind_is_cancelled_without_a_deletion() -> None:
     """What is being prepared for it is given up; once PreBind is through, it is deleted as any other."""
     world = World("a", "b")
     given_up = asyncio.Event()

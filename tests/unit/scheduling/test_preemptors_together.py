@@ -192,7 +192,7 @@ def _all_go(world: World, *names: str) -> Question:
     return question
 
 
-def test_preemptors_whose_room_is_there_get_it_by_one_call(world: World) -> None:
+def test_preemptors_whose_victims_are_gone_are_placed_by_one_call(world: World) -> None:
     """A call for each of them, and one to bind each, cost more than what is decided."""
     _promised(world)
     question = _all_go(world, "b", "d")

@@ -32,7 +32,7 @@ def test_an_allocated_device_is_available_to_admin_access_only() -> None:
     assert search(slices, claim_of(all_devices(adminAccess=True)), taken=[held_device("a")]) == [["r=a", "r=b"]]
 
 
-def test_an_earlier_choice_is_given_up_for_a_later_request() -> None:
+def test_an_earlier_choice_is_revised_for_a_later_request() -> None:
     """Backtracking: the first request could have either device, the second only one."""
     slices = slices_of(
         {
@@ -86,7 +86,7 @@ def _partitions(slots: str, *draws: str, rest: Json | None = None) -> list[devic
     return slices_of(counters, {"devices": drawing})
 
 
-def test_counters_are_drawn_and_put_back() -> None:
+def test_counters_are_consumed_and_restored() -> None:
     """Partitions share counters, those in use draw on them too, and one that was tried is put back."""
     assert search(_partitions("4", "3", "2", "2"), claim_of(exactly(count=2))) == [["r=p1", "r=p2"]]
     assert search(_partitions("4", "3", "2", "2"), claim_of(exactly(count=2)), taken=[held_device("p0")]) is None
@@ -202,7 +202,7 @@ def test_very_many_devices_at_once() -> None:
     assert len({device for claim in found for device in claim}) == 40 * 32
 
 
-def test_a_search_without_end_is_given_up() -> None:
+def test_an_endless_search_times_out() -> None:
     """The filter timeout."""
     with pytest.raises(allocator.TimedOutError):
         search(slices_of(named("a")), claim_of(exactly()), out_of_time=True)

@@ -108,7 +108,7 @@ def test_devices_on_one_set_of_counters_have_a_group_in_common(
     assert search(_partitions(*groups), claim_of(exactly(count=2)), taken=allocated, on=GROUPS) == expected
 
 
-def test_without_the_gate_slices_with_groups_are_not_looked_at() -> None:
+def test_without_the_gate_slices_with_groups_are_ignored() -> None:
     """Else partitions are made that exclude each other."""
     assert search(_partitions(["a"], ["a"]), claim_of(exactly())) is None
 

@@ -178,7 +178,7 @@ def _statuses(stated: list[Json]) -> tuple[core_pb2.NodeAllocatableResourceClaim
         ),
     ],
 )
-def test_whether_there_is_room(
+def test_resources_of_devices_must_be_free_on_the_node(
     spec: Json, stated: list[Json], placed: dict[str, str], expected: tuple[bool, str] | None
 ) -> None:
     """Else a node takes more than it has, or preemption is tried where it cannot help."""

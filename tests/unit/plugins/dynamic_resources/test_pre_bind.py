@@ -284,7 +284,7 @@ async def test_devices_that_cannot_be_prepared_send_the_pod_back(condition: str,
     assert list(result.status.messages) == [f'running PreBind plugin "DynamicResources": {text}']
 
 
-async def test_the_claim_for_extended_resources_is_made_and_noted() -> None:
+async def test_the_claim_for_extended_resources_is_created_and_recorded() -> None:
     """It belongs to the pod, whose status says which request is whose."""
     store = Store()
     result = await _pre_bind(store, TO_MAKE)
