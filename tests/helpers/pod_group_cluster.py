@@ -126,14 +126,10 @@ class Cluster:
             "observer": self.metrics,
             "publish": self.publish,
         }
-        trials = pod_group_trial.PodGroupTrials(
-            queue=self.queue,
-            attempts=attempt.Attempts(
-                nominations=self.queue.nominator, reserved=reserved, extension=None, limit=limit, **seen
-            ),
-            reserved=reserved,
-            **seen,
+        self.attempts = attempt.Attempts(
+            nominations=self.queue.nominator, reserved=reserved, extension=None, limit=limit, **seen
         )
+        trials = pod_group_trial.PodGroupTrials(queue=self.queue, attempts=self.attempts, reserved=reserved, **seen)
         try_group = trials.anywhere
         if topology:
             try_group = pod_group_placements.PodGroupPlacements(

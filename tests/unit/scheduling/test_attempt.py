@@ -1,0 +1,128 @@
+"""One attempt: what is placed, refused or failed of some pods of one class, and what is left assumed."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pod_group_builders import PROFILE
+from pod_group_cluster import T0, Cluster
+
+from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.scheduling_queue import PodBatch
+from trireme.scheduling.attempt import Attempt
+from trireme.scheduling.group_trial import GroupTrial, Placement
+
+
+def _pods(cluster: Cluster, count: int) -> list[QueuedPodInfo]:
+    """Pods of one class and no group, taken from the queue."""
+    for number in range(count):
+        cluster.add(f"p{number}", "")
+    batch = cluster.queue.pop(T0, count)
+    assert isinstance(batch, PodBatch)
+    return batch.pods
+
+
+async def _attempt(cluster: Cluster, pods: list[QueuedPodInfo], within: GroupTrial | None = None) -> Attempt:
+    return await cluster.attempts.attempt((PROFILE, pods[0].record.class_id), pods, within)
+
+
+def _after_place(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, change: Callable[[], object]) -> None:
+    """Have something happen while score is called."""
+    place = cluster.place
+
+    async def slow(*arguments: Any) -> Any:
+        answer = await place(*arguments)
+        change()
+        return answer
+
+    monkeypatch.setattr(cluster, "place", slow)
+
+
+async def test_pods_that_fit_are_assumed_in_order() -> None:
+    """If this fails, pods of a batch get each other's nodes."""
+    cluster = Cluster([1, 2])
+    made = await _attempt(cluster, _pods(cluster, 3))
+    assert made.placed is not None
+    assert [(one.pod.key, one.node_name) for one in made.placed.assumed] == [
+        ("ns/p0", "n0"),
+        ("ns/p1", "n1"),
+        ("ns/p2", "n1"),
+    ]
+    assert cluster.nodes == {"p0": "n0", "p1": "n1", "p2": "n1"}
+
+
+async def test_without_room_all_pods_are_refused_and_none_is_assumed() -> None:
+    """If this fails, PostFilter does not run for pods that fit nowhere."""
+    cluster = Cluster([0, 0])
+    made = await _attempt(cluster, _pods(cluster, 2))
+    assert made.refused is not None
+    assert (made.placed, made.error, len(made.pods), cluster.nodes) == (None, None, 2, {})
+
+
+async def test_without_nodes_nothing_is_called() -> None:
+    """If this fails, an empty cluster costs calls, and its message is not kube-scheduler's."""
+    cluster = Cluster([])
+    made = await _attempt(cluster, _pods(cluster, 2))
+    assert made.error is not None
+    assert (made.error.message, made.error.unschedulable) == ("no nodes available to schedule pods", True)
+    assert cluster.asked == []
+
+
+async def test_if_a_node_vanishes_the_pods_behind_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, a pod is assumed on no node, or a later pod takes the turn of an earlier one."""
+    cluster = Cluster([1, 1, 1])
+    pods = _pods(cluster, 3)
+    _after_place(monkeypatch, cluster, lambda: cluster.cache.remove_node("n1"))
+    made = await _attempt(cluster, pods)
+    assert made.placed is not None
+    assert [one.pod.key for one in made.placed.assumed] == ["ns/p0"]
+    assert cluster.nodes == {"p0": "n0"}
+
+
+async def test_a_pod_deleted_meanwhile_is_not_assumed_and_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, a deleted pod takes room until the scheduler is restarted."""
+    cluster = Cluster([1, 1, 1])
+    pods = _pods(cluster, 3)
+    _after_place(monkeypatch, cluster, lambda: cluster.queue.delete("ns/p1", "uid-p1", T0))
+    made = await _attempt(cluster, pods)
+    assert made.placed is not None
+    assert [one.pod.key for one in made.placed.assumed] == ["ns/p0", "ns/p2"]
+    assert cluster.nodes == {"p0": "n0", "p2": "n2"}
+
+
+async def test_a_pod_that_reserve_refuses_is_unassumed_alone() -> None:
+    """If this fails, one missing volume fails a whole batch, or its pod stays assumed."""
+    cluster = Cluster([3])
+    cluster.reserving = True
+    cluster.unreservable = {"p1"}
+    made = await _attempt(cluster, _pods(cluster, 3))
+    assert made.placed is not None
+    assert [(one.pod.key, one.reserved) for one in made.placed.assumed] == [("ns/p0", True), ("ns/p2", True)]
+    assert [(pod.key, failure.message) for pod, failure in made.placed.unreserved] == [
+        ("ns/p1", "0/1 nodes are available: 1 no volume left.")
+    ]
+    assert set(cluster.nodes) == {"p0", "p2"}
+
+
+async def test_an_attempt_cancelled_in_reserve_leaves_nothing_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, the trial of a group that ends in between takes room for ever."""
+    cluster = Cluster([2])
+    cluster.reserving = True
+    pods = _pods(cluster, 2)
+    monkeypatch.setattr(cluster, "reserve", lambda *_: asyncio.sleep(3600))
+    task = asyncio.create_task(_attempt(cluster, pods))
+    while not cluster.nodes:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert cluster.nodes == {}
+
+
+async def test_within_a_placement_only_its_nodes_count() -> None:
+    """If this fails, members of a group end up in several domains."""
+    cluster = Cluster([1, 1, 1])
+    made = await _attempt(cluster, _pods(cluster, 1), GroupTrial("g", Placement("rack", (2,))))
+    assert made.placed is not None
+    assert [one.node_name for one in made.placed.assumed] == ["n2"]
