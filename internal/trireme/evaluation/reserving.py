@@ -81,7 +81,7 @@ class InTreeReserver:
 
     plugin: interfaces.ReservePlugin
     #: The same plugin, if its answers take long to find.
-    searching: interfaces.SearchingPlugin | None
+    preparing: interfaces.PreparingFilter | None
     always: bool = False
 
     @property
@@ -109,8 +109,8 @@ class InTreeReserver:
         if slot is None:
             text = f'running Reserve plugin "{self.name}": node "{placement.node_name}" not found'
             return filter_pb2.Reservation(status=wire_status.to_message(status.error(self.name, text)))
-        if self.searching is not None:
-            await self.searching.ahead(pod_class, snap, np.array([slot]), remembering=False)
+        if self.preparing is not None:
+            await self.preparing.prepare(pod_class, snap, np.array([slot]), remembering=False)
         reserved = self.plugin.reserve(pod_class, placement.pod, snap, slot)
         return filter_pb2.Reservation(
             status=wire_status.to_message(reserved.status or status.SUCCESS),
@@ -165,8 +165,8 @@ def reservers(
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_RESERVE):
             plugin = local.get(entry.name)
             if isinstance(plugin, interfaces.ReservePlugin):
-                searching = plugin if isinstance(plugin, interfaces.SearchingPlugin) else None
-                found.append(InTreeReserver(plugin, searching))
+                preparing = plugin if isinstance(plugin, interfaces.PreparingFilter) else None
+                found.append(InTreeReserver(plugin, preparing))
             elif entry.name in remotes and make_remote is not None:
                 found.append(RemoteReserver(make_remote(remotes[entry.name])))
     return out

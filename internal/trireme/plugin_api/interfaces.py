@@ -162,22 +162,16 @@ class FilterPlugin(Protocol):
 
 
 @runtime_checkable
-class SearchingPlugin(FilterPlugin, Protocol):
-    """One whose answers may take seconds to find: they are searched for ahead of the question, in slices."""
+class PreparingFilter(FilterPlugin, Protocol):
+    """One whose answers may take seconds to find: they are prepared before they are asked for, in slices."""
 
-    async def ahead(
+    async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
     ) -> None:
-        """Search for what a question about these slots will be about, so that it is answered at once.
+        """Find what a question about these slots will be about, so that it is answered at once.
 
         `remembering`: whether the question may be answered by what was found for another pod.
         """
-        ...
-
-    async def ahead_of_score(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
-    ) -> None:
-        """Search for what scores of these slots will be about."""
         ...
 
 
@@ -258,6 +252,15 @@ class ScorePlugin(Protocol):
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
         """Raw scores of the slots, which all hold nodes. Shape: (slot asked,)."""
+        ...
+
+
+@runtime_checkable
+class PreparingScore(ScorePlugin, Protocol):
+    """One whose scores may take seconds to find: they are prepared before they are asked for, in slices."""
+
+    async def prepare(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> None:
+        """Find what scores of these slots will be about."""
         ...
 
 

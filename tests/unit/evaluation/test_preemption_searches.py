@@ -23,7 +23,7 @@ PROFILE = phase_calls.PROFILE
 
 
 class Searching:
-    """Finds its answers ahead, once somebody else was answered meanwhile. What it found is good for one question about
+    """Prepares its answers, once somebody else was answered meanwhile. What it found is good for one question about
     the cluster as it was then; asked more, it fails.
     """
 
@@ -36,7 +36,7 @@ class Searching:
         self.generations: list[int] = []
         self._found: list[int] = []
 
-    async def ahead(
+    async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
     ) -> None:
         def search() -> None:
@@ -47,9 +47,6 @@ class Searching:
             await pausing.run(search)
             self.generations.append(snap.generation)
             self._found = [snap.generation]
-
-    async def ahead_of_score(self, *_: Any) -> None:
-        raise AssertionError("there is no score")
 
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable

@@ -57,8 +57,8 @@ class Evaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, Chain]) -> None:
         self._snap = snap
         self._chains = chains
-        self._searching = {
-            profile: [plugin for plugin in chain.local if isinstance(plugin, interfaces.SearchingPlugin)]
+        self._preparing = {
+            profile: [plugin for plugin in chain.local if isinstance(plugin, interfaces.PreparingFilter)]
             for profile, chain in chains.items()
         }
         self._by_domain: dict[str, dict[str, interfaces.DomainFilter]] = {
@@ -107,23 +107,23 @@ class Evaluator:
     async def _bring_up_in_tree(
         self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
     ) -> None:
-        if self._searching[profile] and kept.generation != self._snap.generation:
+        if self._preparing[profile] and kept.generation != self._snap.generation:
             incarnation = self._snap.incarnation
-            await self._search_ahead(profile, pod_class, kept)
+            await self._prepare(profile, pod_class, kept)
             self._snap.must_still_be(incarnation)
         self._bring_up(profile, pod_class, kept, watch)
 
-    async def _search_ahead(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
+    async def _prepare(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
         """Let plugins whose answers take long find them, while others are answered."""
-        for plugin in self._searching[profile]:
+        for plugin in self._preparing[profile]:
             if self._chains[profile].passes_over(plugin.name, pod_class):
                 continue
             column = kept.plugins.get(plugin.name)
             live = self._snap.nodes.alive[: self._snap.nodes.size]
             if column is None or self._stale(plugin, column):
-                await plugin.ahead(pod_class, self._snap, np.flatnonzero(live))
+                await plugin.prepare(pod_class, self._snap, np.flatnonzero(live))
             elif not column.prefilter.skip:
-                await plugin.ahead(pod_class, self._snap, self._due(plugin, column, live))
+                await plugin.prepare(pod_class, self._snap, self._due(plugin, column, live))
 
     async def admits_nominated(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, watch: stopwatch.Stopwatch
@@ -141,12 +141,12 @@ class Evaluator:
         kept = self._kept.of(profile, pod_class)
         if kept.generation != generation:
             incarnation, slots = self._snap.incarnation, np.array([own.slot])
-            for plugin in self._searching[profile]:
+            for plugin in self._preparing[profile]:
                 if self._chains[profile].passes_over(plugin.name, pod_class):
                     continue
                 column = kept.plugins.get(plugin.name)
                 if column is None or self._stale(plugin, column) or not column.prefilter.skip:
-                    await plugin.ahead(pod_class, self._snap, slots)
+                    await plugin.prepare(pod_class, self._snap, slots)
             self._snap.must_still_be(incarnation)
             started = watch.now()
             if self._pre_filter(profile, pod_class, kept, watch) or kept.refusal is not None:
@@ -237,9 +237,9 @@ class Evaluator:
         watch.point("Filter", started)
 
     def _keep_found(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
-        """Write down what was searched for ahead, though the pod is refused: preemption may ask about it."""
+        """Write down what was prepared, though the pod is refused: preemption may ask about it."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
-        for plugin in self._searching[profile]:
+        for plugin in self._preparing[profile]:
             column = kept.plugins[plugin.name]
             if column.prefilter.state is not None:
                 self._run(plugin, pod_class, column, self._due(plugin, column, live), kept)

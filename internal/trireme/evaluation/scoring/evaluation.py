@@ -97,8 +97,8 @@ class Evaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, Chain]) -> None:
         self._snap = snap
         self._chains = chains
-        self._searching = {
-            profile: [plugin for plugin in chain.local if isinstance(plugin, interfaces.SearchingPlugin)]
+        self._preparing = {
+            profile: [plugin for plugin in chain.local if isinstance(plugin, interfaces.PreparingScore)]
             for profile, chain in chains.items()
         }
         self._roles = {profile: Roles.of(chain.local) for profile, chain in chains.items()}
@@ -137,14 +137,14 @@ class Evaluator:
             if failed is not None:
                 return failed
             self._snap.must_still_be(incarnation)
-        for plugin in self._searching[profile]:
+        for plugin in self._preparing[profile]:
             column = kept.plugins.get(plugin.name)
             live = self._snap.nodes.alive[: self._snap.nodes.size]
             if column is None or self._stale(plugin, column):
-                await plugin.ahead_of_score(pod_class, self._snap, np.flatnonzero(live))
+                await plugin.prepare(pod_class, self._snap, np.flatnonzero(live))
             elif column.state is not None:
                 slots = self._due(plugin.depends_on, column.generation, live)
-                await plugin.ahead_of_score(pod_class, self._snap, slots)
+                await plugin.prepare(pod_class, self._snap, slots)
             self._snap.must_still_be(incarnation)
         failed = self._bring_up(profile, pod_class, kept, watch)
         return kept if failed is None else failed

@@ -14,7 +14,7 @@ from collections.abc import Iterator, MutableSequence, Sequence
 
 from trireme.framework import status
 from trireme.plugin_kit import plugin_context
-from trireme.plugins.dynamic_resources import plugin as dynamic_resources
+from trireme.plugins.dynamic_resources import filter as device_filter
 from trireme.plugins.dynamic_resources import pod_claims, reserve_state
 from trireme.plugins.dynamic_resources import post_filter as deallocation
 from trireme.snapshot import snapshot
@@ -33,13 +33,13 @@ _Unavailable = Sequence[resource_pb2.ResourceClaim]
 def make(context: plugin_context.PluginContext) -> "ClaimRelease":
     """The plugin, on what the filter found."""
     plugin = context.filter_plugin
-    return ClaimRelease(plugin if isinstance(plugin, dynamic_resources.DynamicResources) else None)
+    return ClaimRelease(plugin if isinstance(plugin, device_filter.DynamicResourcesFilter) else None)
 
 
 class ClaimRelease:
     """The in-tree PodGroupPostFilter plugin that gives claims up."""
 
-    def __init__(self, plugin: dynamic_resources.DynamicResources | None) -> None:
+    def __init__(self, plugin: device_filter.DynamicResourcesFilter | None) -> None:
         """`plugin`: the profile's filter; None: there is none."""
         self._plugin = plugin
 
@@ -51,14 +51,14 @@ class ClaimRelease:
 
 
 def _post_filter(
-    plugin: dynamic_resources.DynamicResources | None,
+    plugin: device_filter.DynamicResourcesFilter | None,
     request: filter_phase_pb2.ListReleasableClaimsRequest,
     snap: snapshot.Snapshot,
 ) -> filter_phase_pb2.ListReleasableClaimsResponse:
     out = filter_phase_pb2.ListReleasableClaimsResponse()
     if plugin is None:
         # It does not filter, and so keeps nothing of the pods.
-        out.status.CopyFrom(wire_status.to_message(status.error(dynamic_resources.NAME, "not found")))
+        out.status.CopyFrom(wire_status.to_message(status.error(device_filter.NAME, "not found")))
         return out
     unavailable = list(_unavailable(plugin, request, snap))
     given_up: set[str] = set()
@@ -84,7 +84,7 @@ def _post_filter(
 
 
 def _unavailable(
-    plugin: dynamic_resources.DynamicResources,
+    plugin: device_filter.DynamicResourcesFilter,
     request: filter_phase_pb2.ListReleasableClaimsRequest,
     snap: snapshot.Snapshot,
 ) -> Iterator[_Unavailable]:
@@ -102,7 +102,7 @@ def _unavailable(
 
 def _promised(state: bytes) -> Iterator[tuple[str, resource_pb2.AllocationResult]]:
     """What a member was to get, by the claim's UID."""
-    kept = bind_phase_pb2.HostState.FromString(state).plugin_states.get(dynamic_resources.NAME, b"")
+    kept = bind_phase_pb2.HostState.FromString(state).plugin_states.get(device_filter.NAME, b"")
     for claim in reserve_state.DeviceClaims.from_bytes(kept).claims if kept else ():
         if claim.allocation is not None:
             yield claim.uid, decode.decode(claim.allocation, resource_pb2.AllocationResult)
@@ -124,12 +124,12 @@ def _of_group(
         if deallocation.unused_but_by(claim, uid):
             if claim.metadata.uid not in given_up and claim.status.HasField("allocation"):
                 actions.append(deallocation.action(pod, claim, user_uid=uid))
-            return status.unschedulable(dynamic_resources.NAME, _FREED)
+            return status.unschedulable(device_filter.NAME, _FREED)
     for claim in () if group is None else pod_claims.of_group(group, snap):
         if claim.status.HasField("allocation") and pod_claims.reserved_for(claim, pod.uid, identity.name):
             leaving = bind_pb2.LeaveClaim(
                 namespace=claim.metadata.namespace, name=claim.metadata.name, uid=claim.metadata.uid, user_uid=uid
             )
             actions.append(bind_pb2.Action(pod=pod, leave_claim=leaving))
-            return status.unresolvable(dynamic_resources.NAME, _LEFT)
+            return status.unresolvable(device_filter.NAME, _LEFT)
     return None

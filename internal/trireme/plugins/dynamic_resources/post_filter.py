@@ -13,7 +13,7 @@ import numpy as np
 from trireme.evaluation.preemption import preemption
 from trireme.framework import status
 from trireme.plugin_kit import plugin_context
-from trireme.plugins.dynamic_resources import plugin as dynamic_resources
+from trireme.plugins.dynamic_resources import filter as device_filter
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
 from trireme.wire import status as wire_status
@@ -25,9 +25,9 @@ _DELETED = "deletion of ResourceClaim completed"
 class Deallocation:
     """The in-tree PostFilter plugin."""
 
-    name = dynamic_resources.NAME
+    name = device_filter.NAME
 
-    def __init__(self, plugin: dynamic_resources.DynamicResources) -> None:
+    def __init__(self, plugin: device_filter.DynamicResourcesFilter) -> None:
         self._plugin = plugin
 
     async def post_filter(
@@ -70,7 +70,7 @@ def refusing(refusals: Sequence[status.Status], index: arrays.Int16Array, snap: 
     numbers = [
         number
         for number, refusal in enumerate(refusals, start=1)
-        if refusal.plugin == dynamic_resources.NAME and refusal.messages == (dynamic_resources.NOT_AVAILABLE,)
+        if refusal.plugin == device_filter.NAME and refusal.messages == (device_filter.NOT_AVAILABLE,)
     ]
     if not numbers:
         return np.zeros(0, dtype=np.intp)
@@ -104,4 +104,4 @@ def _answer(said: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFi
 def make(context: plugin_context.PluginContext) -> Deallocation | None:
     """The plugin, on what the filter found; None: the profile does not filter by it."""
     plugin = context.filter_plugin
-    return Deallocation(plugin) if isinstance(plugin, dynamic_resources.DynamicResources) else None
+    return Deallocation(plugin) if isinstance(plugin, device_filter.DynamicResourcesFilter) else None

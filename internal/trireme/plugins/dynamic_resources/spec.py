@@ -17,8 +17,8 @@ SPEC = PluginSpec(
     __package__,
     sides={
         ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make"),
-        ExtensionPoint.FILTER: Side(".plugin:make"),
-        ExtensionPoint.SCORE: Side(".plugin:make"),
+        ExtensionPoint.FILTER: Side(".filter:make"),
+        ExtensionPoint.SCORE: Side(".score:make"),
         ExtensionPoint.POST_FILTER: Side(".post_filter:make"),
         ExtensionPoint.POD_GROUP_POST_FILTER: Side(".pod_group_post_filter:make"),
         ExtensionPoint.PRE_BIND: Side(".bind:make"),

@@ -1,0 +1,307 @@
+"""The search for the devices of a class's claims on nodes, as Filter, Score and Reserve need it.
+
+Everything is found out anew for each question from the snapshot: the same search on the same snapshot has the same
+result, so that nothing has to be carried from one side to the other. Nodes of one kind, from which the same devices can
+be reached, are searched once.
+"""
+
+import collections
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trireme.framework import pausing, status
+from trireme.plugin_api import interfaces
+from trireme.plugins.dynamic_resources import (
+    allocator,
+    demand,
+    extended,
+    inventory,
+    node_allocatable,
+)
+from trireme.plugins.dynamic_resources import args as device_args
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
+from trireme.v1 import core_pb2
+
+NAME = demand.NAME
+
+#: What the search reads beside nodes and pods.
+READS = (inventory.CLAIM, inventory.SLICE, inventory.CLASS, inventory.RULE)
+
+CANNOT_ALLOCATE = "cannot allocate all claims"
+STALE_CLAIM = "cannot schedule extended resource claim"
+CANNOT_FIT = "cannot fit resource"
+
+# How often it is looked at what changed during a search; what changes after that is searched for when it is asked for.
+_ROUNDS = 3
+
+
+@dataclass(slots=True, eq=False)
+class Outcome:
+    """What the search came to for all nodes of one kind."""
+
+    solutions: list[allocator.Solution] | None = None
+    refusal: status.Status | None = None
+    late: bool = False
+
+
+# What the nodes of one kind have in common: their view, and which resources devices must give there.
+Kind = tuple[inventory.View, tuple[str, ...]]
+
+
+_instances = itertools.count()
+
+
+class _Searches:
+    """What was searched for ahead of a question: by class and kind, with the version that it is of."""
+
+    nbytes = None
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        self.found: dict[tuple[int, Kind], tuple[int, Outcome]] = {}
+
+    def refresh(self, snap: snapshot.Snapshot) -> None:
+        """Nothing to update: whoever reads an outcome compares its version."""
+
+
+class DeviceSearch:
+    """Searches by the arguments of one profile."""
+
+    def __init__(self, args: device_args.Args, clock: Callable[[], float]) -> None:
+        """`clock`: seconds, for the time that the search for one node may take."""
+        self.args = args
+        self.on = args.on
+        self._clock = clock
+        # Devices that stand for cpu or memory are given only where the pods leave enough of it.
+        pods_count = args.on.node_allocatable
+        self.depends_on = interfaces.Dependency.NODE_PODS if pods_count else interfaces.Dependency.NODE
+        self._key = ("device_searches", next(_instances))
+
+    async def prepare(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
+    ) -> None:
+        """Search for what a question about these slots will be about, and let others work meanwhile.
+
+        The question itself then finds the answers. Where the devices of a node have changed during its search, they are
+        searched anew. `remembering`: as for the question.
+        """
+        searches = self._searches(snap)
+        for key in [key for key in searches if key[0] == pod_class.id]:
+            del searches[key]
+        for _ in range(_ROUNDS):
+            generation = snap.generation
+            if not await self._prepare_round(pod_class, snap, slots, remembering) or snap.generation == generation:
+                return
+
+    async def _prepare_round(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool
+    ) -> bool:
+        """Search for each kind of node once; whether there may be more to search for."""
+        left = collections.deque(slots.tolist())
+        while left:
+            state = self.known_state(pod_class, snap)
+            if state is None or not state.allocates or state.stale is not None:
+                return False
+            kind = self._unsearched(pod_class, state, snap, left, remembering)
+            if kind is None:
+                break
+            version = state.known.version(kind[0])
+            slot = left[0]
+            outcome = await pausing.run(functools.partial(self._search, pod_class, state, snap, kind, slot))
+            known = inventory.of(snap, self.on)
+            if known is state.known and known.classes is state.known.classes and known.version(kind[0]) == version:
+                self._searches(snap)[pod_class.id, kind] = version, outcome
+                if outcome.late:
+                    return False
+        return True
+
+    def _searches(self, snap: snapshot_view.SnapshotView) -> "dict[tuple[int, Kind], tuple[int, Outcome]]":
+        return snap.derived(self._key, _Searches).found
+
+    def _unsearched(
+        self,
+        pod_class: classes.PodClass,
+        state: demand.Demand,
+        snap: snapshot_view.SnapshotView,
+        left: collections.deque[int],
+        remembering: bool,
+    ) -> "Kind | None":
+        """The kind of the first of the slots where it has to be searched; those before it are taken off the list."""
+        known = state.known
+        memory = known.remember(state.wish) if remembering and not state.resources else {}
+        searches = self._searches(snap)
+        while left:
+            slot = left[0]
+            if snap.nodes.alive[slot] and not (state.resources and self._unfit(state, snap, slot)):
+                lacking = self.lacking(state, snap, slot) if state.resources else ()
+                kind = (known.view(slot), lacking)
+                version = known.version(kind[0])
+                there = searches.get((pod_class.id, kind)) or memory.get(kind[0])
+                if (state.claims or lacking) and (there is None or there[0] != version):
+                    return kind
+            left.popleft()
+        return None
+
+    def known_state(self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> demand.Demand | None:
+        """What the class demands; None: nothing, or its claims are not fit to be searched for."""
+        try:
+            return demand.of(pod_class, snap, self.on)
+        except demand.RefusedError:
+            return None
+
+    def outcomes(
+        self,
+        pod_class: classes.PodClass,
+        state: demand.Demand,
+        snap: snapshot_view.SnapshotView,
+        slots: arrays.SlotArray,
+        remembering: bool = True,
+    ) -> Iterator[tuple[list[int], "Outcome | None"]]:
+        """Positions in `slots` of nodes of one kind, and what the search comes to there; None: there is nothing to
+        search for. `remembering`: solutions may be those of other claims that ask for the same.
+        """
+        if state.stale is not None:
+            yield list(range(slots.shape[0])), Outcome(refusal=demand.unresolvable(STALE_CLAIM))
+            return
+        kinds: dict[Kind | None, list[int]] = {}
+        unfit: list[int] = []
+        if not state.allocates:
+            kinds[None] = list(range(slots.shape[0]))
+        elif not state.resources:
+            view = state.known.view
+            for at, slot in enumerate(slots.tolist()):
+                kinds.setdefault((view(slot), ()), []).append(at)
+        else:
+            unfit = self._add_kinds(state, snap, slots, kinds)
+        if unfit:
+            yield unfit, Outcome(refusal=demand.unresolvable(CANNOT_FIT))
+        if None in kinds:
+            yield kinds.pop(None), None
+        memory = state.known.remember(state.wish) if remembering and kinds and not state.resources else {}
+        late: Outcome | None = None
+        for kind, positions in kinds.items():
+            if kind is None or late is not None:
+                yield positions, late
+                continue
+            version = state.known.version(kind[0])
+            known = memory.get(kind[0])
+            if known is not None and known[0] == version:
+                yield positions, known[1]
+                continue
+            there = self._searches(snap).pop((pod_class.id, kind), None)
+            if there is not None and there[0] == version:
+                outcome = there[1]
+            else:
+                outcome = self._search(pod_class, state, snap, kind, int(slots[positions[0]]))
+            if outcome.late:
+                # One node on which it takes too long ends the attempt; the others need not be tried.
+                late = outcome
+            elif outcome.refusal is None or outcome.refusal.code is not status.Code.ERROR:
+                # What is wrong with a claim names it, and so is said of no other.
+                memory[kind[0]] = (version, outcome)
+            yield positions, outcome
+
+    def _add_kinds(
+        self,
+        state: demand.Demand,
+        snap: snapshot_view.SnapshotView,
+        slots: arrays.SlotArray,
+        kinds: "dict[Kind | None, list[int]]",
+    ) -> list[int]:
+        """Sort positions by what devices must give there; answers those where nobody can."""
+        unfit = []
+        for at, slot in enumerate(slots.tolist()):
+            if self._unfit(state, snap, slot):
+                unfit.append(at)
+                continue
+            lacking = self.lacking(state, snap, slot)
+            searched = bool(state.claims) or bool(lacking)
+            kinds.setdefault((state.known.view(slot), lacking) if searched else None, []).append(at)
+        return unfit
+
+    def _unfit(self, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int) -> bool:
+        """Whether neither the node nor devices can give one of the extended resources."""
+        classes_of = state.known.class_of_resource
+        return any(name not in classes_of and not _allocatable(snap, name, slot) for name in state.resources)
+
+    def lacking(self, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int) -> tuple[str, ...]:
+        """The extended resources that devices must give on the node, by name."""
+        lacking = [name for name in state.resources if not _allocatable(snap, name, slot)]
+        return tuple(sorted(name for name in lacking if name in state.known.class_of_resource))
+
+    def claim_statuses(
+        self,
+        pod_class: classes.PodClass,
+        state: demand.Demand,
+        snap: snapshot_view.SnapshotView,
+        slot: int,
+        solutions: Sequence[allocator.Solution],
+    ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
+        """What the claims come to in resources of the node; None: nothing. Raises: NodeAllocatableError."""
+        if not state.known.stands_for_resources:
+            return None
+        claims = [node_allocatable.allocated(claim) for claim in state.claims if claim.status.HasField("allocation")]
+        # What was found is for these claims, or for others that ask for the same; after them come extended resources.
+        own = [*state.to_allocate, *(solution.claim for solution in solutions[len(state.to_allocate) :])]
+        claims += [node_allocatable.found(claim, one) for claim, one in zip(own, solutions, strict=False)]
+        uids = {each.name: each.claim.metadata.uid for each in state.stated}
+        there = node_allocatable.NodeDevices(state.known, snap.nodes, slot)
+        # Of a claim that the pod names twice, what is found last counts.
+        once = {each.claim.metadata.uid: each for each in claims}
+        return node_allocatable.statuses(pod_class.pod, once.values(), uids, there)
+
+    def _search(
+        self,
+        pod_class: classes.PodClass,
+        state: demand.Demand,
+        snap: snapshot_view.SnapshotView,
+        kind: Kind,
+        slot: int,
+    ) -> Outcome:
+        view, lacking = kind
+        if view.problem:
+            return self.failed(f"gather pool information: {view.problem}")
+        claims = state.to_allocate
+        if state.resources:
+            requests, _ = extended.requests(pod_class.pod, lacking, state.known.class_of_resource)
+            claims.append(extended.claim(pod_class.namespace, requests))
+        known = state.known
+        given = allocator.Given(known.classes, known.taken, known.selectors, self.on)
+        search = allocator.Search(
+            given, known.pools(view), claims, view.reaches, self._deadline(), view.skips_operations
+        )
+        try:
+            solutions = search.run()
+        except allocator.TimedOutError:
+            text = f"node {snap.nodes.names[slot]}: timed out trying to allocate devices"
+            return Outcome(refusal=self.failed(text).refusal, late=True)
+        except allocator.InvalidPoolsError as error:
+            return Outcome(refusal=demand.unresolvable(str(error)))
+        except allocator.AllocationError as error:
+            return self.failed(str(error))
+        if solutions is None:
+            return Outcome(refusal=demand.unresolvable(CANNOT_ALLOCATE))
+        return Outcome(solutions=solutions)
+
+    def _deadline(self) -> Callable[[], bool]:
+        limited = self.on.filter_timeout and self.args.filter_timeout > 0
+        ends = self._clock() + self.args.filter_timeout if limited else math.inf
+
+        def expired() -> bool:
+            pausing.pause()
+            return limited and self._clock() > ends
+
+        return expired
+
+    def failed(self, text: str) -> Outcome:
+        """An error, which ends the attempt."""
+        return Outcome(refusal=status.error(NAME, f'running "{NAME}" filter plugin: {text}'))
+
+
+def _allocatable(snap: snapshot_view.SnapshotView, name: str, slot: int) -> int:
+    """How much of the resource the node itself has."""
+    number = snap.nodes.resource_names.intern(name)
+    snap.nodes.reserve_resources()
+    return int(snap.nodes.allocatable[number, slot])

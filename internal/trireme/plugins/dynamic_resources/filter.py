@@ -1,0 +1,191 @@
+"""DynamicResources' Filter: a pod goes where devices can be found for its claims, and where those that it has are.
+
+A pod with claims is a class of its own, because its claims are. Pods that ask for extended resources are one class,
+but go one at a time where devices are to be found for them: the next must see what the one before has taken.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import amounts, status
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
+from trireme.plugins.dynamic_resources import (
+    allocator,
+    availability,
+    demand,
+    device_search,
+    node_allocatable,
+    readiness,
+    reserve,
+)
+from trireme.plugins.dynamic_resources import args as device_args
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
+from trireme.v1 import cycle_pb2, resource_pb2
+from trireme_kube.componentbase import clocks
+
+NAME = demand.NAME
+
+NOT_AVAILABLE = "resourceclaim not available on the node"
+
+_OF_EXTENDED = (demand.unresolvable(device_search.STALE_CLAIM), demand.unresolvable(device_search.CANNOT_FIT))
+
+
+class DynamicResourcesFilter:
+    """Source: pkg/scheduler/framework/plugins/dynamicresources."""
+
+    name = NAME
+    reads: tuple[str, ...] = device_search.READS
+
+    def __init__(
+        self,
+        args: device_args.Args,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = clocks.wall,
+    ) -> None:
+        self._search = device_search.DeviceSearch(args, clock)
+        self._reserve = reserve.DeviceReserve(self._search)
+        self.depends_on = self._search.depends_on
+        self._rules = amounts.Rules(pod_level=args.on.pod_level_resources, claims=True)
+        self._wall = wall
+
+    @property
+    def group_claims(self) -> bool:
+        """Whether a PodGroup may have claims."""
+        return self._search.on.group_claims
+
+    async def prepare(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
+    ) -> None:
+        """Search for devices on these slots, and let others work meanwhile."""
+        await self._search.prepare(pod_class, snap, slots, remembering)
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """Skip pods without claims; refuse those whose claims are missing, in the making, or of no class."""
+        try:
+            state = demand.of(pod_class, snap, self._search.on)
+        except demand.RefusedError as refused:
+            return interfaces.PreFilterResult(status=refused.said)
+        if state is None:
+            return interfaces.SKIPPED
+        return interfaces.PreFilterResult(state=state, max_batch=1, reserves=True)
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot_view.SnapshotView,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots from which a claim's devices cannot be used, and where none can be found."""
+        index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
+        refused: dict[status.Status, list[int]] = {}
+        for positions, outcome in self._search.outcomes(pod_class, state, snap, slots):
+            if outcome is not None and outcome.refusal is not None:
+                refused.setdefault(outcome.refusal, []).extend(positions)
+            elif self._search.on.node_allocatable:
+                solutions = [] if outcome is None else outcome.solutions or []
+                for at in positions:
+                    refusal = self._no_room(pod_class, state, snap, int(slots[at]), solutions)
+                    if refusal is not None:
+                        refused.setdefault(refusal, []).append(at)
+        for refusal, positions in refused.items():
+            index[positions] = table.intern(refusal)
+        unavailable: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots, {}), axis=0)
+        unavailable &= index == interfaces.PASSES
+        if unavailable.any():
+            index[unavailable] = table.intern(demand.unresolvable(NOT_AVAILABLE))
+        # A claim that is unfit for the pod comes before devices for the others, but after extended resources.
+        unfit = [number for said in _OF_EXTENDED for number in [table.find(said)] if number]
+        searched = ~np.isin(index, unfit)
+        for lacking, text in availability.unfit_claims(pod_class, state, snap, slots, self._search.on):
+            index[lacking & searched] = table.intern(demand.unresolvable(text))
+        return interfaces.Verdicts(index)
+
+    def _no_room(
+        self,
+        pod_class: classes.PodClass,
+        state: demand.Demand,
+        snap: snapshot_view.SnapshotView,
+        slot: int,
+        solutions: Sequence[allocator.Solution],
+    ) -> status.Status | None:
+        """Why the node has too little left for what the claims' devices stand for; None: it has enough."""
+        try:
+            stated = self._search.claim_statuses(pod_class, state, snap, slot, solutions)
+        except node_allocatable.NodeAllocatableError as error:
+            return self._search.failed(str(error)).refusal
+        if stated is None:
+            return None
+        return node_allocatable.refusal(pod_class.pod, stated, snap, slot, self._rules)
+
+    def unavailable_claims(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot_view.SnapshotView,
+        slots: arrays.SlotArray,
+        promised: Mapping[str, resource_pb2.AllocationResult] | None = None,
+    ) -> list[resource_pb2.ResourceClaim]:
+        """The allocated claims of the class that cannot be used on one of these slots at least; `promised` (by UID) are
+        allocations that pods before it in its group were to get.
+        """
+        state = self._search.known_state(pod_class, snap)
+        if state is None:
+            return []
+        lacking: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots, promised or {}), axis=1)
+        return [claim for claim, lacks in zip(state.claims, lacking.tolist(), strict=True) if lacks]
+
+    def stale_claim(
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, uid: str
+    ) -> resource_pb2.ResourceClaim | None:
+        """The claim that was made for the pod's extended resources in an attempt before this one. Of no interest where
+        devices stand for none of them any more: the claim goes when its pod does.
+        """
+        state = self._search.known_state(pod_class, snap)
+        return state.known.made_for.get(uid) if state is not None and state.resources else None
+
+    def reserve(
+        self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
+    ) -> interfaces.Reserved:
+        """The claims with the devices found for them on the node."""
+        return self._reserve.reserve(pod_class, pod, snap, slot)
+
+    def _unavailable(
+        self,
+        state: demand.Demand,
+        snap: snapshot_view.SnapshotView,
+        slots: arrays.SlotArray,
+        promised: Mapping[str, resource_pb2.AllocationResult],
+    ) -> arrays.BoolArray:
+        """Which allocated claims cannot be used where. Shape: (claim, slot asked)."""
+        out = np.zeros((len(state.claims), slots.shape[0]), dtype=np.bool_)
+        for at, claim in enumerate(state.claims):
+            allocated = claim.status.HasField("allocation")
+            allocation = claim.status.allocation if allocated else promised.get(claim.metadata.uid)
+            if allocation is None:
+                continue
+            if allocated and self._search.on.binding_conditions and self._is_lost(claim):
+                out[at] = True
+                continue
+            skips = allocated and claim.metadata.uid not in state.shared
+            out[at] = availability.elsewhere(allocation, snap, slots, skips=skips)
+        return out
+
+    def _is_lost(self, claim: resource_pb2.ResourceClaim) -> bool:
+        """Whether the claim's devices are waited for in vain."""
+        try:
+            ready = readiness.ready(claim)
+        except readiness.BindingFailedError:
+            return True
+        return not ready and readiness.timed_out(claim, self._search.args.binding_timeout, self._wall())
+
+
+def make(context: plugin_context.PluginContext) -> DynamicResourcesFilter:
+    """The filter, by its arguments and the feature gates."""
+    return DynamicResourcesFilter(device_args.read(context.args, context.features))

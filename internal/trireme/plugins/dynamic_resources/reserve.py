@@ -1,0 +1,115 @@
+"""DynamicResources' Reserve: writes down the devices that were found for the claims on the one node that was picked."""
+
+import uuid
+from collections.abc import Sequence
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.plugins.dynamic_resources import (
+    allocator,
+    demand,
+    device_search,
+    extended,
+    node_allocatable,
+    reserve_state,
+    results,
+    to_reserve,
+)
+from trireme.snapshot import classes, snapshot, snapshot_view
+from trireme.v1 import cycle_pb2, resource_pb2, snapshot_pb2
+from trireme_kube.apimachinery import encode
+
+NAME = demand.NAME
+
+
+class DeviceReserve:
+    """Reserves by a search."""
+
+    def __init__(self, search: device_search.DeviceSearch) -> None:
+        self._search = search
+
+    def reserve(
+        self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
+    ) -> interfaces.Reserved:
+        """The claims with the devices found for them on the node."""
+        try:
+            state = demand.of(pod_class, snap, self._search.on)
+        except demand.RefusedError as refused:
+            return interfaces.Reserved(refused.said)
+        if state is None:
+            return interfaces.Reserved()
+        [(_, outcome)] = self._search.outcomes(pod_class, state, snap, np.array([slot]), remembering=False)
+        if outcome is not None and outcome.refusal is not None:
+            return interfaces.Reserved(_not_reserved("claim allocation not found for node"))
+        solutions = [] if outcome is None else outcome.solutions or []
+        try:
+            return self._reserved(pod_class, pod, state, snap, slot, solutions)
+        except (results.UnsupportedSelectorError, node_allocatable.NodeAllocatableError) as error:
+            return interfaces.Reserved(_not_reserved(str(error)))
+
+    def _reserved(
+        self,
+        pod_class: classes.PodClass,
+        pod: cycle_pb2.PodIdentity,
+        state: demand.Demand,
+        snap: snapshot_view.SnapshotView,
+        slot: int,
+        solutions: Sequence[allocator.Solution],
+    ) -> interfaces.Reserved:
+        assumed = []
+        entries = []
+        # A pod may name a claim twice: the first of what was found for it counts.
+        found = {_identity(solution.claim): solution for solution in reversed(solutions)}
+        groups = self._search.on.group_claims
+        for stated in {_identity(each.claim): each for each in state.stated}.values():
+            claim = stated.claim
+            solution = found.pop(_identity(claim), None)
+            if solution is None and claim.metadata.uid not in state.shared:
+                entries.append(to_reserve.known(pod_class.pod, pod, stated, None, of_groups=groups))
+                continue
+            allocated = claim if solution is None else self._allocated(solution, claim.metadata.uid, snap, slot)
+            assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
+            given = allocated.status.allocation
+            entries.append(to_reserve.known(pod_class.pod, pod, stated, given, of_groups=groups))
+        for solution in found.values():
+            if not solution.claim.spec.devices.requests:
+                # Device plugins give all of it on this node.
+                continue
+            allocated = self._allocated(solution, pod.uid, snap, slot)
+            allocated.metadata.name = extended.IN_MEMORY + pod.uid
+            assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
+            lacking = self._search.lacking(state, snap, slot)
+            _, mappings = extended.requests(pod_class.pod, lacking, state.known.class_of_resource)
+            entries.append(to_reserve.to_make(allocated, mappings, state.known.made_for.get(pod.uid)))
+        if not entries:
+            return interfaces.Reserved()
+        counted = (
+            self._search.claim_statuses(pod_class, state, snap, slot, solutions)
+            if self._search.on.node_allocatable
+            else None
+        )
+        left = reserve_state.DeviceClaims(tuple(entries), node_allocatable=tuple(map(encode.encode, counted or ())))
+        return interfaces.Reserved(None, tuple(assumed), left.to_bytes(), counted or ())
+
+    def _allocated(
+        self, solution: allocator.Solution, owner: str, snap: snapshot_view.SnapshotView, slot: int
+    ) -> resource_pb2.ResourceClaim:
+        """The claim as it will be."""
+        # The same question has the same answer, so shares are named after it.
+        names = (str(uuid.uuid5(uuid.NAMESPACE_OID, f"{owner} {snap.generation} {number}")) for number in range(1000))
+        out = resource_pb2.ResourceClaim()
+        out.CopyFrom(solution.claim)
+        out.status.allocation.CopyFrom(
+            results.allocation(solution, snap.nodes.names[slot], self._search.on, lambda: next(names))
+        )
+        return out
+
+
+def _identity(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
+    return claim.metadata.namespace, claim.metadata.name
+
+
+def _not_reserved(text: str) -> status.Status:
+    return status.error(NAME, f'running Reserve plugin "{NAME}": {text}')

@@ -1,0 +1,84 @@
+"""DynamicResources' Score: prefers nodes where claims get alternatives that stand early in their lists."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
+from trireme.plugins.dynamic_resources import alternatives, demand, device_search, node_allocatable, pod_claims
+from trireme.plugins.dynamic_resources import args as device_args
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
+from trireme.v1 import core_pb2
+
+
+class _Unscored:
+    """The class has no claims with alternatives."""
+
+
+class DynamicResourcesScore:
+    """Source: pkg/scheduler/framework/plugins/dynamicresources."""
+
+    name = demand.NAME
+    normalization = interfaces.Normalization.MAX
+    reads: tuple[str, ...] = device_search.READS
+
+    def __init__(self, args: device_args.Args, clock: Callable[[], float] = time.monotonic) -> None:
+        self._search = device_search.DeviceSearch(args, clock)
+        self.depends_on = self._search.depends_on
+
+    async def prepare(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> None:
+        """Search for devices on these slots, where there are alternatives to score."""
+        if isinstance(self.pre_score(pod_class, snap), demand.Demand):
+            await self._search.prepare(pod_class, snap, slots)
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """The claims; a pod without alternatives gets 0 on every node."""
+        if not self._search.on.prioritized_list or not pod_class.pod.spec.resource_claims:
+            return _Unscored()
+        try:
+            claims = pod_claims.of(pod_class.pod, snap, of_groups=self._search.on.group_claims)
+        except pod_claims.ClaimError:
+            return _Unscored()
+        if not any(request.first_available for each in claims for request in each.claim.spec.devices.requests):
+            return _Unscored()
+        return self._search.known_state(pod_class, snap) or _Unscored()
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """How early in their lists the alternatives are that claims get."""
+        scores = np.zeros(slots.shape[0], dtype=np.int64)
+        if not isinstance(state, demand.Demand):
+            return scores
+        fixed = sum(alternatives.value_of(claim, alternatives.allocated_names(claim)) for claim in state.claims)
+        if not (state.allocates or state.shared):
+            # Claims that have their devices count only where something was found out about them.
+            if self._search.on.node_allocatable:
+                counted = [bool(self._known_statuses(pod_class, state, snap, slot)) for slot in slots.tolist()]
+                scores[np.array(counted, dtype=np.bool_)] = fixed
+            return scores
+        for positions, outcome in self._search.outcomes(pod_class, state, snap, slots):
+            if outcome is None and not state.allocates:
+                # All was found for the pods before it.
+                scores[positions] = fixed
+            elif outcome is not None and outcome.solutions is not None:
+                scores[positions] = fixed + sum(
+                    alternatives.value_of(each.claim, alternatives.chosen_names(each)) for each in outcome.solutions
+                )
+        return scores
+
+    def _known_statuses(
+        self, pod_class: classes.PodClass, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int
+    ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
+        try:
+            return self._search.claim_statuses(pod_class, state, snap, slot, ())
+        except node_allocatable.NodeAllocatableError:
+            return None
+
+
+def make(context: plugin_context.PluginContext) -> DynamicResourcesScore:
+    """The scorer, by its arguments and the feature gates."""
+    return DynamicResourcesScore(device_args.read(context.args, context.features))
