@@ -42,7 +42,7 @@ async def test_json_logs_of_all_four_processes(cluster: clusters.OpenCluster) ->
         assert isinstance(line["msg"], str), line
         assert isinstance(line.get("v", 0), int), line
     # The phases that it starts write to the same place.
-    assert {"rpc/grpc_server.py", "bind/binder.py"} <= {line["caller"].partition(":")[0] for line in lines}
+    assert {"rpc/grpc_server.py", "default_binder/bind.py"} <= {line["caller"].partition(":")[0] for line in lines}
     about = {json.dumps({"name": "fits", "namespace": "default"}), "null"}
     told = [line for line in lines if json.dumps(line.get("pod")) in about]
     for message, names, verbosity in _STORY:
