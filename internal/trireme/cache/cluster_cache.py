@@ -1,27 +1,19 @@
-"""The cluster cache: the frontend's state of the cluster, assumed pods included, and its deltas for replicas.
+"""The cluster cache: the frontend's state of the cluster, assumed pods included.
 
-Every snapshot follows it. It assigns slots to nodes, rows to pods and numbers to classes, and stores no more of each
-than a full sync needs. A pod is assumed on a node before it is bound; then the informer confirms it, or the frontend
-forgets it.
+Every snapshot follows it, by the deltas of its `delta_log`; it stores no more of nodes, pods and objects than a full
+sync needs. A pod is assumed on a node before it is bound; then the informer confirms it, or the frontend forgets it.
 
-Pure: callers report changes and take deltas; it never waits. Invariants: applying all deltas in order gives the same
-state as a full sync taken after the last one; the changes recorded for the next delta are bounded by the size of the
-cluster now and at the last delta, however much changed in between (a standby takes no delta before it leads).
+Pure: callers report changes and take deltas; it never waits.
 """
 
-import collections
-import functools
-import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from trireme.cache import assumed_objects, class_registry, delta_chunks, label_keys
+from trireme.cache import assumed_objects, class_registry, delta_log, label_keys
 from trireme.cache.placed_pod import NO_SLOT, PlacedPod
 from trireme.cache.pod_projection import PREEMPTED, TERMINATING, Labels, ParsedPod
 from trireme.v1 import core_pb2, snapshot_pb2
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +32,21 @@ class ClusterCache:
 
     def __init__(self, registry: class_registry.ClassRegistry) -> None:
         self.registry = registry
-        self.generation = 0
         #: Incremented by every change that can affect placements; by one for each assumed pod.
         self.revision = 0
         self._slots: dict[str, int] = {}
         self._entries: dict[int, bytes] = {}  # slot → serialised NodeEntry
         self._names: dict[int, tuple[str, int]] = {}  # slot → node, and the generation since which it is there
-        self._free_slots: list[int] = []
-        self._next_slot = 0
         self._pods: dict[str, PlacedPod] = {}  # by UID
         self._label_keys = label_keys.LabelKeys()
         self._on_node: dict[str, set[PlacedPod]] = {}  # node name → its pods; the node itself may be unknown
-        self._free_rows: list[int] = []
-        self._next_row = 0
         self._assumed: set[str] = set()
         self._objects: dict[tuple[str, str, str], snapshot_pb2.ClusterObject] = {}
-        self._overlay = assumed_objects.AssumedObjects(self._objects)
+        self._assumed_objects = assumed_objects.AssumedObjects(self._objects)
         self._nominations: dict[str, snapshot_pb2.Nomination] = {}
         # Nominations by pod UID, with the node's name; the node may be unknown.
         self._pod_nominations: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
-        self._changes = _Changes()
-        self._pending_deltas: collections.deque[snapshot_pb2.Delta] = collections.deque()
-        # Objects and nominations as of the last delta.
-        self._published_objects: set[tuple[str, str, str]] = set()
-        self._published_nominations: set[str] = set()
+        self._deltas = delta_log.DeltaLog(registry, self._entries, self._assumed_objects, self._nominations)
         self._deletion_callbacks: dict[str, list[Callable[[], None]]] = {}  # by a placed pod's UID: deletion callbacks
 
     def statistics(self) -> CacheStatistics:
@@ -103,7 +86,7 @@ class ClusterCache:
         slot = self._slots.get(name)
         exists = slot is not None
         if slot is None:
-            slot = self._free_slots.pop() if self._free_slots else self._take_new_slot()
+            slot = self._deltas.assign_slot()
             self._slots[name] = slot
         entry = snapshot_pb2.NodeEntry(slot=slot, node=node, json=json).SerializeToString(deterministic=True)
         old = self._entries.get(slot)
@@ -113,13 +96,12 @@ class ClusterCache:
         if before is not None and is_older_version(before, node):
             return False, before
         self._entries[slot] = entry
-        self._changes.nodes.add(slot)
+        self._deltas.change_node(slot)
         if before is not None:
             self.revision += bool(json) or not _is_heartbeat(before, node)
             return True, before
         self.revision += 1
         self._names[slot] = (name, self.generation + 1)
-        self._changes.new_slots.add(slot)
         for pod in self._on_node.get(name, ()):
             self._assign_row(pod, slot)
         for uid, nomination in self._pod_nominations.items():
@@ -140,13 +122,7 @@ class ClusterCache:
                 self._free_row(pod)
         for uid in [uid for uid, nomination in self._nominations.items() if nomination.slot == slot]:
             self.nominate(uid, None)
-        self._changes.nodes.discard(slot)
-        if slot in self._changes.new_slots:
-            # No replica knows of it.
-            self._changes.new_slots.discard(slot)
-            self._free_slots.append(slot)
-        else:
-            self._changes.removed_slots.add(slot)
+        self._deltas.free_slot(slot)
         return before
 
     # Pods
@@ -181,7 +157,7 @@ class ClusterCache:
             # The start time decides who is preempted first, but not where pods can be placed.
             self.revision += pod.flags != parsed.flags
             pod.flags, pod.start = parsed.flags, parsed.start
-            self._touch(pod)
+            self._deltas.change_pod(pod)
             if pod.flags & TERMINATING:
                 self._notify_deletion(parsed.uid)
         return before
@@ -195,7 +171,7 @@ class ClusterCache:
         self._leave(pod)
         self.registry.release(pod.class_id)
         self._label_keys.remove(uid, pod.labels)
-        if len(self._overlay):
+        if len(self._assumed_objects):
             self.forget_objects(uid)
         self._notify_deletion(uid)
         return pod
@@ -252,7 +228,7 @@ class ClusterCache:
         if pod is not None and pod.evicting != flag:
             pod.evicting = flag
             self.revision += 1
-            self._touch(pod)
+            self._deltas.change_pod(pod)
 
     @property
     def assumed_count(self) -> int:
@@ -275,13 +251,13 @@ class ClusterCache:
         """Add or update an object."""
         key = _object_key(entry)
         self._objects[key] = entry
-        self._change_objects((key, *self._overlay.on_informed(key)))
+        self._change_objects((key, *self._assumed_objects.on_informed(key)))
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:
         """Remove an object."""
         key = (kind, namespace, name)
         if self._objects.pop(key, None) is not None:
-            self._change_objects((key, *self._overlay.on_informed(key)))
+            self._change_objects((key, *self._assumed_objects.on_informed(key)))
 
     def get_object(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
         """The object as the informer last delivered it."""
@@ -289,7 +265,7 @@ class ClusterCache:
 
     def get_assumed(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
         """The assumed object, or the informer's if nothing is assumed."""
-        return self._overlay.get((kind, namespace, name))
+        return self._assumed_objects.get((kind, namespace, name))
 
     def assume_objects(self, uid: str, entries: Iterable[snapshot_pb2.ClusterObject]) -> list[assumed_objects.Change]:
         """Assume these objects for the pod, until their informer shows another version; returns the changed ones.
@@ -297,20 +273,22 @@ class ClusterCache:
         Raises: OutOfSyncError if one of them has another version already; then nothing is assumed.
         """
         keyed = {_object_key(entry): entry for entry in entries}
-        changes: list[assumed_objects.Change] = [(self._overlay.get(key), entry) for key, entry in keyed.items()]
-        self._overlay.assume(uid, keyed)
+        changes: list[assumed_objects.Change] = [
+            (self._assumed_objects.get(key), entry) for key, entry in keyed.items()
+        ]
+        self._assumed_objects.assume(uid, keyed)
         self._change_objects(keyed)
         return changes
 
     def forget_objects(self, uid: str) -> list[assumed_objects.Change]:
         """Drop the pod's assumed objects; return what that changed."""
-        dropped = self._overlay.forget(uid)
+        dropped = self._assumed_objects.forget(uid)
         self._change_objects(dropped)
-        return [(entry, self._overlay.get(key)) for key, entry in dropped.items()]
+        return [(entry, self._assumed_objects.get(key)) for key, entry in dropped.items()]
 
     def close_objects(self, uids: Collection[str]) -> None:
         """Stop other pods of the group from sharing these pods' assumed objects."""
-        closed = self._overlay.close(uids)
+        closed = self._assumed_objects.close(uids)
         if closed:
             self._change_objects(closed)
 
@@ -321,15 +299,11 @@ class ClusterCache:
     def nominate(self, uid: str, nomination: snapshot_pb2.Nomination | None) -> None:
         """Set the pod's nomination, or clear it with None."""
         self.revision += 1
-        if nomination is not None:
-            self._nominations[uid] = nomination
-            self._changes.nominations.add(uid)
-            return
-        self._nominations.pop(uid, None)
-        if uid in self._published_nominations:
-            self._changes.nominations.add(uid)
+        if nomination is None:
+            self._nominations.pop(uid, None)
         else:
-            self._changes.nominations.discard(uid)
+            self._nominations[uid] = nomination
+        self._deltas.change_nomination(uid)
 
     def nominate_node(self, nomination: snapshot_pb2.Nomination, node_name: str) -> None:
         """Nominate the node, known or not, for the pod; "" clears the nomination."""
@@ -351,108 +325,29 @@ class ClusterCache:
 
     # Deltas
 
+    @property
+    def generation(self) -> int:
+        """The generation of the last delta."""
+        return self._deltas.generation
+
     def take_delta(self) -> snapshot_pb2.Delta | None:
-        """Return the next delta, to the next generation; None if nothing has changed.
-
-        Many changes are split into several deltas (`delta_chunks`), so call this until it returns None.
-        """
-        if not self._pending_deltas:
-            changes = self._take_changes()
-            if changes is None:
-                return None
-            self._pending_deltas.extend(delta_chunks.chunked(self._changed_parts(*changes), self._begin_delta))
-        return self._pending_deltas.popleft()
-
-    def _begin_delta(self) -> snapshot_pb2.Delta:
-        self.generation += 1
-        return snapshot_pb2.Delta(from_generation=self.generation - 1, to_generation=self.generation)
-
-    def _changed_parts(
-        self, changes: "_Changes", added: Iterable[class_registry.ClassEntry], removed: Sequence[int]
-    ) -> Iterator[delta_chunks.Part]:
-        """The changes, in an order in which no delta refers to a later one, or removes what is still referred to."""
-        for uid in changes.nominations:
-            if uid not in self._nominations:
-                yield delta_chunks.BYTES_PER_NAME, functools.partial(_remove_nomination, uid)
-        removed_rows = [row for row, pod in changes.rows.items() if pod is None]
-        yield from delta_chunks.numbers(removed_rows, lambda delta, rows: delta.removed_pods.extend(rows))
-        slots = sorted(changes.removed_slots)
-        yield from delta_chunks.numbers(slots, lambda delta, some: delta.removed_slots.extend(some))
-        for entry in added:
-            yield delta_chunks.pod_class(_class_message(entry))
-        for slot in sorted(changes.nodes):
-            yield delta_chunks.node(self._entries[slot])
-        placed = [pod for pod in changes.rows.values() if pod is not None]
-        yield from delta_chunks.pods(placed, changes.known_rows)
-        for key in changes.objects:
-            entry_ = self._overlay.get(key)
-            yield delta_chunks.removed_object(*key) if entry_ is None else delta_chunks.cluster_object(entry_)
-        for uid in changes.nominations:
-            if uid in self._nominations:
-                yield delta_chunks.nomination(self._nominations[uid])
-        yield from delta_chunks.numbers(removed, lambda delta, some: delta.removed_classes.extend(some))
+        """Return the next delta, see `DeltaLog.take_delta`."""
+        return self._deltas.take_delta()
 
     def drop_delta(self) -> None:
         """Discard the changes if there are no followers: new ones start with a full sync."""
-        self._pending_deltas.clear()
-        if self._take_changes() is not None:
-            self.generation += 1
-
-    def _take_changes(self) -> "tuple[_Changes, list[class_registry.ClassEntry], list[int]] | None":
-        """Return the changes since the last call; None if there are none."""
-        changes, self._changes = self._changes, _Changes()
-        added, removed = self.registry.take_changes()
-        if changes.empty and not added and not removed:
-            return None
-        self._free_slots.extend(changes.removed_slots)
-        self._free_rows.extend(row for row, pod in changes.rows.items() if pod is None)
-        _replace_present(self._published_objects, changes.objects, lambda key: self._overlay.get(key) is not None)
-        _replace_present(self._published_nominations, changes.nominations, self._nominations.__contains__)
-        return changes, added, removed
+        self._deltas.drop_delta()
 
     def full_sync(self) -> Iterator[snapshot_pb2.Delta]:
-        """Yield the whole cache in chunks, at the last delta's generation. First call take_delta until it returns None.
+        """Yield the whole cache in chunks, see `DeltaLog.full_sync`."""
+        return self._deltas.full_sync(self._pods.values())
 
-        Chunks are made lazily: nothing may change the cache before the last one is taken.
-        """
-        chunk_numbers = itertools.count()
-
-        def begin() -> snapshot_pb2.Delta:
-            if next(chunk_numbers) == 0:
-                return snapshot_pb2.Delta(reset=True, partial=True, to_generation=self.generation)
-            return snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation, partial=True)
-
-        yield from delta_chunks.chunked(self._all_parts(), begin)
-        last = begin()
-        last.partial = False
-        yield last
-
-    def _all_parts(self) -> Iterator[delta_chunks.Part]:
-        for entry in self.registry.entries():
-            yield delta_chunks.pod_class(_class_message(entry))
-        for node in self._entries.values():
-            yield delta_chunks.node(node)
-        settled = [pod for pod in self._pods.values() if pod.slot != NO_SLOT]
-        yield from delta_chunks.pods(settled, frozenset())
-        for entry_ in self._overlay.all():
-            yield delta_chunks.cluster_object(entry_)
-        for nomination in self._nominations.values():
-            yield delta_chunks.nomination(nomination)
+    # Rows and slots
 
     def _change_objects(self, keys: Iterable[tuple[str, str, str]]) -> None:
         self.revision += 1
         for key in keys:
-            # An object added and removed since the last delta is in none.
-            if key in self._published_objects or self._overlay.get(key) is not None:
-                self._changes.objects.add(key)
-            else:
-                self._changes.objects.discard(key)
-
-    # Rows and slots
-
-    def _take_new_slot(self) -> int:
-        self._next_slot += 1
-        return self._next_slot - 1
+            self._deltas.change_object(key)
 
     def _place(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> PlacedPod:
         pod = PlacedPod(key, uid, node_name, base, labels, class_id)
@@ -482,33 +377,12 @@ class ClusterCache:
             del self._on_node[pod.node_name]
 
     def _assign_row(self, pod: PlacedPod, slot: int) -> None:
-        if self._free_rows:
-            pod.row = self._free_rows.pop()
-        else:
-            pod.row = self._next_row
-            self._next_row += 1
-        pod.slot = slot
+        self._deltas.assign_row(pod, slot)
         self.revision += 1
-        self._changes.rows[pod.row] = pod
 
     def _free_row(self, pod: PlacedPod) -> None:
-        """Free the pod's row: at once if no delta had it, else with the next one."""
-        changes = self._changes
+        self._deltas.free_row(pod)
         self.revision += 1
-        if pod.row in changes.rows and pod.row not in changes.known_rows:
-            del changes.rows[pod.row]
-            self._free_rows.append(pod.row)
-        else:
-            changes.known_rows.add(pod.row)
-            changes.rows[pod.row] = None
-        pod.row = pod.slot = NO_SLOT
-
-    def _touch(self, pod: PlacedPod) -> None:
-        if pod.slot == NO_SLOT:
-            return
-        if pod.row not in self._changes.rows:
-            self._changes.known_rows.add(pod.row)
-        self._changes.rows[pod.row] = pod
 
     def _reclassify(self, pod: PlacedPod, base: int, labels: Labels, class_id: int) -> None:
         """Set the pod's class, already interned for it, and release the old one."""
@@ -520,28 +394,7 @@ class ClusterCache:
         if pod.class_id != class_id:
             pod.class_id = class_id
             self.revision += 1
-            self._touch(pod)
-
-
-class _Changes:
-    """What has changed since the last delta. `known_rows` are rows that the replicas know of, `new_slots` slots of
-    which they do not.
-    """
-
-    __slots__ = ("known_rows", "new_slots", "nodes", "nominations", "objects", "removed_slots", "rows")
-
-    def __init__(self) -> None:
-        self.nodes: set[int] = set()
-        self.new_slots: set[int] = set()
-        self.removed_slots: set[int] = set()
-        self.rows: dict[int, PlacedPod | None] = {}
-        self.known_rows: set[int] = set()
-        self.objects: set[tuple[str, str, str]] = set()
-        self.nominations: set[str] = set()
-
-    @property
-    def empty(self) -> bool:
-        return not (self.nodes or self.removed_slots or self.rows or self.objects or self.nominations)
+            self._deltas.change_pod(pod)
 
 
 def is_older_version(current: Any, update: Any) -> bool:
@@ -550,15 +403,6 @@ def is_older_version(current: Any, update: Any) -> bool:
     if old.uid != new.uid or not (old.resource_version.isdigit() and new.resource_version.isdigit()):
         return False
     return int(new.resource_version) < int(old.resource_version)
-
-
-def _replace_present(published: set[T], changed: set[T], exists: Callable[[T], bool]) -> None:
-    """Update `published` for the elements that changed."""
-    for each in changed:
-        if exists(each):
-            published.add(each)
-        else:
-            published.discard(each)
 
 
 def _is_heartbeat(before: core_pb2.Node, now: core_pb2.Node) -> bool:
@@ -572,14 +416,6 @@ def _is_heartbeat(before: core_pb2.Node, now: core_pb2.Node) -> bool:
             condition.ClearField("last_heartbeat_time")
         plain_nodes.append(plain)
     return plain_nodes[0] == plain_nodes[1]
-
-
-def _class_message(entry: class_registry.ClassEntry) -> snapshot_pb2.PodClass:
-    return snapshot_pb2.PodClass(id=entry.id, pod=entry.pod, labels_projected=entry.projected)
-
-
-def _remove_nomination(uid: str, delta: snapshot_pb2.Delta) -> None:
-    delta.removed_nominations.append(uid)
 
 
 def _object_key(entry: snapshot_pb2.ClusterObject) -> tuple[str, str, str]:

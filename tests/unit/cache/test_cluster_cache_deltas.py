@@ -200,7 +200,7 @@ class CacheMachine(RuleBasedStateMachine):
             assert (statistics.nodes, statistics.pods) == (len(self.nodes), len(self.pods))
             assert statistics.assumed_pods == len(self.assumed)
             # What came and went since the last delta is not recorded for the next one.
-            changes, registry = self.cache._changes, self.registry
+            changes, registry = self.cache._deltas._changes, self.registry
             assert set(registry._added) <= registry._entries.keys()
             assert {row for row, pod in changes.rows.items() if pod is None} <= changes.known_rows
             assert changes.known_rows <= self.published_rows
