@@ -136,7 +136,12 @@ class Verdicts:
 
 
 class FilterPlugin(Protocol):
-    """Says on which nodes a class may run."""
+    """Says on which nodes a class may run.
+
+    The view may be an overlay, for nominated pods and for preemption's dry runs. So pods are read through its methods
+    (`requested`, `count_pods` …) and not from a snapshot's columns, and nothing is stored on the plugin: what follows
+    from the cluster belongs in `snap.derived`.
+    """
 
     name: str
     depends_on: Dependency
