@@ -1,7 +1,8 @@
 """The connection to the API server: kubeconfig, `--master` or the pod's own service account, checked before use.
 
-The client itself is made elsewhere, from the kubeconfig. This module finds every mistake that can be found without a
-connection, because it should stop the program before anything is scheduled, with one line that names the file.
+The client itself is made elsewhere, from the kubeconfig. This module, with `kubeconfig_validation`, finds every mistake
+that can be found without a connection, because it should stop the program before anything is scheduled, with one line
+that names the file.
 
 Source: k8s.io/client-go/tools/clientcmd, k8s.io/client-go/rest.
 """
@@ -11,19 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trireme.config import server_url
+from trireme.config import kubeconfig_loading, kubeconfig_validation, server_url
 from trireme.config.gates import aggregate
-from trireme.config.kubeconfig_schema import CONFIG
-from trireme.config.loading import ConfigurationError, interpret, not_registered, os_error, read_file
+from trireme.config.loading import ConfigurationError, read_file
 from trireme.config.model import ClientConnection
 from trireme.config.trust import ClientTLS, check_client, check_files
-from trireme_kube.apimachinery import yaml_document
-from trireme_kube.apimachinery.decoding import DecodeError, decode
 from trireme_kube.apimachinery.golang import quote
-from trireme_kube.apimachinery.json_document import Object
 
 Log = Callable[[str], None]
-Value = Mapping[str, Any]
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NO_CONFIGURATION = (
@@ -33,9 +29,6 @@ _NOT_IN_CLUSTER = (
     "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined"
 )
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1")
-#: Older versions have a default for the interactive mode.
-_WITH_A_MODE = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1alpha1")
-
 
 _NO_TLS = ClientTLS()
 
@@ -65,7 +58,7 @@ details""",
 Please use the "gke-gcloud-auth-plugin" kubectl/client-go credential plugin instead.
 See https://cloud.google.com/blog/products/containers-kubernetes/kubectl-auth-changes-in-gke for further details""",
 }
-"""What is said of providers that there once were."""
+"""The messages about removed providers."""
 
 
 def in_cluster(environment: Mapping[str, str]) -> Connection:
@@ -103,7 +96,7 @@ def from_kubeconfig(path: str, master: str, environment: Mapping[str, str]) -> C
 
     Raises: ConfigurationError: the file cannot be read, or has no usable connection.
     """
-    config = _load(path) if path else {}
+    config = kubeconfig_loading.load(path) if path else {}
     try:
         return _direct(config, path, master)
     except _EmptyError:
@@ -144,140 +137,14 @@ class _EmptyError(ConfigurationError):
     """The kubeconfig names no cluster at all."""
 
 
-# Loading.
-
-
-def _load(path: str) -> dict[str, Any]:
-    try:
-        Path(path).stat()
-    except FileNotFoundError as error:
-        raise ConfigurationError(f"stat {path}: {os_error(error)}") from error
-    except (OSError, ValueError):
-        pass  # reading reports it better
-    try:
-        return _resolved(_decode(read_file(path)), Path(path).absolute().parent)
-    except ConfigurationError as error:
-        raise ConfigurationError(f'error loading config file "{path}": {error}') from error
-
-
-def _decode(data: bytes) -> dict[str, Any]:
-    if not data:
-        return {}
-    try:
-        node = yaml_document.parse(data).node
-    except yaml_document.MalformedYAMLError as error:
-        raise ConfigurationError(str(error)) from error
-    kind = interpret(node).or_else("", "v1", "Config")
-    if (kind.group, kind.version, kind.kind) != ("", "v1", "Config"):
-        raise ConfigurationError(not_registered(kind))
-    try:
-        value = decode(node if node is not None else Object(()), CONFIG).value
-    except DecodeError as error:
-        raise ConfigurationError(str(error)) from error
-    for field_name, kind_name in (("clusters", "Cluster"), ("users", "AuthInfo"), ("contexts", "Context")):
-        _by_name(value.get(field_name) or [], kind_name)
-    return value
-
-
-def _by_name(entries: list[Value], kind: str) -> dict[str, Value]:
-    """Entries of a list by name.
-
-    Raises:
-        ConfigurationError: two have one name.
-    """
-    found: dict[str, Value] = {}
-    for entry in entries:
-        name = entry.get("name", "")
-        if name in found:
-            raise ConfigurationError(
-                f"error converting *[]Named{kind} into *map[string]*api.{kind}: "
-                f'duplicate name "{name}" in list{_format_entries(entries, kind)}'
-            )
-        found[name] = entry
-    return found
-
-
-def _format_entries(entries: list[Value], kind: str) -> str:
-    """A list as Go prints it; users' secrets are masked."""
-    rows: list[str] = []
-    for entry in entries:
-        if kind == "AuthInfo":
-            inner = _format_user(entry.get("user") or {})
-        elif kind == "Context":
-            value = entry.get("context") or {}
-            inner = [value.get("cluster", ""), value.get("user", ""), value.get("namespace", ""), "[]"]
-        else:
-            value = entry.get("cluster") or {}
-            authorities = value.get("certificate-authority-data", b"")
-            inner = [
-                value.get("server", ""),
-                value.get("tls-server-name", ""),
-                str(value.get("insecure-skip-tls-verify", False)).lower(),
-                value.get("certificate-authority", ""),
-                f"[{' '.join(str(byte) for byte in authorities)}]",
-                value.get("proxy-url", ""),
-                str(value.get("disable-compression", False)).lower(),
-                "[]",
-            ]
-        rows.append(f"{{{entry.get('name', '')} {{{' '.join(inner)}}}}}")
-    return f": [{' '.join(rows)}]"
-
-
-def _format_user(user: Value) -> list[str]:
-    def data(name: str) -> str:
-        return f"[{' '.join(map(str, user.get(name) or b''))}]"
-
-    def secret(name: str) -> str:
-        return "REDACTED" if user.get(name) else ""
-
-    extra = user.get("as-user-extra") or {}
-    extra_text = " ".join(f"{key}:[{' '.join(extra[key] or ())}]" for key in sorted(extra))
-    return [
-        user.get("client-certificate", ""),
-        data("client-certificate-data"),
-        user.get("client-key", ""),
-        "[REDACTED]" if user.get("client-key-data") else "[]",
-        secret("token"),
-        user.get("tokenFile", ""),
-        user.get("as", ""),
-        user.get("as-uid", ""),
-        f"[{' '.join(user.get('as-groups') or ())}]",
-        f"map[{extra_text}]",
-        user.get("username", ""),
-        secret("password"),
-        # Go prints the addresses of these.
-        *("<nil>" if user.get(name) is None else "0x0" for name in ("auth-provider", "exec")),
-        "[]",
-    ]
-
-
-_PATHS = {
-    "clusters": ("cluster", ("certificate-authority",)),
-    "users": ("user", ("client-certificate", "client-key", "tokenFile")),
-}
-
-
-def _resolved(config: dict[str, Any], base: Path) -> dict[str, Any]:
-    """The file with relative paths made absolute."""
-    for section, (inner, names) in _PATHS.items():
-        for entry in config.get(section) or ():
-            part = entry.setdefault(inner, {})
-            for name in names:
-                if part.get(name):
-                    part[name] = str(base / part[name]) if not Path(part[name]).is_absolute() else part[name]
-    return config
-
-
-# Using.
-
-
-def _direct(config: Value, path: str, master: str) -> Connection:
+def _direct(config: Mapping[str, Any], path: str, master: str) -> Connection:
     context_name = config.get("current-context", "")
-    contexts = _by_name(config.get("contexts") or [], "Context")
-    context: Value = contexts.get(context_name, {}).get("context", {})
+    contexts = kubeconfig_loading.by_name(config.get("contexts") or [], "Context")
+    context: Mapping[str, Any] = contexts.get(context_name, {}).get("context", {})
     user_name, cluster_name = context.get("user", ""), context.get("cluster", "")
-    user: Value = _by_name(config.get("users") or [], "AuthInfo").get(user_name, {}).get("user", {})
-    clusters = _by_name(config.get("clusters") or [], "Cluster")
+    users = kubeconfig_loading.by_name(config.get("users") or [], "AuthInfo")
+    user: Mapping[str, Any] = users.get(user_name, {}).get("user", {})
+    clusters = kubeconfig_loading.by_name(config.get("clusters") or [], "Cluster")
     cluster: dict[str, Any] = dict(clusters.get(cluster_name, {}).get("cluster", {}))
     if master:
         cluster["server"] = master
@@ -285,20 +152,20 @@ def _direct(config: Value, path: str, master: str) -> Connection:
     problems: list[str] = []
     if context_name and context_name not in contexts:
         problems.append(f"context was not found for specified context: {context_name}")
-    problems.extend(_user_problems(user_name, user))
+    problems.extend(kubeconfig_validation.user_problems(user_name, user))
     # A cluster's origin is part of it: one in a file is not empty, whatever its fields.
     if not cluster and cluster_name not in clusters:
         if not problems:
             raise _EmptyError(_NO_CONFIGURATION)
         problems.append("cluster has no server defined")
     else:
-        problems.extend(_cluster_problems(cluster_name, cluster))
+        problems.extend(kubeconfig_validation.cluster_problems(cluster_name, cluster))
     if problems:
         raise ConfigurationError(f"invalid configuration: {aggregate(problems)}")
     return _connection(path, cluster, user)
 
 
-def _connection(path: str, cluster: Value, user: Value) -> Connection:
+def _connection(path: str, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Connection:
     host = cluster.get("server", "")
     tls = ClientTLS(
         insecure=cluster.get("insecure-skip-tls-verify", False),
@@ -340,95 +207,3 @@ def _connection(path: str, cluster: Value, user: Value) -> Connection:
         username=user.get("username", ""),
         kubeconfig=path,
     )
-
-
-def _open_problem(path: str) -> str:
-    try:
-        with Path(path).open("rb"):
-            return ""
-    except IsADirectoryError:
-        return ""
-    except OSError as error:
-        return f"open {path}: {os_error(error)}"
-
-
-def _cluster_problems(name: str, cluster: Value) -> list[str]:
-    problems: list[str] = []
-    if not cluster.get("server"):
-        problem = f"no server found for cluster {quote(name)}" if name else "default cluster has no server defined"
-        problems.append(problem)
-    proxy = cluster.get("proxy-url", "")
-    if proxy:
-        problem = _proxy_problem(proxy)
-        if problem:
-            problems.append(f"invalid 'proxy-url' {quote(proxy)} for cluster {quote(name)}: {problem}")
-    ca_file = cluster.get("certificate-authority", "")
-    if ca_file and cluster.get("certificate-authority-data"):
-        problems.append(
-            f"certificate-authority-data and certificate-authority are both specified for {name}. "
-            "certificate-authority-data will override."
-        )
-    if ca_file and _open_problem(ca_file):
-        problems.append(f"unable to read certificate-authority {ca_file} for {name} due to {_open_problem(ca_file)}")
-    return problems
-
-
-def _proxy_problem(proxy: str) -> str:
-    try:
-        scheme = server_url.parse(proxy).scheme
-    except ValueError:
-        return f"could not parse: {proxy}"
-    if scheme not in ("http", "https", "socks5"):
-        return f"unsupported scheme {quote(scheme)}, must be http, https, or socks5"
-    return ""
-
-
-def _user_problems(name: str, user: Value) -> list[str]:
-    problems: list[str] = []
-    certificate, private_key = user.get("client-certificate", ""), user.get("client-key", "")
-    if certificate or user.get("client-certificate-data"):
-        if certificate and user.get("client-certificate-data"):
-            problems.append(
-                f"client-cert-data and client-cert are both specified for {name}. client-cert-data will override."
-            )
-        if private_key and user.get("client-key-data"):
-            problems.append(
-                f"client-key-data and client-key are both specified for {name}; client-key-data will override"
-            )
-        if not private_key and not user.get("client-key-data"):
-            problems.append(
-                f"client-key-data or client-key must be specified for {name} to use the clientCert "
-                "authentication method."
-            )
-        for what, path in (("client-cert", certificate), ("client-key", private_key)):
-            if path and _open_problem(path):
-                problems.append(f"unable to read {what} {path} for {name} due to {_open_problem(path)}")
-    problems.extend(_exec_problems(name, user))
-    if user.get("token") and (user.get("username") or user.get("password")):
-        problems.append(
-            f"more than one authentication method found for {name}; found [token basicAuth], only one is allowed"
-        )
-    if (user.get("as-uid") or user.get("as-groups") or user.get("as-user-extra")) and not user.get("as"):
-        problems.append(f"requesting uid, groups or user-extra for {name} without impersonating a user")
-    return problems
-
-
-def _exec_problems(name: str, user: Value) -> list[str]:
-    command = user.get("exec")
-    if command is None:
-        return []
-    problems: list[str] = []
-    if user.get("auth-provider") is not None:
-        problems.append(f"authProvider cannot be provided in combination with an exec plugin for {name}")
-    suffix = f"must be specified for {name} to use exec authentication plugin"
-    if not command.get("command"):
-        problems.append(f"command {suffix}")
-    if not command.get("apiVersion"):
-        problems.append(f"apiVersion {suffix}")
-    problems.extend(f"env variable name {suffix}" for entry in command.get("env") or () if not entry.get("name"))
-    mode = command.get("interactiveMode", "")
-    if not mode and command.get("apiVersion") not in _WITH_A_MODE:
-        problems.append(f"interactiveMode {suffix}")
-    elif mode and mode not in ("Never", "IfAvailable", "Always"):
-        problems.append(f"invalid interactiveMode for {name}: {quote(mode)}")
-    return problems
