@@ -166,7 +166,7 @@ class RemoteQueue:
         """Make the calls in the background."""
         for instruction in instructions:
             if isinstance(instruction, remote_calls.CallPreEnqueue):
-                self.background.start(self.pre_enqueue_calls.ask(instruction))
+                self.background.start(self.pre_enqueue_calls.call(instruction))
             else:
                 self.background.start(self._ask_hint(instruction))
 

@@ -1,5 +1,5 @@
 """Scheduling a pod, a batch of equal pods or a group: the cycles, preemption, binding, and the result of an attempt.
 
-The queue says what is next, filter and score say where it may go and where it goes best, the cache assumes it there,
-and bind writes it down.
+The queue hands out what is next, filter and score find the feasible nodes and the best one, the cache assumes the pod
+there, and bind writes the binding.
 """

@@ -190,7 +190,7 @@ class AttemptReporter:
 
 
 def _log_failure(key: str, failure: Failure) -> None:
-    """One line a decision, in kube-scheduler's words."""
+    """Log one line for each decision, with kube-scheduler's text."""
     pod = klog.Ref(key)
     if failure.reason != UNSCHEDULABLE:
         text = "Error scheduling pod; retrying"

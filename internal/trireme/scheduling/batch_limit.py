@@ -35,7 +35,7 @@ def _never(class_id: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimit:
-    """The size of batches, for each step. `one_by_one` says of a class that an HTTP extender filters or scores it."""
+    """The size of batches, for each step. `one_by_one` returns whether an HTTP extender filters or scores a class."""
 
     max_pods: int
     one_by_one: Callable[[int], bool] = _never

@@ -1,7 +1,7 @@
 """PostFilter for pods that no node takes: plugins make room, mostly by preemption, or change what stands in the way.
 
 PostFilter runs for one pod after the other. Pods of the class that preempted last most likely fit nowhere either: for
-these Filter is asked for PostFilter's results too, which saves a call for each.
+these one call runs Filter and PostFilter, which saves a call for each.
 
 Source: pkg/scheduler/schedule_one.go schedulingCycle, pkg/scheduler/framework/preemption.
 """
@@ -190,7 +190,7 @@ def _log_status(key: str, result: PostFilterResult) -> None:
 
 
 def _log_no_candidate(key: str, result: PostFilterResult) -> None:
-    """Preemption was tried in vain. If the pod may not preempt at all, its event says so instead."""
+    """Preemption was tried in vain. If the pod may not preempt at all, its event has the reason instead."""
     if klog.enabled(log, 2) and "not eligible" not in result.message:
         text = "No preemption candidate is found; preemption is not helpful for scheduling"
         klog.info(log, 2, text, **klog.named(log, f"PostFilter.{preemption_executor.NAME}"), pod=klog.Ref(key))

@@ -60,31 +60,31 @@ class PreEnqueueCalls:
         for name in list(self._recoveries):
             self._recovered(name)
 
-    async def ask(self, asked: remote_calls.CallPreEnqueue) -> None:
+    async def call(self, request: remote_calls.CallPreEnqueue) -> None:
         """Call the plugins for one pod until there is an answer, or the queue wants none any more."""
-        uid = asked.pod.uid
+        uid = request.pod.uid
         backoff = FIRST_BACKOFF_SECONDS
         try:
-            while (failed := await self._ask_once(asked)) is not None:
+            while (failed := await self._call_once(request)) is not None:
                 plugin, error = failed
                 if backoff == FIRST_BACKOFF_SECONDS:
-                    log.info("pod %s waits, plugin %s could not be called: %s", asked.pod.key, plugin, error)
+                    log.info("pod %s waits, plugin %s could not be called: %s", request.pod.key, plugin, error)
                 failure = self._failed[uid] = FailedCall(plugin, error, self._now() + backoff)
                 await self._wait(plugin, backoff)
                 # A later call for the pod may have failed meanwhile.
                 if self._failed.get(uid) is failure:
                     del self._failed[uid]
-                if not self._repeat(asked.call_id):
+                if not self._repeat(request.call_id):
                     return
                 backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
         except BaseException:
             self._failed.pop(uid, None)
             raise
 
-    async def _ask_once(self, asked: remote_calls.CallPreEnqueue) -> tuple[str, str] | None:
+    async def _call_once(self, request: remote_calls.CallPreEnqueue) -> tuple[str, str] | None:
         """Answers the plugin whose call failed and the error; None: the queue has its answer."""
-        profile = asked.pod.record.profile
-        pod = self._pod_of(asked.pod)
+        profile = request.pod.record.profile
+        pod = self._pod_of(request.pod)
         for plugin in self._gates(profile):
             (answer,) = await plugin.pre_enqueue(profile, [pod])
             if answer.code is status.Code.ERROR:
@@ -92,10 +92,10 @@ class PreEnqueueCalls:
                 return plugin.name, answer.message.removeprefix(f"{plugin.pre_enqueue_error_prefix}: ")
             self._recovered(plugin.name)
             if answer.code is not status.Code.SUCCESS:
-                log.info("pod %s waits: %s: %s", asked.pod.key, plugin.name, answer.message)
-                self._answered(asked.call_id, plugin.name, answer.message)
+                log.info("pod %s waits: %s: %s", request.pod.key, plugin.name, answer.message)
+                self._answered(request.call_id, plugin.name, answer.message)
                 return None
-        self._answered(asked.call_id, "", "")
+        self._answered(request.call_id, "", "")
         return None
 
     async def _wait(self, plugin: str, seconds: float) -> None:

@@ -66,7 +66,7 @@ class _Preemption:
     ]  # by UID of the victim: how the evictions end that this preemption executes
     others: Mapping[str, "asyncio.Future[_End]"]  # and those that an earlier preemption executes
     last_turn: bool = False  # all others have been deleted
-    done: bool = False  # the last one too, as bind says
+    done: bool = False  # the last one too, according to bind
     failure: str = "a victim of it stays"  # bind's message, if it failed
     why: str = failure  # the same with the victim's name
     silent: bool = False  # another client deleted the last victim while the pod was held: no event will wake the pod

@@ -42,7 +42,7 @@ class PodGroupAssembly:
         clocks: ports.Clocks,
         random: ports.Random,
     ) -> None:
-        """`send` has bind write a condition; `preempting_for` says of a preemptor whether its victims are being
+        """`send` has bind write a condition; `preempting_for` returns whether the victims of a preemptor are being
         deleted.
         """
         self._completed = completed

@@ -142,7 +142,7 @@ class PodGroupCycle:
         if post_filter.code is not status.Code.SUCCESS:
             return post_filter
         failed = await self._make_room(group, [action for action in post_filter.actions if action.HasField("evict")])
-        return pod_group_post_filters.not_made(failed) if failed else post_filter
+        return pod_group_post_filters.not_preempted(failed) if failed else post_filter
 
     def _members(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
         """The members to try now, in order within each PodGroup."""

@@ -1,9 +1,9 @@
-"""PodGroupPostFilter for a group that does not fit: others of lower priority go, in the whole cluster.
+"""PodGroupPostFilter for a group that does not fit: it may preempt pods of lower priority in the whole cluster.
 
-Filter says who may go at all. The cluster cache hides all of them from the replicas, the group is tried as always, and
-filter says who of them may stay beside it after all. Then everything is shown again, so that for the rest of the world
-nothing happened; what has to go is deleted beside the scheduling of others, as for single pods, and the members are
-nominated for the nodes that were found. Nobody else is scheduled while pods are hidden.
+Filter lists the potential victims. The cluster cache hides all of them from the replicas, the group is tried again, and
+filter reprieves the victims beside which the group still fits. Then everything is shown again, and the intermediate
+state is never used: no other pods are scheduled while pods are hidden. The remaining victims are deleted while others
+are scheduled, as for single pods, and the members are nominated for the nodes that were found.
 
 Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPostFilterPlugins.
 """
@@ -22,7 +22,7 @@ from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2, status_pb2
 from trireme.wire import status as wire_status
 
-_LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
+_NOTHING_RELEASED = "deallocation and deletion of ResourceClaims completed"
 
 
 class _Named(Protocol):
@@ -46,7 +46,7 @@ class _Named(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodGroupPostFilterResult:
-    """What was found. On SUCCESS these members (UID) wait for these nodes, and the actions make room."""
+    """The result of the plugins. On SUCCESS these members (UID) are nominated for nodes, and the actions make room."""
 
     code: status.Code
     message: str
@@ -55,7 +55,7 @@ class PodGroupPostFilterResult:
 
 
 class PodGroupPostFilters:
-    """Asks the PodGroupPostFilter plugins of each profile, in order."""
+    """Runs the PodGroupPostFilter plugins of each profile, in order."""
 
     def __init__(
         self,
@@ -84,30 +84,30 @@ class PodGroupPostFilters:
         self._plugins = plugins
 
     async def find(self, request: PodGroupRequest, tried: Result) -> PodGroupPostFilterResult:
-        """What the plugins find for those who wait, after the trial said what it did of them."""
+        """Run the plugins for a group that does not fit; `tried` is the result of its trial."""
         texts = []
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(request.profile, ()):
             if group_sides.releases_claims(plugin):
-                said = await self._devices(request, tried.attempts)
+                result = await self._devices(request, tried.attempts)
             elif plugin == pre_enqueue.DEFAULT_PREEMPTION:
-                said = await self._preempt(request)
-                self._observer.group_preemption_attempted(said.code)
+                result = await self._preempt(request)
+                self._observer.group_preemption_attempted(result.code)
             else:
                 continue
-            actions.extend(said.actions)
-            said = dataclasses.replace(said, actions=tuple(actions))
-            if said.code in (status.Code.SUCCESS, status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
-                return said
-            if said.code is not status.Code.UNSCHEDULABLE:
-                return dataclasses.replace(said, code=status.Code.ERROR, message=_error(plugin, said.message))
-            texts.append(said.message)
+            actions.extend(result.actions)
+            result = dataclasses.replace(result, actions=tuple(actions))
+            if result.code in (status.Code.SUCCESS, status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+                return result
+            if result.code is not status.Code.UNSCHEDULABLE:
+                return dataclasses.replace(result, code=status.Code.ERROR, message=_error(plugin, result.message))
+            texts.append(result.message)
         text = ", ".join(text for text in texts if text)
         return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
 
     async def _devices(self, request: PodGroupRequest, tried: Sequence[MemberAttempt]) -> PodGroupPostFilterResult:
-        """What filter says of claims to release; of a group of which no pod was tried it knows nothing. It is asked
-        only where there are claims, and not about groups of groups.
+        """Have filter list the claims that may be released. It is called only if there are claims, and not for groups
+        of groups.
         """
         group = request.tree.message
         if isinstance(group, scheduling_pb2.CompositePodGroup):
@@ -118,7 +118,7 @@ class PodGroupPostFilters:
             return PodGroupPostFilterResult(status.Code.ERROR, "not found")
         of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.of_one_pod(member.pod.record.class_id) for member in tried):
-            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _LOOKED_AT)
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _NOTHING_RELEASED)
         message = filter_phase_pb2.ListReleasableClaimsRequest(
             cycle=self._cycle(tried[0].pod),
             pod_group=_identity(group.metadata),
@@ -150,7 +150,7 @@ class PodGroupPostFilters:
             if not response.victims:
                 current = {pod.uid: pod.record.nominated_node for pod in members}
                 result = _from_status(response.status, (), current)
-                # Who may not preempt, or does already, is not looked at any closer.
+                # A group that may not preempt, or preempts already, is not evaluated any further.
                 if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
                 return result
@@ -166,20 +166,20 @@ class PodGroupPostFilters:
         hidden = [pod.pod.uid for victim in potential for pod in victim.pods]
         self._cache.hide(hidden)
         try:
-            return await self._make_room(request, potential)
+            return await self._select_victims(request, potential)
         finally:
             self._cache.show(hidden)
 
-    async def _make_room(
+    async def _select_victims(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
     ) -> PodGroupPostFilterResult:
-        """Place the members while all who may go are hidden; who has to go then."""
+        """Try the group while all potential victims are hidden, and have filter reprieve those that may stay."""
         result = await self._try(request)
         if not result.succeeded:
             unschedulable = result.status.verdict is Verdict.UNSCHEDULABLE
             code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
             return PodGroupPostFilterResult(code, f"pod group preemption: {result.status.message}")
-        # As in kube-scheduler, who fitted counts and is nominated, also where the pod's own group did not fit.
+        # As in kube-scheduler, all members that fitted count and are nominated, even if their own group did not fit.
         proposed = [(member, member.assumed) for member in result.proposed() if member.assumed is not None]
         try:
             message = filter_phase_pb2.ReprievePodGroupVictimsRequest(
@@ -205,8 +205,8 @@ class PodGroupPostFilters:
         return self._evaluators.cycle(pod.record.profile, pod.record.class_id, self._publish())
 
 
-def not_made(failure: str) -> PodGroupPostFilterResult:
-    """The answer of DefaultPreemption where victims were found and stay."""
+def not_preempted(failure: str) -> PodGroupPostFilterResult:
+    """The result of DefaultPreemption if victims were found and could not be deleted."""
     text = _error(pre_enqueue.DEFAULT_PREEMPTION, f"pod group preemption: {failure}")
     return PodGroupPostFilterResult(status.Code.ERROR, text)
 

@@ -109,7 +109,7 @@ def _after(final: GroupStatus, post_filter: pod_group_post_filters.PodGroupPostF
 
 
 def _log_attempt(result: Result, final: GroupStatus, waiting: bool, members: int) -> None:
-    """One line a decision, in kube-scheduler's words."""
+    """Log one line for each decision, with kube-scheduler's text."""
     group = klog.Ref(result.node.key.name)
     if final.verdict is Verdict.SUCCESS:
         placed = sum(member.assumed is not None for member in result.attempts)
