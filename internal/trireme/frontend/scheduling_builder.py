@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, effects: ports.Effects) -> Scheduling:
-    """The queue and the cycles. What the queue asks of those who come after it is looked up when it asks."""
+    """The queue and the cycles. The queue's callbacks look up the parts that are built after it when they run."""
     completed, cache, now = site.completed, cluster.cache, site.clocks.now
     waiting, outbox = waiting_pods.WaitingPods(), status_outbox.StatusOutbox(effects.binder.apply)
 
@@ -111,7 +111,7 @@ def _groups(
 ) -> "pod_group_assembly.PodGroupAssembly | None":
     if not site.completed.gates.enabled("GenericWorkload"):
         return None
-    # A dozen modules, which nobody else needs.
+    # A dozen modules that are needed only with the gate.
     from trireme.scheduling.groups import pod_group_assembly
 
     return pod_group_assembly.PodGroupAssembly(
@@ -172,32 +172,8 @@ def _scheduler(
     groups: "pod_group_assembly.PodGroupAssembly | None",
 ) -> scheduler.Scheduler:
     completed, publish = site.completed, phases.publisher.publish
-    asynchronous = completed.gates.enabled("SchedulerAsyncPreemption")
-    attempts = attempt.Attempts(
-        cache=cluster.cache,
-        nominations=shell.queue.nominator,
-        evaluators=phases.evaluators,
-        reserved=reserved,
-        observer=site.metrics,
-        extension=cluster.extension,
-        limit=limit,
-        publish=publish,
-    )
-    post_filters = post_filtering.PostFilters(
-        cache=cluster.cache,
-        nominations=shell.queue.nominator,
-        evaluators=phases.evaluators,
-        reporter=reporter,
-        observer=site.metrics,
-        extension=cluster.extension,
-        limit=limit,
-        preemptions=preemptions,
-        asynchronous={
-            profile.scheduler_name: asynchronous
-            for profile in completed.profiles
-            if profile.plugins.get(ExtensionPoint.POST_FILTER)
-        },
-    )
+    attempts = _attempts(site, cluster, phases, shell, reserved, limit)
+    post_filters = _post_filters(site, cluster, phases, shell, reporter, preemptions, limit)
     speculations = speculation.Speculation(cluster.cache, phases.evaluators, limit, publish)
     cycle = scheduling_cycle.SchedulingCycle(
         cache=cluster.cache,
@@ -242,6 +218,53 @@ def _scheduler(
         limit=limit,
         speculating=speculating_profiles(completed) if cluster.extension is None else frozenset(),
         run_group=run_group,
+    )
+
+
+def _attempts(
+    site: Site,
+    cluster: ClusterState,
+    phases: PhaseClients,
+    shell: queue_shell.QueueShell,
+    reserved: reservations.Reservations,
+    limit: batch_limit.BatchLimit,
+) -> attempt.Attempts:
+    return attempt.Attempts(
+        cache=cluster.cache,
+        nominations=shell.queue.nominator,
+        evaluators=phases.evaluators,
+        reserved=reserved,
+        observer=site.metrics,
+        extension=cluster.extension,
+        limit=limit,
+        publish=phases.publisher.publish,
+    )
+
+
+def _post_filters(
+    site: Site,
+    cluster: ClusterState,
+    phases: PhaseClients,
+    shell: queue_shell.QueueShell,
+    reporter: attempt_reporter.AttemptReporter,
+    preemptions: preemption_executor.PreemptionExecutor,
+    limit: batch_limit.BatchLimit,
+) -> post_filtering.PostFilters:
+    asynchronous = site.completed.gates.enabled("SchedulerAsyncPreemption")
+    return post_filtering.PostFilters(
+        cache=cluster.cache,
+        nominations=shell.queue.nominator,
+        evaluators=phases.evaluators,
+        reporter=reporter,
+        observer=site.metrics,
+        extension=cluster.extension,
+        limit=limit,
+        preemptions=preemptions,
+        asynchronous={
+            profile.scheduler_name: asynchronous
+            for profile in site.completed.profiles
+            if profile.plugins.get(ExtensionPoint.POST_FILTER)
+        },
     )
 
 

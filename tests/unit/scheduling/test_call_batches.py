@@ -68,10 +68,10 @@ async def test_concurrent_requests_share_a_call_and_later_ones_do_not_wait() -> 
 
 
 async def test_calls_under_way_are_bounded_and_the_rest_is_sent_by_rank() -> None:
-    """A crowd that is sent at once stands before all that matters more, and one that is not sent on waits for ever."""
+    """If this fails, many items sent at once delay more important ones, or those that wait are never sent."""
     bind = Bind()
     most = call_batches.MAX_UNDER_WAY
-    crowd = [bind.ask(*(chr(0x100 + first + number) for number in range(2))) for first in range(0, 2 * most, 2)]
+    many = [bind.ask(*(chr(0x100 + first + number) for number in range(2))) for first in range(0, 2 * most, 2)]
     await _settle()
     assert [len(call) for call in bind.calls] == [most]
     late = bind.ask("a", rank=(-5, 0))
@@ -80,7 +80,7 @@ async def test_calls_under_way_are_bounded_and_the_rest_is_sent_by_rank() -> Non
     assert len(bind.calls) == 1, "bind has enough to do"
     for event in bind.let.values():
         event.set()
-    await asyncio.gather(*crowd, late, later)
+    await asyncio.gather(*many, late, later)
     assert bind.calls[1][:2] == ["b", "a"]
     assert sum(len(call) for call in bind.calls) == 2 * most + 2
     assert all(len(call) <= most for call in bind.calls)

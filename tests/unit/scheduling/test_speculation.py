@@ -119,7 +119,7 @@ def test_speculation_is_valid_until_something_changes(
 
 
 def test_after_a_change_speculation_shrinks_to_what_was_used(roomy: World) -> None:
-    """In a cluster where others place pods too, most of what was foreseen would never be used."""
+    """In a cluster where others place pods too, most speculative placements would never be used."""
     _bind_one_by_one(roomy, 10)  # two of eight
     roomy.api.put_node("n1", 400)
     roomy.deliver("nodes", 1000)
@@ -156,7 +156,7 @@ def test_a_batch_uses_speculation_if_it_covers_all_pods(roomy: World) -> None:
 
 def test_replicas_get_deltas_before_the_next_call_only(roomy: World) -> None:
     """Each lone pod would cost a message to every replica, or one of them would answer without it."""
-    _bind_one_by_one(roomy, 8)  # all that was foreseen, and what was asked ahead since
+    _bind_one_by_one(roomy, 8)  # all speculative placements, and those found since
     generation = roomy.mirror.generation
     for number in range(7):
         roomy.create(f"more-{number}", 1)
