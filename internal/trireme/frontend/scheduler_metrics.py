@@ -18,12 +18,12 @@ from typing import Any
 from trireme.config import commandline, model
 from trireme.framework import cluster_event, status
 from trireme.framework.plugin_spec import ExtensionPoint, Role
+from trireme.frontend import scheduler_instruments
 from trireme.queueing import pre_enqueue, queue_hints, queued_pod
 from trireme.registry.in_tree import IN_TREE
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
 from trireme.v1 import filter_pb2, filter_phase_pb2
-from trireme_kube.componentbase.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
 
 _SCHEDULED = "scheduled"
 
@@ -33,11 +33,6 @@ _SUCCESS = status.Code.SUCCESS.label
 
 # Attempts from this number on share a label.
 _MANY_ATTEMPTS = 15
-
-_MILLISECONDS = exponential(0.001, 2, 15)
-_TENTHS_OF_MILLISECONDS = exponential(0.0001, 2, 12)
-_PLUGIN_SECONDS = exponential(0.00001, 1.5, 20)
-_REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
 def of_configuration(
@@ -50,7 +45,7 @@ def of_configuration(
 
 
 class SchedulerMetrics:
-    """The instruments. Implements scheduling's Observer."""
+    """Records what the frontend does in its instruments. Implements scheduling's Observer."""
 
     def __init__(
         self,
@@ -60,8 +55,8 @@ class SchedulerMetrics:
         groups: bool = False,
         placements: bool = False,
     ) -> None:
-        """`profiles` tell which plugins have a PreFilter and a PreScore, which the phases do not say apart, and where
-        pods are preempted. `groups`: there are groups of pods; `placements`: they may have to be in one domain.
+        """`profiles` name the plugins with a PreFilter and a PreScore, which the phases do not report separately, and
+        those that preempt. `groups`: there are groups of pods; `placements`: they may have to be in one domain.
         """
         self.clock = clock
         self._preempting = frozenset(
@@ -73,242 +68,13 @@ class SchedulerMetrics:
             for point, before in (("Filter", ExtensionPoint.PRE_FILTER), ("Score", ExtensionPoint.PRE_SCORE))
         }
         self._with_groups = groups
-        self._make_attempts()
-        self._make_framework()
-        self._make_volumes()
-        self._make_own()
-        if groups:
-            self._make_groups()
-        if placements:
-            self._make_placements()
-        self.requests = Counter(
-            "rest_client_requests_total",
-            "Number of HTTP requests, partitioned by status code, method, and host.",
-            ("code", "method", "host"),
-        )
-        self.request_seconds = Histogram(
-            "rest_client_request_duration_seconds",
-            "Request latency in seconds. Broken down by verb, and host.",
-            _REQUEST_SECONDS,
-            ("verb", "host"),
-        )
-        self.throttle_seconds = Histogram(
-            "rest_client_rate_limiter_duration_seconds",
-            "Client side rate limiter latency in seconds. Broken down by verb, and host.",
-            _REQUEST_SECONDS,
-            ("verb", "host"),
-        )
-
-    def _make_attempts(self) -> None:
-        self.schedule_attempts = Counter(
-            "scheduler_schedule_attempts_total",
-            "Attempts to schedule pods, by result: 'unschedulable' means that a pod could not be scheduled, 'error' "
-            "that something within the scheduler failed.",
-            ("result", "profile"),
-            STABLE,
-        )
-        self.attempt_seconds = Histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
-            "Time from taking a pod from the queue to its being bound or refused.",
-            _MILLISECONDS,
-            ("result", "profile"),
-            STABLE,
-        )
-        self.algorithm_seconds = Histogram(
-            "scheduler_scheduling_algorithm_duration_seconds",
-            "Time to find a pod's node: its share of its batch.",
-            _MILLISECONDS,
-            (),
-            BETA,
-        )
-        self.sli_seconds = Histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds",
-            "Time from a pod's entering the queue to its being bound, by the number of attempts.",
-            exponential(0.01, 2, 20),
-            ("attempts",),
-            BETA,
-        )
-        self.attempts_of_bound = Histogram(
-            "scheduler_pod_scheduling_attempts",
-            "Attempts that it took to schedule a pod.",
-            exponential(1, 2, 5),
-            (),
-            STABLE,
-        )
-        self.after_flush = Counter(
-            "scheduler_pod_scheduled_after_flush_total",
-            "Pods scheduled after no event but the time limit had woken them; many mean that a hint misses something.",
-        )
-        self.preemption_attempts = Counter(
-            "scheduler_preemption_attempts_total", "Attempts to preempt for a pod.", (), STABLE
-        )
-        self.preemption_victims = Histogram(
-            "scheduler_preemption_victims", "Victims of preemption.", exponential(1, 2, 7), (), STABLE
-        )
-        self.preemptions = Counter(
-            "scheduler_preemption_goroutines_execution_total",
-            "Asynchronous evictions for a pod, by outcome.",
-            ("result",),
-        )
-        self.preemption_seconds = Histogram(
-            "scheduler_preemption_goroutines_duration_seconds",
-            "Time that the evictions for a pod took.",
-            exponential(0.01, 2, 20),
-            ("result",),
-        )
-        self.batch_attempts = Counter(
-            "scheduler_batch_attempts_total",
-            "Pods by whether they were placed by the evaluation made for a pod before them (hint_used) or by one of "
-            "their own (no_hint).",
-            ("profile", "result"),
-        )
-
-    def _make_placements(self) -> None:
-        self.generated_placements = Counter(
-            "scheduler_generated_placements_total", "Placements generated for groups of pods.", ("profile",)
-        )
-        self.placement_evaluations = Counter(
-            "scheduler_placement_evaluations_total",
-            "Placements that a group of pods was tried in, by whether it fitted.",
-            ("result", "profile"),
-        )
-        self.placement_seconds = Histogram(
-            "scheduler_placement_evaluation_duration_seconds",
-            "Time to try a group of pods in one placement.",
-            _MILLISECONDS,
-            ("result", "profile"),
-        )
-
-    def _make_groups(self) -> None:
-        self.group_attempts = Counter(
-            "scheduler_podgroup_schedule_attempts_total",
-            "Attempts to schedule groups of pods, by result.",
-            ("result", "profile"),
-        )
-        self.group_attempt_seconds = Histogram(
-            "scheduler_podgroup_scheduling_attempt_duration_seconds",
-            "Time of an attempt to schedule a group of pods.",
-            _MILLISECONDS,
-            ("result", "profile"),
-        )
-        self.group_algorithm_seconds = Histogram(
-            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
-            "Time to find the nodes of a group of pods.",
-            _MILLISECONDS,
-        )
-        self.group_preemption_attempts = Counter(
-            "scheduler_workload_preemption_attempts_total", "Attempts to preempt for a group of pods.", ("result",)
-        )
-        self.group_preemption_victims = Histogram(
-            "scheduler_workload_preemption_victims",
-            "Victims of preemption for a group of pods.",
-            exponential(1, 2, 11),
-        )
-        self.disruptions = Histogram(
-            "scheduler_preemption_workload_disruptions",
-            "Victims of a group that are groups themselves, or pods of one that go alone.",
-            exponential(1, 2, 11),
-            ("preemptor",),
-        )
-        self.budget_violations = Counter(
-            "scheduler_preemption_pdb_violations_total",
-            "Victims for which a disruption budget had nothing left.",
-            ("preemptor",),
-        )
-        self.evaluation_seconds = Histogram(
-            "scheduler_preemption_evaluation_duration_seconds",
-            "Time to find the victims.",
-            exponential(0.001, 2, 16),
-            ("preemptor", "result"),
-        )
-        self.execution_seconds = Histogram(
-            "scheduler_preemption_execution_duration_seconds",
-            "Time that the evictions took.",
-            exponential(0.001, 2, 16),
-            ("preemptor", "result"),
-        )
-
-    def _make_framework(self) -> None:
-        self.point_seconds = Histogram(
-            "scheduler_framework_extension_point_duration_seconds",
-            "Time for all plugins of an extension point: a pod's share of its batch.",
-            _TENTHS_OF_MILLISECONDS,
-            ("extension_point", "status", "profile"),
-            STABLE,
-        )
-        self.plugin_seconds = Histogram(
-            "scheduler_plugin_execution_duration_seconds",
-            "Time of a plugin at an extension point, of one call in ten.",
-            _PLUGIN_SECONDS,
-            ("plugin", "extension_point", "status"),
-            BETA,
-        )
-        self.plugin_evaluations = Counter(
-            "scheduler_plugin_evaluation_total",
-            "Attempts to schedule pods in which the plugin took part, by extension point (PreFilter, Filter, PreScore "
-            "and Score).",
-            ("plugin", "extension_point", "profile"),
-            BETA,
-        )
-        self.hint_seconds = Histogram(
-            "scheduler_queueing_hint_execution_duration_seconds",
-            "Time of a plugin's queueing hint: a pod's share if one call was about several pods.",
-            _PLUGIN_SECONDS,
-            ("plugin", "event", "hint"),
-        )
-        self.event_seconds = Histogram(
-            "scheduler_event_handling_duration_seconds",
-            "Time to handle a change in the cluster.",
-            _TENTHS_OF_MILLISECONDS,
-            ("event",),
-        )
-        self.permit_wait_seconds = Histogram(
-            "scheduler_permit_wait_duration_seconds", "Time spent waiting on Permit.", _MILLISECONDS, ("result",), BETA
-        )
-
-    def _make_volumes(self) -> None:
-        self.volume_errors = Counter(
-            "scheduler_volume_scheduling_stage_error_total",
-            f"Errors of {_VOLUME_BINDING} by stage: predicate (Filter), assume (Reserve), bind (PreBind).",
-            ("operation",),
-        )
-        self.device_attempts = Counter(
-            "scheduler_dra_bindingconditions_allocations_total",
-            "Devices that had to be prepared before a pod was bound, by outcome.",
-            ("profile", "driver", "status"),
-        )
-        self.device_seconds = Histogram(
-            "scheduler_dra_bindingconditions_wait_duration_seconds",
-            "Time spent in PreBind waiting for devices to be prepared.",
-            exponential(0.1, 2, 14),
-            ("profile", "driver", "status"),
-        )
-        self.volume_cache = Counter(
-            "scheduler_volume_binder_cache_requests_total",
-            "Requests to the volume binder's cache. There is none, here or in kube-scheduler: it never moves.",
-            ("operation",),
-        )
-
-    def _make_own(self) -> None:
-        self.batch_size = Histogram(
-            "trireme_batch_size_pods", "Pods in a batch from the queue.", exponential(1, 2, 11), ("profile",)
-        )
-        self.rpc_seconds = Histogram(
-            "trireme_rpc_duration_seconds",
-            "Time until a phase answered, including retries at other replicas, by gRPC code.",
-            exponential(0.0001, 2, 18),
-            ("phase", "rpc", "code"),
-        )
-
-    def instruments(self) -> Iterable[Instrument]:
-        """All instruments."""
-        return [value for value in vars(self).values() if isinstance(value, Instrument)]
+        self.instruments = scheduler_instruments.SchedulerInstruments(groups=groups, placements=placements)
 
     # Attempts
 
     def popped(self, profile: str, pods: int) -> None:
         """A batch was taken from the queue."""
-        self.batch_size.observe(pods, (profile,))
+        self.instruments.batch_size.observe(pods, (profile,))
 
     def placed(
         self,
@@ -320,80 +86,80 @@ class SchedulerMetrics:
         again: bool = False,
     ) -> None:
         """One answer of filter and score placed so many pods, at least one; `again`: it had placed others before."""
-        self.algorithm_seconds.observe(seconds / pods, (), pods)
+        self.instruments.algorithm_seconds.observe(seconds / pods, (), pods)
         self.plugins(profile, "Filter", filtered.evaluated, pods)
         self.plugins(profile, "Score", placed.evaluated, pods)
         if not again:
             self.timings(profile, filtered.timings, pods)
             self.timings(profile, placed.timings, pods)
-            self.batch_attempts.add((profile, "no_hint"))
+            self.instruments.batch_attempts.add((profile, "no_hint"))
         if pods > 1 or again:
-            self.batch_attempts.add((profile, "hint_used"), pods - (not again))
+            self.instruments.batch_attempts.add((profile, "hint_used"), pods - (not again))
 
     def refused(self, profile: str, pods: int, seconds: float, filtered: FilterResult) -> None:
         """One answer of filter refused so many pods, at least one, on every node."""
-        self.algorithm_seconds.observe(seconds / pods, (), pods)
+        self.instruments.algorithm_seconds.observe(seconds / pods, (), pods)
         self.plugins(profile, "Filter", filtered.evaluated, pods)
         self.timings(profile, filtered.timings, pods)
-        self.batch_attempts.add((profile, "no_hint"), pods)
+        self.instruments.batch_attempts.add((profile, "no_hint"), pods)
 
     def failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
         """The pod's attempt ended without a node. `now` by the steady clock."""
         values = (result, pod.record.profile)
-        self.schedule_attempts.add(values)
-        self.attempt_seconds.observe(now - pod.popped_at, values)
+        self.instruments.schedule_attempts.add(values)
+        self.instruments.attempt_seconds.observe(now - pod.popped_at, values)
 
     def bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
         """The pod is bound. `now` by the steady clock."""
         values = (_SCHEDULED, pod.record.profile)
-        self.point_seconds.observe(0.0, ("PostBind", _SUCCESS, pod.record.profile))
-        self.schedule_attempts.add(values)
-        self.attempt_seconds.observe(now - pod.popped_at, values)
+        self.instruments.point_seconds.observe(0.0, ("PostBind", _SUCCESS, pod.record.profile))
+        self.instruments.schedule_attempts.add(values)
+        self.instruments.attempt_seconds.observe(now - pod.popped_at, values)
         attempts = pod.attempts
-        self.attempts_of_bound.observe(attempts)
+        self.instruments.attempts_of_bound.observe(attempts)
         if pod.initial_attempt_timestamp:
             label = str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
-            self.sli_seconds.observe(now - pod.initial_attempt_timestamp, (label,))
+            self.instruments.sli_seconds.observe(now - pod.initial_attempt_timestamp, (label,))
         if pod.flushed:
-            self.after_flush.add()
+            self.instruments.after_flush.add()
 
     # Groups of pods
 
     def group_attempted(self, profile: str, result: str, seconds: float) -> None:
         """An attempt to schedule a group ended with this result."""
-        self.group_attempts.add((result, profile))
-        self.group_attempt_seconds.observe(seconds, (result, profile))
+        self.instruments.group_attempts.add((result, profile))
+        self.instruments.group_attempt_seconds.observe(seconds, (result, profile))
 
     def group_evaluated(self, seconds: float) -> None:
         """The search for the group's nodes has ended."""
-        self.group_algorithm_seconds.observe(seconds)
+        self.instruments.group_algorithm_seconds.observe(seconds)
 
     def placements_generated(self, profile: str, placements: int) -> None:
         """Placements were generated for a group."""
-        self.generated_placements.add((profile,), placements)
+        self.instruments.generated_placements.add((profile,), placements)
 
     def placement_evaluated(self, profile: str, feasible: bool, seconds: float) -> None:
         """A group was tried in a placement."""
         values = ("feasible" if feasible else "infeasible", profile)
-        self.placement_evaluations.add(values)
-        self.placement_seconds.observe(seconds, values)
+        self.instruments.placement_evaluations.add(values)
+        self.instruments.placement_seconds.observe(seconds, values)
 
     def preemption_evaluated(self, code: status.Code, seconds: float) -> None:
         """The search for a group's victims has ended."""
         # Groups of groups are not told apart in this one.
-        self.evaluation_seconds.observe(seconds, ("podgroup", code.label))
+        self.instruments.evaluation_seconds.observe(seconds, ("podgroup", code.label))
 
     def group_preemption_attempted(self, code: status.Code) -> None:
         """A group's attempt to preempt has ended."""
-        self.group_preemption_attempts.add((code.label,))
+        self.instruments.group_preemption_attempts.add((code.label,))
 
     def group_disrupts(self, kind: str, cost: filter_pb2.Disruption) -> None:
         """A group of this kind preempts."""
-        self.group_preemption_victims.observe(cost.victims)
+        self.instruments.group_preemption_victims.observe(cost.victims)
         if cost.of_groups:
-            self.disruptions.observe(cost.of_groups, (kind,))
+            self.instruments.disruptions.observe(cost.of_groups, (kind,))
         if cost.violations:
-            self.budget_violations.add((kind,), cost.violations)
+            self.instruments.budget_violations.add((kind,), cost.violations)
 
     # Preemption
 
@@ -402,45 +168,45 @@ class SchedulerMetrics:
         self.point("PostFilter", result.code, profile, seconds, pods)
         if profile not in self._preempting:
             return
-        self.preemption_attempts.add((), pods)
+        self.instruments.preemption_attempts.add((), pods)
         if result.disruption is not None:
-            self.preemption_victims.observe(result.disruption.victims)
+            self.instruments.preemption_victims.observe(result.disruption.victims)
         if self._with_groups:
-            self.evaluation_seconds.observe(seconds / pods, (ports.POD, result.code.label), pods)
+            self.instruments.evaluation_seconds.observe(seconds / pods, (ports.POD, result.code.label), pods)
             if result.disruption is not None and result.disruption.violations:
-                self.budget_violations.add((ports.POD,), result.disruption.violations)
+                self.instruments.budget_violations.add((ports.POD,), result.disruption.violations)
 
     def evicted(self, kind: str, succeeded: bool, seconds: float) -> None:
         """The evictions for a pod, or for a group of this kind, were executed, or failed."""
         if self._with_groups:
-            self.execution_seconds.observe(seconds, (kind, "success" if succeeded else "error"))
+            self.instruments.execution_seconds.observe(seconds, (kind, "success" if succeeded else "error"))
 
     def preempted(self, kind: str, succeeded: bool, seconds: float) -> None:
         """As `evicted`, while other pods are scheduled."""
         values = ("success" if succeeded else "error",)
-        self.preemptions.add(values)
-        self.preemption_seconds.observe(seconds, values)
+        self.instruments.preemptions.add(values)
+        self.instruments.preemption_seconds.observe(seconds, values)
         self.evicted(kind, succeeded, seconds)
 
     # Phases and plugins
 
     def rpc(self, phase: str, rpc: str, code: str, seconds: float) -> None:
         """A phase was called; `code` is gRPC's name of the outcome."""
-        self.rpc_seconds.observe(seconds, (phase, rpc, code))
+        self.instruments.rpc_seconds.observe(seconds, (phase, rpc, code))
 
     def point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
         """An extension point ran for so many pods at once."""
-        self.point_seconds.observe(seconds / pods, (point, code.label, profile), pods)
+        self.instruments.point_seconds.observe(seconds / pods, (point, code.label, profile), pods)
 
     def nothing_to_do(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
         """So many pods passed these extension points, at which no plugin applies to them."""
         for point in points if pods else ():
-            self.point_seconds.observe(0.0, (point, code.label, profile), pods)
+            self.instruments.point_seconds.observe(0.0, (point, code.label, profile), pods)
 
     def volume_stage(self, operation: str, result: status.Status) -> None:
         """This error stopped a pod; those of VolumeBinding are counted by stage."""
         if result.code is status.Code.ERROR and result.plugin == _VOLUME_BINDING:
-            self.volume_errors.add((operation,))
+            self.instruments.volume_errors.add((operation,))
 
     def devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:
         """The wait for devices of these drivers took so long, with this outcome."""
@@ -452,16 +218,16 @@ class SchedulerMetrics:
         elif "device binding failed" in result.message:
             outcome = "failure"
         for driver in drivers:
-            self.device_attempts.add((profile, driver, outcome))
-            self.device_seconds.observe(seconds, (profile, driver, outcome))
+            self.instruments.device_attempts.add((profile, driver, outcome))
+            self.instruments.device_seconds.observe(seconds, (profile, driver, outcome))
 
     def event_handled(self, label: str, started: float) -> None:
         """The queue handled an informer's event."""
-        self.event_seconds.observe(self.clock() - started, (label,))
+        self.instruments.event_seconds.observe(self.clock() - started, (label,))
 
     def event_ignored(self, label: str) -> None:
         """An event that can help no pod: it counts, and takes no time."""
-        self.event_seconds.observe(0.0, (label,))
+        self.instruments.event_seconds.observe(0.0, (label,))
 
     def timings(self, profile: str, timings: Iterable[filter_phase_pb2.Timing], pods: int) -> None:
         """A phase reported these durations."""
@@ -469,9 +235,9 @@ class SchedulerMetrics:
             label = status.Code(timing.code).label
             seconds = timing.duration_us / 1_000_000
             if timing.plugin:
-                self.plugin_seconds.observe(seconds, (timing.plugin, timing.extension_point, label))
+                self.instruments.plugin_seconds.observe(seconds, (timing.plugin, timing.extension_point, label))
             else:
-                self.point_seconds.observe(seconds / pods, (timing.extension_point, label, profile), pods)
+                self.instruments.point_seconds.observe(seconds / pods, (timing.extension_point, label, profile), pods)
 
     def plugins(self, profile: str, point: str, names: Iterable[str], pods: int) -> None:
         """These plugins took part in the attempts of so many pods, at this point and, if they have it, the one before
@@ -479,13 +245,13 @@ class SchedulerMetrics:
         """
         before = self._before.get((profile, point), frozenset())
         for name in names:
-            self.plugin_evaluations.add((name, point, profile), pods)
+            self.instruments.plugin_evaluations.add((name, point, profile), pods)
             if name in before:
-                self.plugin_evaluations.add((name, f"Pre{point}", profile), pods)
+                self.instruments.plugin_evaluations.add((name, f"Pre{point}", profile), pods)
 
     def waited_on_permit(self, code: status.Code, seconds: float) -> None:
         """A pod no longer waits on Permit."""
-        self.permit_wait_seconds.observe(seconds, (code.label,))
+        self.instruments.permit_wait_seconds.observe(seconds, (code.label,))
 
     # Wrappers, so that the queue and its hints need no clock
 
@@ -524,7 +290,7 @@ class SchedulerMetrics:
             finally:
                 share = (self.clock() - started) / max(len(pods), 1)
                 for answer in answers:
-                    self.hint_seconds.observe(share, (plugin, event.label, answer.value))
+                    self.instruments.hint_seconds.observe(share, (plugin, event.label, answer.value))
 
         return timed
 
@@ -534,8 +300,8 @@ class SchedulerMetrics:
         """The observer of an ApiClient's requests."""
 
         def observe(method: str, code: int, seconds: float, waited: float) -> None:
-            self.requests.add((str(code) if code else "<error>", method, host))
-            self.request_seconds.observe(seconds, (method, host))
-            self.throttle_seconds.observe(waited, (method, host))
+            self.instruments.requests.add((str(code) if code else "<error>", method, host))
+            self.instruments.request_seconds.observe(seconds, (method, host))
+            self.instruments.throttle_seconds.observe(waited, (method, host))
 
         return observe

@@ -178,6 +178,6 @@ def test_each_change_is_timed_by_what_it_was() -> None:
     watched.show_pod(1)
     watched.show_pod(2, nominatedNodeName="n1")
     watched.show("ResourceClaim", **_claim(1))
-    samples = watched.metrics.event_seconds.family().samples
+    samples = watched.metrics.instruments.event_seconds.family().samples
     counts = {sample.labels["event"]: sample.value for sample in samples if sample.name.endswith("_count")}
     assert counts == {"UnscheduledPodAdd": 1, "UnscheduledPodUpdate": 1, "resource.k8s.io/ResourceClaimAdd": 1}

@@ -225,7 +225,7 @@ async def test_a_failed_reserve_unreserves_the_whole_gang() -> None:
     assert cluster.text("p0") == f"{UNSCHEDULABLE}, {whole}, "
     counts = {
         sample.labels["status"]: sample.value
-        for sample in cluster.metrics.point_seconds.family().samples
+        for sample in cluster.metrics.instruments.point_seconds.family().samples
         if sample.labels["extension_point"] == "Reserve" and sample.name.endswith("_count")
     }
     assert counts == {"Success": 2, "Unschedulable": 1}

@@ -228,7 +228,8 @@ async def test_a_placed_member_is_nominated_though_its_group_did_not_fit() -> No
     promised = {name: each.nominated_node for name, each in cluster.failures.items()}
     assert {name: node for name, node in promised.items() if node} == {"a0": "n0", "a1": "n1", "b0": "n0"}
     assert sorted(cluster.nodes) == ["old0", "old1"]
-    violations = [(sample.labels, sample.value) for sample in cluster.metrics.budget_violations.family().samples]
+    samples = cluster.metrics.instruments.budget_violations.family().samples
+    violations = [(sample.labels, sample.value) for sample in samples]
     assert violations == [({"preemptor": "compositepodgroup"}, 1)]
 
 

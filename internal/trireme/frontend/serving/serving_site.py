@@ -72,7 +72,7 @@ class FrontendSite:
         self._health = health.Health(self._checks(), {"readyz": self._plugin_notes})
         self._registry = Registry(options.disabled, allowed, options.hidden)
         self._registry.add(
-            *state.site.metrics.instruments(),
+            *state.site.metrics.instruments.all(),
             *metrics_collector.instruments(state, completed),
             *own_process.instruments(),
             *self.access.instruments(),
