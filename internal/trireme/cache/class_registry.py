@@ -1,8 +1,8 @@
 """The registry of pod classes: pods that are equal in every field the enabled plugins read share one number.
 
 A class is a base (everything but labels, see pod_projection) plus the labels whose keys some selector uses. The set of
-keys only grows; when it does, the caller interns the pods that carry the new key again. A class without pods is kept
-for a while, since the next pod of its controller may come, and then dropped; its number is never reused.
+keys only grows; when it does, the caller interns the pods that carry the new key again. A class without pods stays for
+a while, since the next pod of its controller may come, and is then dropped; its number is never reused.
 """
 
 from collections import OrderedDict
@@ -81,8 +81,8 @@ class ClassRegistry:
         rules: amounts.Rules = amounts.DEFAULT_RULES,
         keep_deferred: bool = False,
     ) -> None:
-        """`all_labels`: somebody reads all labels of a pod, so all of them take part. `rules`: how pods are counted.
-        `keep_deferred`: whether a resize is deferred tells pods apart.
+        """`all_labels`: a plugin reads all labels of a pod, so classes distinguish all of them. `rules`: how pods are
+        counted. `keep_deferred`: classes distinguish pods whose resize is deferred.
         """
         self.rules = rules
         self.keep_deferred = keep_deferred

@@ -1,7 +1,7 @@
-"""`trireme config`: configuration files for people — checked, shown with their defaults, or brought up to date.
+"""`trireme config`: checks configuration files, shows them with their defaults, or converts old ones.
 
-What it says goes to stdout, what is wrong to stderr, one line a problem, and the exit code is 1 then. The work is done
-by trireme.config; here are arguments, files and the one thing that needs a cluster: a Policy that is in a ConfigMap.
+Results go to stdout, problems to stderr, one line each; with problems the exit code is 1. trireme.config does the work;
+this module has the arguments, the files and the one case that needs a cluster: a Policy in a ConfigMap.
 """
 
 import argparse

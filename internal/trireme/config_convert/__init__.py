@@ -1,11 +1,11 @@
-"""Configurations of older schedulers, brought up to date: `trireme config convert`.
+"""Converts configurations of older schedulers: `trireme config convert`.
 
-Kubernetes has changed how its scheduler is configured five times, and refuses what is older. This package reads all of
-it and writes the KubeSchedulerConfiguration `v1` that does the same: a Policy, an algorithm provider, the versions
-`v1alpha1` to `v1beta3`, and the command lines of those days. What has no equivalent is not passed over in silence: each
-such thing becomes a `Note`, which the written file has as a comment.
+Kubernetes has changed the configuration of its scheduler five times, and rejects older ones. This package reads all of
+them and writes the KubeSchedulerConfiguration `v1` with the same effect: a Policy, an algorithm provider, the versions
+`v1alpha1` to `v1beta3`, and the command lines of those versions. Each setting without an equivalent becomes a `Note`,
+which the written file has as a comment.
 
-`reading` takes old objects apart and notices what nobody looked at; `legacy` are the facts about what was renamed and
-removed; `plugin_lists`, `profiles`, `policies` and `versions` convert the parts; `command_lines` the flags; `writing`
-puts it together, and checks what came of it as the scheduler would.
+`reading` reads old objects and reports fields that no conversion has read; `legacy` has the tables of renamed and
+removed names; `plugin_lists`, `profiles`, `policies` and `configurations` convert the parts; `command_lines` the flags;
+`writing` assembles the result, and checks it as the scheduler would.
 """

@@ -1,6 +1,6 @@
 """Converts old command lines: flags with a field in the configuration move there, current flags stay.
 
-The flags are today's and those that are gone, so that a whole command line can be given as it stands in a manifest.
+Accepts today's flags and removed ones, so that a whole command line can be given as it stands in a manifest.
 """
 
 import shlex
@@ -96,11 +96,11 @@ def flag_set() -> FlagSet:
 
 
 def convert(arguments: Sequence[str], sources: Sources) -> Draft:
-    """Converts a file, an old command line, or both: a command line with `--config` or with the file beside it.
+    """Convert a file, an old command line, or both: a command line with `--config` or with a separate file.
 
     Raises:
-        FlagError: the command line cannot be read.
-        ConfigurationError: something that it names cannot be read.
+        FlagError: the command line cannot be parsed.
+        ConfigurationError: a file that it names cannot be read.
     """
     parsed = flags.parse(flag_set(), arguments)
     files = [*parsed.positional, *([parsed["config"]] if parsed["config"] else [])]
@@ -129,7 +129,7 @@ def _from_file(path: str, parsed: Parsed, sources: Sources) -> Draft:
     except ConversionError as error:
         raise ConversionError(f"{path}: {error}") from error
     draft.origin = f"{path}, {draft.origin}"
-    if not version:  # a Policy: the flags beside it are the configuration
+    if not version:  # a Policy: the flags are the configuration
         _settings(parsed, draft)
         _leader_election(parsed, draft)
         _scheduler_name(parsed, draft.profile())
@@ -181,7 +181,7 @@ def _profile(parsed: Parsed, draft: Draft) -> None:
 
 
 def _algorithm(parsed: Parsed, sources: Sources, draft: Draft) -> None:
-    """The Policy that the flags name; a ConfigMap counts before a file, unless that is asked for."""
+    """The Policy that the flags name; a ConfigMap takes precedence over a file, unless a flag reverses that."""
     file, config_map = parsed["policy-config-file"], parsed["policy-configmap"]
     if file and (parsed["use-legacy-policy-config"] or not config_map):
         configurations.apply_policy_file(file, sources, draft)

@@ -1,7 +1,7 @@
 """The plugin lists of a profile: what is enabled and disabled at each extension point, and the arguments.
 
-A working copy that the conversions change in place. The order of what is enabled counts and is kept; a plugin is at a
-point at most once.
+A working copy that the conversions change in place. It preserves the order of enabled plugins, which matters; a plugin
+is at a point at most once.
 """
 
 from dataclasses import dataclass, field

@@ -102,8 +102,8 @@ def build(
     connect: Callable[..., phase_links.PhaseLinks] = phase_links.connect,
     make_extenders: MakeExtenders = extender_calls.of,
 ) -> App:
-    """The frontend. `infos` are what the remote plugins said of themselves, by name, and `rejected` answers which of
-    them are rejected now. `connect` and `make_extenders` make what talks to the phases and to extenders.
+    """Build the frontend. `infos` are the remote plugins' descriptions by name, and `rejected` returns those of them
+    that are rejected now. `connect` and `make_extenders` make the clients of the phases and of extenders.
 
     Raises:
         ListenError: a certificate of the configuration cannot be used.

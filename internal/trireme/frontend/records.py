@@ -77,7 +77,7 @@ class PhaseClients:
     fallbacks: dict[str, fallback.Fallback] = dataclasses.field(default_factory=dict)
 
     def stands_in(self, phase: str) -> bool:
-        """Whether a replica of our own stands in for the configured ones of a phase."""
+        """Whether a replica of our own replaces the configured ones of a phase."""
         return phase in self.fallbacks and self.fallbacks[phase].active
 
     def supervisors(self) -> list[supervision.Supervisor]:

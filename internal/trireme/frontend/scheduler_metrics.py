@@ -146,7 +146,7 @@ class SchedulerMetrics:
 
     def preemption_evaluated(self, code: status.Code, seconds: float) -> None:
         """The search for a group's victims has ended."""
-        # Groups of groups are not told apart in this one.
+        # This metric does not distinguish groups of groups.
         self.instruments.evaluation_seconds.observe(seconds, ("podgroup", code.label))
 
     def group_preemption_attempted(self, code: status.Code) -> None:

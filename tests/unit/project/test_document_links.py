@@ -1,4 +1,4 @@
-"""Links between documents, and from documents to files, lead somewhere; and the architecture names every folder."""
+"""Links and paths in documents lead somewhere, and the architecture names every folder."""
 
 import pathlib
 import re
@@ -8,6 +8,9 @@ import pytest
 REPOSITORY = pathlib.Path(__file__).parents[3]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:py|md|yaml|json|jsonl|proto|sh|go|mod))`")
+# A path in a document begins in one of these.
+ROOTS = ("", "internal", "internal/trireme", "internal/trireme_kube", "docs", "tests")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 FOLDERS = ("docs", "deploy", "examples", "protos", "tests")
 
@@ -44,3 +47,12 @@ def test_links_lead_somewhere(name: str) -> None:
         if not found.exists() or (anchor and anchor not in _anchors(found)):
             broken.append(target)
     assert broken == []
+
+
+@pytest.mark.parametrize("name", _documents())
+def test_paths_exist(name: str) -> None:
+    """A reader would look for a file that has moved."""
+    document = REPOSITORY / name
+    paths = [path for path in PATH.findall(CODE_BLOCK.sub("", document.read_text())) if not path.startswith("build/")]
+    roots = [document.parent, *(REPOSITORY / root for root in ROOTS)]
+    assert [path for path in paths if not any((root / path).exists() for root in roots)] == []

@@ -65,7 +65,7 @@ async def serve(
 
 @contextlib.asynccontextmanager
 async def _local(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
-    """The same site on a Unix socket without TLS; whoever may open the file may read it."""
+    """The same site on a Unix socket without TLS; everybody who may open the file may read it."""
     runner = web.AppRunner(served.site.application(None), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     listener = _own_socket(path)
