@@ -319,7 +319,7 @@ class Phases:
         """The slot that the next pod goes to, and its total."""
         assert filtered.columns is not None
         request = score_phase_pb2.PlaceRequest(
-            cycle=cycle, count=1, capacities=node_columns.to_message(filtered.columns)
+            cycle=cycle, count=1, capacities=node_columns.to_message(filtered.columns), seed=cycle.generation
         )
         placed = self.score().Place(request, timeout=DEADLINE)
         assert not placed.status.messages, placed.status
@@ -336,7 +336,7 @@ class Phases:
         request = filter_phase_pb2.RunPostFilterRequest(
             cycle=cycle,
             columns=node_columns.to_message(filtered.refused),
-            preemptors=[identities.preemptor(cycle.pod)],
+            preemptors=[identities.preemptor(cycle.pod, cycle.generation)],
         )
         if filtered.refusal is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))

@@ -106,7 +106,7 @@ class LocalPhases:
     def ask_place(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> tuple[int, int]:
         """The slot that the next pod goes to, and its total."""
         assert filtered.columns is not None
-        placed = self._run(self._engine.score.place(cycle, 1, filtered.columns))
+        placed = self._run(self._engine.score.place(cycle, 1, filtered.columns, seed=cycle.generation))
         assert placed.failure is None, placed.failure
         again = self._run(self._place(cycle))
         assert again == tuple(placed.slots), (again, placed.slots)
@@ -119,7 +119,7 @@ class LocalPhases:
 
     def ask_post_filter(self, cycle: cycle_pb2.Cycle, filtered: Filtered) -> filter_pb2.PostFilterResponse:
         """How room can be made for the cycle's pod."""
-        preemptors = [identities.preemptor(cycle.pod)]
+        preemptors = [identities.preemptor(cycle.pod, cycle.generation)]
         asked = self._engine.filter.run_post_filter(cycle, filtered.refused, filtered.refusal, preemptors)
         response = self._run(asked)[0].answer
         again = self._run(self._post_filter(cycle))

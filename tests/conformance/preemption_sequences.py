@@ -123,7 +123,9 @@ class ServiceFilter:
     ) -> _Filtered:
         """As Filter says."""
         request = filter_phase_pb2.FilterPhaseFilterRequest(
-            cycle=cycle, base_generation=base_generation, preemptors=[identities.preemptor(pod) for pod in preemptors]
+            cycle=cycle,
+            base_generation=base_generation,
+            preemptors=identities.preemptors([*preemptors], cycle.generation),
         )
         request.count = max(len(request.preemptors), 1)
         response = await self.service.Filter(request, _context())
@@ -141,7 +143,9 @@ class ServiceFilter:
     ) -> filter_pb2.PostFilterResponse:
         """As Filter says."""
         request = filter_phase_pb2.RunPostFilterRequest(
-            cycle=cycle, columns=node_columns.to_message(columns), preemptors=[identities.preemptor(cycle.pod)]
+            cycle=cycle,
+            columns=node_columns.to_message(columns),
+            preemptors=[identities.preemptor(cycle.pod, cycle.generation)],
         )
         if said.refusal is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(said.refusal))
@@ -164,7 +168,7 @@ class EngineFilter:
         self, cycle: cycle_pb2.Cycle, base_generation: int = 0, preemptors: Iterable[core_pb2.Pod] = ()
     ) -> _Filtered:
         """As Filter says."""
-        pods = [identities.preemptor(pod) for pod in preemptors]
+        pods = identities.preemptors([*preemptors], cycle.generation)
         answer = await self._engine.filter(cycle, max(len(pods), 1), base_generation, pods)
         return _Filtered(answer.refusal, answer.columns, answer.post_filter_results)
 
@@ -176,7 +180,7 @@ class EngineFilter:
         self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns
     ) -> filter_pb2.PostFilterResponse:
         """As Filter says."""
-        preemptors = [identities.preemptor(cycle.pod)]
+        preemptors = [identities.preemptor(cycle.pod, cycle.generation)]
         return (await self._engine.run_post_filter(cycle, columns, said.refusal, preemptors))[0].answer
 
 

@@ -8,7 +8,7 @@ import pytest
 from plugin_servers import FILTER, ScriptedPlugin, remote, scripted
 
 from trireme.remote import remote_connection
-from trireme.v1 import filter_phase_pb2, plugin_pb2
+from trireme.v1 import filter_pb2, filter_phase_pb2, plugin_pb2
 
 METHOD = remote_connection.Method(FILTER, filter_phase_pb2.FilterPhaseFilterResponse)
 FOLLOWS = {"node_data": plugin_pb2.NODE_DATA_SNAPSHOT}
@@ -33,7 +33,7 @@ async def _call(folder: Path, answers: list[Any], **fields: Any) -> tuple[str, i
 
 async def test_a_plugin_that_is_a_moment_behind_is_called_again(tmp_path: Path) -> None:
     """Broken, pods fail by error whenever a call overtakes the change that it is about."""
-    answers = [BEHIND, BEHIND, filter_phase_pb2.FilterPhaseFilterResponse()]
+    answers = [BEHIND, BEHIND, filter_pb2.FilterResponse()]
     assert await _call(tmp_path, answers, info=FOLLOWS) == ("answered", 3)
 
 

@@ -80,7 +80,7 @@ class Cluster:
         filtered = await self.phase.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), context())
         self.plugin.asked.clear()
         request = filter_phase_pb2.RunPostFilterRequest(
-            cycle=cycle, columns=filtered.columns, preemptors=[identities.preemptor(cycle.pod)]
+            cycle=cycle, columns=filtered.columns, preemptors=[identities.preemptor(cycle.pod, cycle.generation)]
         )
         return (await self.phase.RunPostFilter(request, context())).results[0].answer
 

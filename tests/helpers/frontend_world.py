@@ -406,7 +406,7 @@ class World:
     async def ask(self, rpc: str, request: Any) -> Any:
         """The answer, once the test lets it come."""
         compute = None if rpc.startswith("Extender") else getattr(self, f"_{rpc.lower()}", None)
-        answer = compute(request) if compute is not None else None
+        answer = _evaluated(compute(request), request) if compute is not None else None
         question = Question(rpc, copy.deepcopy(request), answer, self.loop.create_future())
         self.questions.append(question)
         try:
@@ -469,7 +469,7 @@ class World:
             if rpc in ("Permit", "PreBind"):
                 raise ports.PhaseFault("UNAVAILABLE: down")
             raise ports.PhaseUnavailable("no replica is in step")
-        return question.answer if good else self._refused(question)
+        return question.answer if good else _evaluated(self._refused(question), request)
 
     def _refused(self, question: Question) -> Any:
         no = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="VolumeBinding", messages=["no"])
@@ -604,6 +604,13 @@ def _named(raw: Json, name: str) -> bool:
 
 def _node(raw: Json) -> core_pb2.Node:
     return decode.decode(raw, core_pb2.Node)
+
+
+def _evaluated(answer: Any, request: Any) -> Any:
+    """The answer, from the generation that the call names."""
+    if hasattr(answer, "evaluated_generation"):
+        answer.evaluated_generation = request.cycle.generation
+    return answer
 
 
 def _said(why: str) -> status_pb2.Status:

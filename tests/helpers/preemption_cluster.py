@@ -67,6 +67,6 @@ class Preemption:
         cycle.pod.status.nominated_node_name = nominated
         filtered = await self.service.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1), context())
         request = filter_phase_pb2.RunPostFilterRequest(
-            cycle=cycle, columns=filtered.columns, preemptors=[identities.preemptor(cycle.pod)]
+            cycle=cycle, columns=filtered.columns, preemptors=[identities.preemptor(cycle.pod, cycle.generation)]
         )
         return (await self.service.RunPostFilter(request, context())).results[0].answer

@@ -1072,9 +1072,11 @@ func (x *Reservation) GetClaimStatuses() []*NodeAllocatableResourceClaimStatus {
 type ReserveResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. One a placement.
-	Reservations  []*Reservation `protobuf:"bytes,1,rep,name=reservations,proto3" json:"reservations,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reservations []*Reservation `protobuf:"bytes,1,rep,name=reservations,proto3" json:"reservations,omitempty"`
+	// REQUIRED of the phase. The generation that the answer was computed from: that of the cycle, or a later one.
+	EvaluatedGeneration uint64 `protobuf:"varint,2,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *ReserveResponse) Reset() {
@@ -1112,6 +1114,13 @@ func (x *ReserveResponse) GetReservations() []*Reservation {
 		return x.Reservations
 	}
 	return nil
+}
+
+func (x *ReserveResponse) GetEvaluatedGeneration() uint64 {
+	if x != nil {
+		return x.EvaluatedGeneration
+	}
+	return 0
 }
 
 // UnreserveRequest says which placements are void.
@@ -1289,9 +1298,10 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x123\n" +
 	"\aassumed\x18\x02 \x03(\v2\x19.trireme.v1.ClusterObjectR\aassumed\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\fR\x05state\x12U\n" +
-	"\x0eclaim_statuses\x18\x04 \x03(\v2..trireme.v1.NodeAllocatableResourceClaimStatusR\rclaimStatuses\"N\n" +
+	"\x0eclaim_statuses\x18\x04 \x03(\v2..trireme.v1.NodeAllocatableResourceClaimStatusR\rclaimStatuses\"\x81\x01\n" +
 	"\x0fReserveResponse\x12;\n" +
-	"\freservations\x18\x01 \x03(\v2\x17.trireme.v1.ReservationR\freservations\"r\n" +
+	"\freservations\x18\x01 \x03(\v2\x17.trireme.v1.ReservationR\freservations\x121\n" +
+	"\x14evaluated_generation\x18\x02 \x01(\x04R\x13evaluatedGeneration\"r\n" +
 	"\x10UnreserveRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x125\n" +
 	"\n" +

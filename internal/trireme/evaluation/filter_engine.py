@@ -201,7 +201,9 @@ class FilterEngine:
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """Who may go at all for a group."""
         self._class_of(request.cycle)
-        return group_preemption.potential_victims(request, self._snap)
+        response = group_preemption.potential_victims(request, self._snap)
+        response.evaluated_generation = self._snap.generation
+        return response
 
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
@@ -214,7 +216,10 @@ class FilterEngine:
         for attempt in range(preemption.TRIES):
             try:
                 kept = await self._evaluate_all(profile, placed)
-                return await group_preemption.reprieve_victims(request, self._snap, self.chains[profile], kept)
+                chain = self.chains[profile]
+                response = await group_preemption.reprieve_victims(request, self._snap, chain, kept)
+                response.evaluated_generation = self._snap.generation
+                return response
             except snapshot.OutOfStepError:
                 if attempt == preemption.TRIES - 1:
                     raise
@@ -227,9 +232,11 @@ class FilterEngine:
         self._class_of(request.cycle)
         self._check_classes("tried", {member.pod_class for member in request.tried})
         try:
-            return self._profiles.claim_releases[request.cycle.profile].post_filter(request, self._snap)
+            response = self._profiles.claim_releases[request.cycle.profile].post_filter(request, self._snap)
         except (ValueError, message.DecodeError) as error:
             raise questions.InvalidQuestionError(f"tried: {error}") from error
+        response.evaluated_generation = self._snap.generation
+        return response
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
@@ -264,6 +271,7 @@ class FilterEngine:
             pre_filter,
             offer,
             chosen,
+            seed=preemptor.seed,
         )
         plugins = self._profiles.post_filters[cycle.profile]
         return await post_filtering.post_filter(plugins, question, self._snap, refused)

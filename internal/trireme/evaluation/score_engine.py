@@ -131,6 +131,7 @@ class ScoreEngine:
         capacities: node_columns.NodeColumns,
         constraints: Sequence[domain_rules.DomainConstraint] = (),
         extra_scores: Sequence[int] = (),
+        seed: int = 0,
     ) -> PlaceAnswer:
         """The hosts of the next pods. `capacities` and `constraints` are filter's answer, which may be a patch to the
         one before; `extra_scores`, by slot, are added to the plugins'. Raises: StaleQuestionError for a patch to
@@ -151,7 +152,7 @@ class ScoreEngine:
             count, constraints = 1, ()
         started = watch.now()
         known.see_open(self._snap.nodes)
-        made = await self._placer(cycle, count, pod_class, known, constraints, extra_scores)
+        made = await self._placer(cycle, count, pod_class, known, constraints, extra_scores, seed)
         if isinstance(made, status.Status):
             return PlaceAnswer((), (), made)
         placer, slots = made
@@ -181,6 +182,7 @@ class ScoreEngine:
         known: columns.ClassColumns,
         constraints: Sequence[domain_rules.DomainConstraint],
         extra_scores: Sequence[int],
+        seed: int,
     ) -> tuple[placers.AnyPlacer, arrays.SlotArray] | status.Status:
         """Who places so many pods on the nodes at these slots; the status where a plugin fails."""
         chain, roles = self.chains[cycle.profile], self._evaluator.roles(cycle.profile)
@@ -192,7 +194,7 @@ class ScoreEngine:
             return making.of_best(slots), slots
         slots = self._candidates(known, constraints)
         if chain.percentage:
-            slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, cycle.generation)
+            slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, seed)
         custom = {}
         for remote in chain.remote:
             column = known.plugins[remote.name]

@@ -63,14 +63,16 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         """Bring the class up to date."""
         engine = await self._ready(request.cycle, context)
         await answering.answer(engine.prepare(request.cycle), context)
-        return filter_phase_pb2.FilterPhasePrepareResponse()
+        return filter_phase_pb2.FilterPhasePrepareResponse(evaluated_generation=self._snap.generation)
 
     async def Filter(
         self, request: filter_phase_pb2.FilterPhaseFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.FilterPhaseFilterResponse:
         """The class on all nodes, or a patch to what the caller has."""
         engine = await self._ready(request.cycle, context)
-        return await answering.answer(_filter(engine, request), context)
+        response = await answering.answer(_filter(engine, request), context)
+        response.evaluated_generation = self._snap.generation
+        return response
 
     async def FilterNominated(
         self, request: filter_phase_pb2.FilterNominatedRequest, context: aio.ServicerContext[Any, Any]
@@ -84,6 +86,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
             needs_pre_bind=answer.needs_pre_bind,
             timings=answer.timings,
             evaluated_plugins=answer.evaluated,
+            evaluated_generation=self._snap.generation,
         )
 
     async def RunPostFilter(
@@ -91,21 +94,27 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.RunPostFilterResponse:
         """What the PostFilter plugins of the profile answer."""
         engine = await self._ready(request.cycle, context)
-        return await answering.answer(_run_post_filter(engine, request), context)
+        response = await answering.answer(_run_post_filter(engine, request), context)
+        response.evaluated_generation = self._snap.generation
+        return response
 
     async def ListPreemptionCandidates(
         self, request: filter_phase_pb2.ListPreemptionCandidatesRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
         """The nodes that preemption has to choose from."""
         engine = await self._ready(request.cycle, context)
-        return await answering.answer(_list_candidates(engine, request), context)
+        response = await answering.answer(_list_candidates(engine, request), context)
+        response.evaluated_generation = self._snap.generation
+        return response
 
     async def SelectPreemptionCandidate(
         self, request: filter_phase_pb2.SelectPreemptionCandidateRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
         """What the PostFilter plugins answer where preemption chooses among these nodes."""
         engine = await self._ready(request.cycle, context)
-        return await answering.answer(_select_candidate(engine, request), context)
+        response = await answering.answer(_select_candidate(engine, request), context)
+        response.evaluated_generation = self._snap.generation
+        return response
 
     async def ListPodGroupVictims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest, context: aio.ServicerContext[Any, Any]
@@ -134,7 +143,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         """What the Reserve plugins of the profile assume."""
         engine = await self._ready(request.cycle, context)
         reserved = await answering.answer(engine.reserve(request.cycle, request.placements), context)
-        return filter_pb2.ReserveResponse(reservations=reserved)
+        return filter_pb2.ReserveResponse(reservations=reserved, evaluated_generation=self._snap.generation)
 
     async def Unreserve(
         self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]

@@ -48,7 +48,7 @@ class LocalEvaluators(ports.Evaluators):
             cycle.pod.CopyFrom(nominee)
         with self._answering(cycle):
             found = await self.engine.filter.filter(
-                cycle, count, preemptors=[identities.preemptor(pod) for pod in preemptors]
+                cycle, count, preemptors=identities.preemptors(preemptors, generation)
             )
         answer = class_answer.ClassAnswer()
         if found.columns is not None:
@@ -82,7 +82,7 @@ class LocalEvaluators(ports.Evaluators):
     ) -> PostFilterResult:
         """As the port says."""
         cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
-        preemptor = identities.preemptor(pod)
+        preemptor = identities.preemptor(pod, generation)
         with self._answering(cycle):
             results = await self.engine.filter.run_post_filter(cycle, refused, filtered.refusal, [preemptor])
         return PostFilterResult.from_message(results[0].answer)
@@ -92,7 +92,7 @@ class LocalEvaluators(ports.Evaluators):
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
         """As the port says."""
         cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
-        preemptor = identities.preemptor(pod)
+        preemptor = identities.preemptor(pod, generation)
         with self._answering(cycle):
             found = await self.engine.filter.list_preemption_candidates(cycle, refused, filtered.refusal, preemptor)
         return found if isinstance(found, tuple) else PostFilterResult.from_message(found)
@@ -108,7 +108,7 @@ class LocalEvaluators(ports.Evaluators):
     ) -> PostFilterResult:
         """As the port says."""
         cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
-        preemptor = identities.preemptor(pod)
+        preemptor = identities.preemptor(pod, generation)
         with self._answering(cycle):
             answer = await self.engine.filter.select_preemption_candidate(
                 cycle, refused, filtered.refusal, preemptor, candidates
@@ -142,10 +142,11 @@ class LocalEvaluators(ports.Evaluators):
         """As the port says."""
         with self._answering(request.cycle):
             totals = await self.engine.score.score_pod_group_placements(request)
-        if isinstance(totals, status.Status):
-            return score_phase_pb2.ScorePodGroupPlacementsResponse(status=wire_status.to_message(totals))
+        failed = totals if isinstance(totals, status.Status) else status.SUCCESS
         return score_phase_pb2.ScorePodGroupPlacementsResponse(
-            status=wire_status.to_message(status.SUCCESS), totals=totals
+            status=wire_status.to_message(failed),
+            totals=() if isinstance(totals, status.Status) else totals,
+            evaluated_generation=self.engine.snap.generation,
         )
 
     async def place(
@@ -155,7 +156,9 @@ class LocalEvaluators(ports.Evaluators):
         cycle = self.cycle(profile, class_id, filtered.answer.generation)
         constraints = domain_constraints.from_messages(filtered.constraints)
         with self._answering(cycle):
-            placed = await self.engine.score.place(cycle, count, _columns(filtered.answer), constraints, extra_scores)
+            placed = await self.engine.score.place(
+                cycle, count, _columns(filtered.answer), constraints, extra_scores, cycle.generation
+            )
         return PlaceResult(tuple(placed.slots), placed.failure, placed.more, placed.timings, placed.evaluated)
 
     async def reserve(

@@ -65,7 +65,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         """Bring the class's raw scores up to date."""
         engine = await self._ready(request.cycle, context)
         await answering.answer(engine.prepare(request.cycle), context)
-        return score_phase_pb2.ScorePhasePrepareResponse()
+        return score_phase_pb2.ScorePhasePrepareResponse(evaluated_generation=self._snap.generation)
 
     async def ScorePodGroupPlacements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest, context: aio.ServicerContext[Any, Any]
@@ -73,10 +73,11 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         """How good each placement of a group is."""
         engine = await self._ready(request.cycle, context)
         totals = await answering.answer(engine.score_pod_group_placements(request), context)
-        if isinstance(totals, status.Status):
-            return score_phase_pb2.ScorePodGroupPlacementsResponse(status=wire_status.to_message(totals))
+        failed = totals if isinstance(totals, status.Status) else status.SUCCESS
         return score_phase_pb2.ScorePodGroupPlacementsResponse(
-            status=wire_status.to_message(status.SUCCESS), totals=totals
+            status=wire_status.to_message(failed),
+            totals=() if isinstance(totals, status.Status) else totals,
+            evaluated_generation=self._snap.generation,
         )
 
     async def Place(
@@ -86,7 +87,9 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         engine = await self._ready(request.cycle, context)
         answer = await answering.answer(_place(engine, request), context)
         if answer.failure is not None:
-            return score_phase_pb2.PlaceResponse(status=wire_status.to_message(answer.failure))
+            return score_phase_pb2.PlaceResponse(
+                status=wire_status.to_message(answer.failure), evaluated_generation=self._snap.generation
+            )
         self._placed += len(answer.slots)
         self._batches += 1
         return score_phase_pb2.PlaceResponse(
@@ -95,6 +98,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
             more=answer.more,
             timings=answer.timings,
             evaluated_plugins=answer.evaluated,
+            evaluated_generation=self._snap.generation,
         )
 
     async def _ready(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> score_engine.ScoreEngine:
@@ -112,4 +116,4 @@ async def _place(engine: score_engine.ScoreEngine, request: score_phase_pb2.Plac
         constraints = domain_constraints.from_messages(request.constraints)
     except ValueError as error:
         raise questions.InvalidQuestionError(str(error)) from error
-    return await engine.place(request.cycle, request.count, capacities, constraints, request.extra_scores)
+    return await engine.place(request.cycle, request.count, capacities, constraints, request.extra_scores, request.seed)

@@ -592,6 +592,9 @@ class ReserveResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESERVATIONS_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED of the phase. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
         """REQUIRED. One a placement."""
@@ -600,10 +603,11 @@ class ReserveResponse(_message.Message):
         self,
         *,
         reservations: _abc.Iterable[Global___Reservation] | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reservations", b"reservations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "reservations", b"reservations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -54,12 +54,17 @@ class FilterPhasePrepareResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     def __init__(
         self,
+        *,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -123,12 +128,15 @@ class FilterPhaseFilterResponse(_message.Message):
     EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
     NARROWED_BY_FIELD_NUMBER: _builtins.int
     POST_FILTER_RESULTS_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
     max_batch: _builtins.int
     """OPTIONAL. At most so many pods may be placed by this answer; 0: no limit."""
     needs_reserve: _builtins.bool
     """OPTIONAL. Reserve must be called for pods of this class."""
     needs_pre_bind: _builtins.bool
     """OPTIONAL. PreBind must be called for pods of this class."""
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def pre_filter(self) -> _filter_pb2.PreFilterResponse:
         """REQUIRED where PreFilter did not pass or narrowed: its outcome."""
@@ -174,10 +182,11 @@ class FilterPhaseFilterResponse(_message.Message):
         evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
         narrowed_by: _abc.Iterable[_builtins.str] | None = ...,
         post_filter_results: _abc.Iterable[Global___PostFilterResult] | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "post_filter_results", b"post_filter_results", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -252,6 +261,7 @@ class FilterNominatedResponse(_message.Message):
     NEEDS_PRE_BIND_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
     admitted: _builtins.int
     """REQUIRED. So many, the first ones of `nominees`, may run there, each as if the ones before it ran already. It ends
     before a pod that is nominated to another node by now, and where answers about nodes depend on each other. 0 also
@@ -261,6 +271,8 @@ class FilterNominatedResponse(_message.Message):
     """OPTIONAL. Reserve must be called for pods of this class."""
     needs_pre_bind: _builtins.bool
     """OPTIONAL. PreBind must be called for pods of this class."""
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Timing]:
         """OPTIONAL. What took how long, for the metrics."""
@@ -277,10 +289,11 @@ class FilterNominatedResponse(_message.Message):
         needs_pre_bind: _builtins.bool = ...,
         timings: _abc.Iterable[Global___Timing] | None = ...,
         evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted", b"admitted", "evaluated_plugins", b"evaluated_plugins", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted", b"admitted", "evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -467,8 +480,11 @@ class Preemptor(_message.Message):
 
     POD_FIELD_NUMBER: _builtins.int
     NOMINATED_NODE_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
     nominated_node: _builtins.str
     """OPTIONAL. The node that it is nominated to, whether or not the pod's object shows it yet."""
+    seed: _builtins.int
+    """OPTIONAL. What the random choices depend on, besides class and pod: with the same seed they are the same."""
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod."""
@@ -478,10 +494,11 @@ class Preemptor(_message.Message):
         *,
         pod: _cycle_pb2.PodIdentity | None = ...,
         nominated_node: _builtins.str = ...,
+        seed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["nominated_node", b"nominated_node", "pod", b"pod"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nominated_node", b"nominated_node", "pod", b"pod", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -578,6 +595,9 @@ class RunPostFilterResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___PostFilterResult]:
         """REQUIRED. For the first ones of `preemptors`, at least for one, in order."""
@@ -586,10 +606,11 @@ class RunPostFilterResponse(_message.Message):
         self,
         *,
         results: _abc.Iterable[Global___PostFilterResult] | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "results", b"results"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -645,6 +666,9 @@ class ListPreemptionCandidatesResponse(_message.Message):
 
     CANDIDATES_FIELD_NUMBER: _builtins.int
     ANSWER_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionCandidate]:
         """OPTIONAL. The nodes; none: `answer` is PostFilter's."""
@@ -658,10 +682,11 @@ class ListPreemptionCandidatesResponse(_message.Message):
         *,
         candidates: _abc.Iterable[Global___PreemptionCandidate] | None = ...,
         answer: _filter_pb2.PostFilterResponse | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "candidates", b"candidates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "candidates", b"candidates", "evaluated_generation", b"evaluated_generation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -756,6 +781,9 @@ class SelectPreemptionCandidateResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ANSWER_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def answer(self) -> _filter_pb2.PostFilterResponse:
         """REQUIRED. The answer."""
@@ -764,10 +792,11 @@ class SelectPreemptionCandidateResponse(_message.Message):
         self,
         *,
         answer: _filter_pb2.PostFilterResponse | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "evaluated_generation", b"evaluated_generation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -841,6 +870,9 @@ class ListPodGroupVictimsResponse(_message.Message):
 
     STATUS_FIELD_NUMBER: _builtins.int
     VICTIMS_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED without victims. Nobody may go, or room is being made already (CODE_SUCCESS)."""
@@ -854,10 +886,11 @@ class ListPodGroupVictimsResponse(_message.Message):
         *,
         status: _status_pb2.Status | None = ...,
         victims: _abc.Iterable[Global___Victim] | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status", "victims", b"victims"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "status", b"status", "victims", b"victims"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1024,6 +1057,9 @@ class ReprievePodGroupVictimsResponse(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     ACTIONS_FIELD_NUMBER: _builtins.int
     DISRUPTION_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED. CODE_SUCCESS: the actions make room."""
@@ -1042,10 +1078,11 @@ class ReprievePodGroupVictimsResponse(_message.Message):
         status: _status_pb2.Status | None = ...,
         actions: _abc.Iterable[_bind_pb2.Action] | None = ...,
         disruption: _filter_pb2.Disruption | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["disruption", b"disruption", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "disruption", b"disruption", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "disruption", b"disruption", "evaluated_generation", b"evaluated_generation", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1137,6 +1174,9 @@ class ListReleasableClaimsResponse(_message.Message):
 
     STATUS_FIELD_NUMBER: _builtins.int
     ACTIONS_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED. A refusal; its messages go to the end of the condition."""
@@ -1150,10 +1190,11 @@ class ListReleasableClaimsResponse(_message.Message):
         *,
         status: _status_pb2.Status | None = ...,
         actions: _abc.Iterable[_bind_pb2.Action] | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "evaluated_generation", b"evaluated_generation", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -52,12 +52,17 @@ class ScorePhasePrepareResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     def __init__(
         self,
+        *,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -74,8 +79,13 @@ class PlaceRequest(_message.Message):
     CAPACITIES_FIELD_NUMBER: _builtins.int
     CONSTRAINTS_FIELD_NUMBER: _builtins.int
     EXTRA_SCORES_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """REQUIRED. How many pods are to be placed, from 1."""
+    seed: _builtins.int
+    """OPTIONAL. What the random choices depend on: with the same seed the same nodes are looked at, where a profile scores
+    only a share of them.
+    """
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The class and the state of the cluster."""
@@ -102,10 +112,11 @@ class PlaceRequest(_message.Message):
         capacities: _filter_pb2.NodeColumns | None = ...,
         constraints: _abc.Iterable[_filter_phase_pb2.DomainConstraint] | None = ...,
         extra_scores: _abc.Iterable[_builtins.int] | None = ...,
+        seed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "cycle", b"cycle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "constraints", b"constraints", "count", b"count", "cycle", b"cycle", "extra_scores", b"extra_scores"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "constraints", b"constraints", "count", b"count", "cycle", b"cycle", "extra_scores", b"extra_scores", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -123,10 +134,13 @@ class PlaceResponse(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
     EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
     more: _builtins.bool
     """OPTIONAL. More of the pods may fit, but the choice depends on something that these placements change: ask again
     once they are assumed.
     """
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """REQUIRED. The slots."""
@@ -156,10 +170,11 @@ class PlaceResponse(_message.Message):
         status: _status_pb2.Status | None = ...,
         more: _builtins.bool = ...,
         evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_plugins", b"evaluated_plugins", "more", b"more", "slots", b"slots", "status", b"status", "timings", b"timings", "totals", b"totals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "evaluated_plugins", b"evaluated_plugins", "more", b"more", "slots", b"slots", "status", b"status", "timings", b"timings", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -269,6 +284,9 @@ class ScorePodGroupPlacementsResponse(_message.Message):
 
     STATUS_FIELD_NUMBER: _builtins.int
     TOTALS_FIELD_NUMBER: _builtins.int
+    EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
+    evaluated_generation: _builtins.int
+    """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED. Anything but CODE_SUCCESS ends the group's cycle with an error."""
@@ -282,10 +300,11 @@ class ScorePodGroupPlacementsResponse(_message.Message):
         *,
         status: _status_pb2.Status | None = ...,
         totals: _abc.Iterable[_builtins.int] | None = ...,
+        evaluated_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status", "totals", b"totals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_generation", b"evaluated_generation", "status", b"status", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

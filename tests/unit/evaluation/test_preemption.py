@@ -476,3 +476,24 @@ async def test_victims_elsewhere_survive_a_second_opinion() -> None:
         candidate.victims.extend(cycle_pb2.PodIdentity(uid=f"uid-{row}") for row in victims)
         response = await case.service.SelectPreemptionCandidate(request, context())
         assert len(_victims(response.answer)) == evicted
+
+
+async def test_random_choices_depend_on_the_seed_alone() -> None:
+    """Else a replica chooses otherwise only because the same changes reached it in more deltas."""
+    case = Preemption(30)
+    for name in case.names:
+        case.add(1, "4", name)
+    await case.ask(args='{"minCandidateNodesPercentage":1,"minCandidateNodesAbsolute":1}')
+
+    async def chosen(seed: int) -> str:
+        cycle = phase_calls.cycle(case.builder, PREEMPTOR)
+        filtered = await case.service.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle), context())
+        request = filter_phase_pb2.RunPostFilterRequest(cycle=cycle, columns=filtered.columns)
+        request.preemptors.add(pod=cycle_pb2.PodIdentity(uid="me"), seed=seed)
+        response = await case.service.RunPostFilter(request, context())
+        return str(response.results[0].answer.nominated_node)
+
+    before = [await chosen(seed) for seed in range(8)]
+    case.builder.apply(removed_classes=[])
+    assert [await chosen(seed) for seed in range(8)] == before
+    assert len(set(before)) > 3

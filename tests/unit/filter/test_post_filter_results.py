@@ -40,7 +40,7 @@ class Preempting(domain_cluster.Cluster):
         """Filter's answer, with ways out for these pods."""
         self.follow()
         request = filter_phase_pb2.FilterPhaseFilterRequest(
-            cycle=self._cycle(class_id), count=len(pods), preemptors=[identities.preemptor(pod) for pod in pods]
+            cycle=self._cycle(class_id), count=len(pods), preemptors=identities.preemptors(pods, self.snap.generation)
         )
         response: filter_phase_pb2.FilterPhaseFilterResponse = self._run(self.filter.Filter(request, context(10)))
         return response
@@ -49,7 +49,9 @@ class Preempting(domain_cluster.Cluster):
         """Filter's answer, brought up to date in `known`, and PostFilter's."""
         known.take(node_columns.unpack(self.ask_filter(class_id, 1, known.generation).columns))
         request = filter_phase_pb2.RunPostFilterRequest(
-            cycle=self._cycle(class_id), columns=known.message(), preemptors=[identities.preemptor(preemptor)]
+            cycle=self._cycle(class_id),
+            columns=known.message(),
+            preemptors=[identities.preemptor(preemptor, self.snap.generation)],
         )
         return self._run(self.filter.RunPostFilter(request, context(10))).results[0].answer
 

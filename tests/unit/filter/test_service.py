@@ -216,6 +216,26 @@ async def test_a_class_that_ends_during_a_call_gets_its_answer() -> None:
     assert node_columns.unpack(response.columns).capacity.tolist() == [2] * len(NODES)
 
 
+async def test_answers_name_the_generation_that_they_were_computed_from() -> None:
+    """Else nobody can compute an answer again: a replica may be ahead of what it was called about."""
+    builder = _cluster()
+    phase = await _phase(builder)
+    cycle = phase_calls.cycle(builder, 1)
+    builder.apply(removed_classes=[])
+    ahead = builder.snap.generation
+    assert ahead > cycle.generation
+    answers = [
+        await phase.Prepare(filter_phase_pb2.FilterPhasePrepareRequest(cycle=cycle), context()),
+        await phase.Filter(filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle), context()),
+        await phase.FilterNominated(
+            filter_phase_pb2.FilterNominatedRequest(cycle=cycle, nominees=[filter_phase_pb2.Nominee()]), context()
+        ),
+        await phase.ListPodGroupVictims(filter_phase_pb2.ListPodGroupVictimsRequest(cycle=cycle), context()),
+        await phase.ReprievePodGroupVictims(filter_phase_pb2.ReprievePodGroupVictimsRequest(cycle=cycle), context()),
+    ]
+    assert [answer.evaluated_generation for answer in answers] == [ahead] * len(answers)
+
+
 async def test_preparing_makes_the_answer_ready() -> None:
     """Else classes that come next cost as much when their turn comes."""
     builder = _cluster()

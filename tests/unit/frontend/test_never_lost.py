@@ -92,7 +92,9 @@ def test_a_very_long_reason_does_not_burst_the_call_that_writes_it(world: World)
     world.deliver("pods", 1)
     (question,) = world.questions
     no = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="Wordy", messages=["x" * 20_000_000])
-    question.answer = filter_phase_pb2.FilterPhaseFilterResponse(pre_filter=filter_pb2.PreFilterResponse(status=no))
+    question.answer = filter_phase_pb2.FilterPhaseFilterResponse(
+        pre_filter=filter_pb2.PreFilterResponse(status=no), evaluated_generation=question.answer.evaluated_generation
+    )
     world.answer(question, "good")
     while not any(question.rpc == "Apply" for question in world.questions):
         world.answer(world.questions[0], "bad")

@@ -106,6 +106,8 @@ class Question:
     chosen: Sequence[filter_phase_pb2.PreemptionCandidate] | None = None
     # Where several pods of the class are asked about in one call.
     before: Before | None = None
+    # What the order depends on in which nodes are tried.
+    seed: int = 0
 
     def status_at(self, slot: int) -> status.Status | None:
         """Why the node at the slot refuses; None: it does not, or is not there."""
@@ -228,7 +230,7 @@ class DefaultPreemption:
         if not potential.size:
             return found
         wanted = found.wanted = self._args.enough(potential.size)
-        potential = np.roll(potential, -_offset(question.cycle, potential.size))
+        potential = np.roll(potential, -_offset(question, potential.size))
         priority = question.pod_class.priority
         together = potential[:0]
         if self._groups and not group_victims.none(snap):
@@ -292,8 +294,9 @@ class DefaultPreemption:
                 found.faults.append(refusal.message)
 
 
-def _offset(cycle: cycle_pb2.Cycle, nodes: int) -> int:
-    return random.Random(f"{cycle.generation} {cycle.pod_class} {cycle.pod.metadata.uid}").randrange(nodes)
+def _offset(question: Question, nodes: int) -> int:
+    cycle = question.cycle
+    return random.Random(f"{question.seed} {cycle.pod_class} {cycle.pod.metadata.uid}").randrange(nodes)
 
 
 def _best(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapshot) -> preemption_victims.Candidate:

@@ -55,7 +55,7 @@ class WaysOut:
             if number and index is not None:
                 way.slot = before.slots[-1]
                 way.status_index = index[way.slot] = self._status_of(way.slot, index, before)
-            way.answer.CopyFrom(await self._ask(number, pod, index, before))
+            way.answer.CopyFrom(await self._ask(pod, index, before))
             way.duration_us = round((self._clock() - started) * 1_000_000)
             yield way
             slot = self._snap.nodes.slots.get(way.answer.nominated_node)
@@ -77,15 +77,12 @@ class WaysOut:
 
     async def _ask(
         self,
-        number: int,
         preemptor: filter_phase_pb2.Preemptor,
         index: arrays.Int16Array | None,
         before: preemption.Before,
     ) -> filter_pb2.PostFilterResponse:
-        cycle = post_filtering.cycle_for(self._cycle, preemptor)
-        cycle.generation += number
         question = preemption.Question(
-            cycle,
+            post_filtering.cycle_for(self._cycle, preemptor),
             self._class,
             self._chain,
             self._kept,
@@ -94,6 +91,7 @@ class WaysOut:
             index,
             self._kept.refusal,
             before=before,
+            seed=preemptor.seed,
         )
         answer = await post_filtering.post_filter(self._plugins, question, self._snap)
         assert not isinstance(answer, tuple)  # no candidates were requested

@@ -13,10 +13,10 @@ MIN_FEASIBLE = 100
 _STRIDE = 0x9E37_79B9_7F4A_7C15
 
 
-def sample(slots: arrays.SlotArray, nodes: int, percentage: int, generation: int) -> arrays.SlotArray:
-    """So many of the feasible slots as kube-scheduler would find, from a start that moves on with the generation."""
+def sample(slots: arrays.SlotArray, nodes: int, percentage: int, seed: int) -> arrays.SlotArray:
+    """So many of the feasible slots as kube-scheduler would find, from a start that moves on with the seed."""
     wanted = nodes if nodes < MIN_FEASIBLE or percentage >= 100 else max(nodes * percentage // 100, MIN_FEASIBLE)
     if slots.size <= wanted:
         return slots
-    start = (generation * _STRIDE & 0xFFFF_FFFF_FFFF_FFFF) % slots.size
+    start = (seed * _STRIDE & 0xFFFF_FFFF_FFFF_FFFF) % slots.size
     return np.roll(slots, -start)[:wanted]

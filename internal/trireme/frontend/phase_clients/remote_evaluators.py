@@ -1,7 +1,7 @@
 """The evaluators behind gRPC: filter's and score's replicas, each asked with what it knows already."""
 
 from collections.abc import Awaitable, Callable, Container, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import grpc
 from google.protobuf import message
@@ -26,6 +26,18 @@ from trireme.wire import identities, node_columns
 from trireme.wire import status as wire_status
 
 Answer = TypeVar("Answer")
+
+
+class _Evaluated(Protocol):
+    """An answer that was computed from a snapshot."""
+
+    @property
+    def evaluated_generation(self) -> int:
+        """The snapshot's generation."""
+        ...
+
+
+Evaluated = TypeVar("Evaluated", bound=_Evaluated)
 
 
 class RemoteEvaluators:
@@ -82,12 +94,13 @@ class RemoteEvaluators:
         request = filter_phase_pb2.FilterPhaseFilterRequest(
             cycle=self.cycle(profile, class_id, generation),
             count=count,
-            preemptors=[identities.preemptor(pod) for pod in preemptors],
+            preemptors=identities.preemptors(preemptors, generation),
         )
         if nominee is not None:
             request.cycle.pod.CopyFrom(nominee)
 
         response, source = await self._filter(request, answer)
+        _check_generation("filter", response.evaluated_generation, generation)
         refusal = None
         if response.HasField("pre_filter"):
             said = wire_status.from_message(response.pre_filter.status)
@@ -161,7 +174,7 @@ class RemoteEvaluators:
     ) -> PostFilterResult:
         """As the port says."""
         request = filter_phase_pb2.RunPostFilterRequest(
-            cycle=self.cycle(profile, class_id, generation), preemptors=[identities.preemptor(pod)]
+            cycle=self.cycle(profile, class_id, generation), preemptors=[identities.preemptor(pod, generation)]
         )
         _add_refusal(request, filtered)
         response = await self._ask_filter("RunPostFilter", request.cycle, lambda stub: stub.RunPostFilter, request)
@@ -174,7 +187,7 @@ class RemoteEvaluators:
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
         """As the port says."""
         request = filter_phase_pb2.ListPreemptionCandidatesRequest(
-            cycle=self.cycle(profile, class_id, generation), preemptor=identities.preemptor(pod)
+            cycle=self.cycle(profile, class_id, generation), preemptor=identities.preemptor(pod, generation)
         )
         _add_refusal(request, filtered)
         rpc = "ListPreemptionCandidates"
@@ -193,7 +206,7 @@ class RemoteEvaluators:
         """As the port says."""
         request = filter_phase_pb2.SelectPreemptionCandidateRequest(
             cycle=self.cycle(profile, class_id, generation),
-            preemptor=identities.preemptor(pod),
+            preemptor=identities.preemptor(pod, generation),
             candidates=candidates,
         )
         _add_refusal(request, filtered)
@@ -237,6 +250,7 @@ class RemoteEvaluators:
         cycle = request.cycle
         asking = self._scores.ask(cycle.profile, cycle.pod_class, call)
         response = await self._asked("score", "ScorePodGroupPlacements", asking)
+        _check_generation("score", response.evaluated_generation, cycle.generation)
         succeeded = wire_status.from_message(response.status).code is status.Code.SUCCESS
         if succeeded and len(response.totals) != len(request.placements):
             raise ports.PhaseFault(
@@ -260,6 +274,7 @@ class RemoteEvaluators:
                 capacities=filtered.columns if known or not patch else filtered.answer.message(),
                 constraints=filtered.constraints,
                 extra_scores=extra_scores,
+                seed=generation,
             )
             stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
             link.capacities.pop(key, None)
@@ -275,6 +290,7 @@ class RemoteEvaluators:
             return response
 
         response = await self._asked("score", "Place", self._scores.ask(profile, class_id, call))
+        _check_generation("score", response.evaluated_generation, generation)
         failure = None
         if response.HasField("status"):
             said = wire_status.from_message(response.status)
@@ -294,7 +310,7 @@ class RemoteEvaluators:
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """As the port says."""
         request = filter_pb2.UnreserveRequest(cycle=cycle, placements=placements)
-        await self._ask_filter("Unreserve", cycle, lambda stub: stub.Unreserve, request)
+        await self._call_filter("Unreserve", cycle, lambda stub: stub.Unreserve, request)
 
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
         """Have the columns of a class made ahead of its turn, by the replicas that will be asked then."""
@@ -312,6 +328,18 @@ class RemoteEvaluators:
             raise ports.PhaseFault(error.details()) from error
 
     async def _ask_filter(
+        self,
+        rpc: str,
+        cycle: cycle_pb2.Cycle,
+        method: "Callable[[filter_phase_pb2_grpc.FilterPhaseAsyncStub], Callable[..., Awaitable[Evaluated]]]",
+        request: message.Message,
+    ) -> Evaluated:
+        """As _call_filter, where the answer names the generation that it was computed from."""
+        response = await self._call_filter(rpc, cycle, method, request)
+        _check_generation("filter", response.evaluated_generation, cycle.generation)
+        return response
+
+    async def _call_filter(
         self,
         rpc: str,
         cycle: cycle_pb2.Cycle,
@@ -339,6 +367,12 @@ class RemoteEvaluators:
             raise
         finally:
             self._metrics.rpc(phase, rpc, code.name, self._metrics.clock() - started)
+
+
+def _check_generation(phase: str, evaluated: int, wanted: int) -> None:
+    """Raises: PhaseFault where the answer is about a cluster of before."""
+    if evaluated < wanted:
+        raise ports.PhaseFault(f"{phase} answered by generation {evaluated}, but the call named {wanted}")
 
 
 def _add_refusal(

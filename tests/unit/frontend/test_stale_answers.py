@@ -1,0 +1,22 @@
+"""RemoteEvaluators: what is answered from an older snapshot than the call named does not count."""
+
+import frontend_world
+
+
+def _only(world: frontend_world.World, rpc: str) -> frontend_world.Question:
+    (question,) = (each for each in world.questions if each.rpc == rpc)
+    return question
+
+
+def test_an_answer_from_an_older_snapshot_places_nothing() -> None:
+    """Else a replica that has lost its place in the stream puts pods where others are by now."""
+    with frontend_world.one_node() as world:
+        world.create("p", 1)
+        world.loop.advance(1.0)
+        question = _only(world, "Filter")
+        question.answer.evaluated_generation = question.request.cycle.generation - 1
+        world.answer(question, "good")
+        assert not [each for each in world.questions if each.rpc in ("Place", "Bind")]
+        condition = _only(world, "Apply").request.set_condition.condition
+        assert condition.reason == "SchedulerError"
+        assert "filter answered by generation" in condition.message
