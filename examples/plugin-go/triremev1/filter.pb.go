@@ -25,9 +25,9 @@ const (
 // NodeSelection is the nodes that a call is about, and the order of its answer.
 type NodeSelection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED for who follows the stream, unless all nodes are meant: the slots.
+	// REQUIRED for a receiver that follows the stream: the slots.
 	Slots []uint32 `protobuf:"varint,1,rep,packed,name=slots,proto3" json:"slots,omitempty"`
-	// REQUIRED for who does not follow it: the nodes, in the form that the plugin asked for.
+	// REQUIRED for a receiver that does not follow it: the nodes, in the form that PluginInfo.node_data names.
 	Nodes         []*NodeView `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -141,7 +141,7 @@ func (x *NodeView) GetJson() []byte {
 	return nil
 }
 
-// NodeColumns is an answer about nodes: one entry a node, in the order asked, or by slot when all were asked about.
+// NodeColumns is a result about nodes: one entry a node, in the order of the request, or by slot for all nodes.
 type NodeColumns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED for the phases. The generation that the answer has seen.
@@ -244,7 +244,7 @@ func (x *NodeColumns) GetCapacity() []int32 {
 	return nil
 }
 
-// DryRun asks about one node as if some pods were gone and others there.
+// DryRun is one node as if some pods were gone and others there.
 type DryRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The node.
@@ -335,7 +335,7 @@ func (x *DryRun) GetAddedPods() []*Pod {
 	return nil
 }
 
-// PreFilterRequest asks about a pod as such.
+// PreFilterRequest is about a pod, whatever the node.
 type PreFilterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The pod and the state of the cluster.
@@ -454,7 +454,7 @@ func (x *PreFilterResponse) GetState() []byte {
 	return nil
 }
 
-// FilterRequest asks about a class on nodes.
+// FilterRequest is about a class on nodes.
 type FilterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class and the state of the cluster.
@@ -564,7 +564,7 @@ func (x *FilterResponse) GetColumns() *NodeColumns {
 	return nil
 }
 
-// FilterDryRunRequest asks about one pod of a class on nodes that are not as they are.
+// FilterDryRunRequest is about one pod of a class on hypothetical nodes.
 type FilterDryRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class and the state of the cluster.
@@ -665,7 +665,7 @@ func (x *FilterDryRunResponse) GetColumns() *NodeColumns {
 	return nil
 }
 
-// PostFilterRequest asks for a way out.
+// PostFilterRequest is about a pod that no node passed for.
 type PostFilterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The pod and the state of the cluster.
@@ -793,12 +793,12 @@ func (x *Disruption) GetOfGroups() uint32 {
 	return 0
 }
 
-// PostFilterResponse is the way out, if there is one.
+// PostFilterResponse is how room is made, or why it is not.
 type PostFilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. CODE_SUCCESS: the actions make room. A refusal's messages go to the end of the event.
 	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// OPTIONAL. What is to be done, in order; bind does it.
+	// OPTIONAL. What is to be done, in order; bind executes it.
 	Actions []*Action `protobuf:"bytes,2,rep,name=actions,proto3" json:"actions,omitempty"`
 	// OPTIONAL. The node that the pod is nominated to.
 	NominatedNode string `protobuf:"bytes,3,opt,name=nominated_node,json=nominatedNode,proto3" json:"nominated_node,omitempty"`
@@ -939,7 +939,7 @@ func (x *Placement) GetSlot() uint32 {
 	return 0
 }
 
-// ReserveRequest asks what to assume for placements of a class.
+// ReserveRequest is placements of a class to reserve for.
 type ReserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class and the state of the cluster.
@@ -1123,7 +1123,7 @@ func (x *ReserveResponse) GetEvaluatedGeneration() uint64 {
 	return 0
 }
 
-// UnreserveRequest says which placements are void.
+// UnreserveRequest is placements that are cancelled.
 type UnreserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class and the state of the cluster.

@@ -32,23 +32,22 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// FilterPlugin is served by plugins that filter, look for a way out or reserve.
+// FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve.
 type FilterPluginClient interface {
 	// PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
 	PreFilter(ctx context.Context, in *PreFilterRequest, opts ...grpc.CallOption) (*PreFilterResponse, error)
 	// Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(ctx context.Context, in *FilterRequest, opts ...grpc.CallOption) (*FilterResponse, error)
 	// FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-	// the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+	// the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
 	FilterDryRun(ctx context.Context, in *FilterDryRunRequest, opts ...grpc.CallOption) (*FilterDryRunResponse, error)
-	// PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
-	// out. Idempotent.
+	// PostFilter makes room for a pod that no node passed for. It writes nothing: it returns actions, and bind executes
+	// them. Idempotent.
 	PostFilter(ctx context.Context, in *PostFilterRequest, opts ...grpc.CallOption) (*PostFilterResponse, error)
-	// Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
-	// answer and streams it to all replicas. Idempotent.
+	// Reserve returns what is to be assumed beside the pod on its node. The plugin need not store it: the frontend caches
+	// the response and streams it to all replicas. Idempotent.
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error)
-	// Unreserve says that a reservation is void, for plugins that keep something of their own. Idempotent; never fails
-	// the pod.
+	// Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod.
 	Unreserve(ctx context.Context, in *UnreserveRequest, opts ...grpc.CallOption) (*UnreserveResponse, error)
 }
 
@@ -124,23 +123,22 @@ func (c *filterPluginClient) Unreserve(ctx context.Context, in *UnreserveRequest
 // All implementations must embed UnimplementedFilterPluginServer
 // for forward compatibility.
 //
-// FilterPlugin is served by plugins that filter, look for a way out or reserve.
+// FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve.
 type FilterPluginServer interface {
 	// PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
 	PreFilter(context.Context, *PreFilterRequest) (*PreFilterResponse, error)
 	// Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(context.Context, *FilterRequest) (*FilterResponse, error)
 	// FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-	// the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+	// the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
 	FilterDryRun(context.Context, *FilterDryRunRequest) (*FilterDryRunResponse, error)
-	// PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
-	// out. Idempotent.
+	// PostFilter makes room for a pod that no node passed for. It writes nothing: it returns actions, and bind executes
+	// them. Idempotent.
 	PostFilter(context.Context, *PostFilterRequest) (*PostFilterResponse, error)
-	// Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
-	// answer and streams it to all replicas. Idempotent.
+	// Reserve returns what is to be assumed beside the pod on its node. The plugin need not store it: the frontend caches
+	// the response and streams it to all replicas. Idempotent.
 	Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error)
-	// Unreserve says that a reservation is void, for plugins that keep something of their own. Idempotent; never fails
-	// the pod.
+	// Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod.
 	Unreserve(context.Context, *UnreserveRequest) (*UnreserveResponse, error)
 	mustEmbedUnimplementedFilterPluginServer()
 }

@@ -36,7 +36,7 @@ const (
 	ExtensionPoint_EXTENSION_POINT_PRE_FILTER ExtensionPoint = 3
 	// Says on which nodes the pod may run, and how many copies fit.
 	ExtensionPoint_EXTENSION_POINT_FILTER ExtensionPoint = 4
-	// Looks for a way out when no node passed.
+	// Makes room when no node passed.
 	ExtensionPoint_EXTENSION_POINT_POST_FILTER ExtensionPoint = 5
 	// Prepares scoring, or leaves it out.
 	ExtensionPoint_EXTENSION_POINT_PRE_SCORE ExtensionPoint = 6
@@ -52,7 +52,7 @@ const (
 	ExtensionPoint_EXTENSION_POINT_PRE_BIND ExtensionPoint = 11
 	// Binds.
 	ExtensionPoint_EXTENSION_POINT_BIND ExtensionPoint = 12
-	// Is told that the pod was bound.
+	// Is notified that the pod was bound.
 	ExtensionPoint_EXTENSION_POINT_POST_BIND ExtensionPoint = 13
 )
 
@@ -119,17 +119,17 @@ func (ExtensionPoint) EnumDescriptor() ([]byte, []int) {
 	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{0}
 }
 
-// Dependency says how long an answer about a node stays true.
+// Dependency is how long a result for a node stays true.
 type Dependency int32
 
 const (
 	// Not set: as CLUSTER.
 	Dependency_DEPENDENCY_UNSPECIFIED Dependency = 0
-	// On the node object alone: the answer is kept until the node changes.
+	// On the node object alone: the result is cached until the node changes.
 	Dependency_DEPENDENCY_NODE Dependency = 1
-	// Also on the pods of that node: asked again for the nodes touched.
+	// Also on the pods of that node: called again for nodes whose pods changed.
 	Dependency_DEPENDENCY_NODE_PODS Dependency = 2
-	// On anything: asked every time, and batches of one pod only.
+	// On anything: called every time, and batches of one pod only.
 	Dependency_DEPENDENCY_CLUSTER Dependency = 3
 )
 
@@ -176,7 +176,7 @@ func (Dependency) EnumDescriptor() ([]byte, []int) {
 	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{1}
 }
 
-// NodeData says in what form a plugin wants the nodes that it is asked about.
+// NodeData is the form in which a plugin gets nodes.
 type NodeData int32
 
 const (
@@ -237,7 +237,7 @@ func (NodeData) EnumDescriptor() ([]byte, []int) {
 	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{2}
 }
 
-// Normalization says how the host brings a plugin's scores into the range 0 to 100.
+// Normalization is how the host brings a plugin's scores into the range 0 to 100.
 type Normalization int32
 
 const (
@@ -305,7 +305,7 @@ type ClusterEvent struct {
 	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
 	// REQUIRED. The actions as the framework names them: Add, Delete, UpdateNodeLabel, …; `Update` for all updates.
 	Actions []string `protobuf:"bytes,2,rep,name=actions,proto3" json:"actions,omitempty"`
-	// OPTIONAL. The plugin's QueueingHint is to be asked; unset: every such event wakes the pod.
+	// OPTIONAL. QueueingHint is called; unset: every such event wakes the pod.
 	Hint          bool `protobuf:"varint,3,opt,name=hint,proto3" json:"hint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -655,7 +655,7 @@ func (x *ConfigureRequest) GetFeatureGates() map[string]bool {
 	return nil
 }
 
-// ConfigureResponse accepts the configuration, or says what is wrong with it.
+// ConfigureResponse accepts the configuration, or lists what is wrong with it.
 type ConfigureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Everything that is wrong; unset: the plugin accepts the configuration. A scheduler does not start with a

@@ -31,8 +31,8 @@ const (
 //
 // PluginService is served by every phase and every plugin.
 type PluginServiceClient interface {
-	// GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
-	// answer no longer covers the profile that names it counts as down.
+	// GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+	// whose answer no longer covers the profile that names it counts as down.
 	GetPluginInfo(ctx context.Context, in *GetPluginInfoRequest, opts ...grpc.CallOption) (*GetPluginInfoResponse, error)
 	// Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
 	// GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the
@@ -41,8 +41,8 @@ type PluginServiceClient interface {
 	// names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
 	// arguments need not serve it.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
-	// GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
-	// each phase every few seconds.
+	// GetPluginStatistics counts the calls to remote plugins; plugins do not serve it. Idempotent. The frontend calls it
+	// on each phase every few seconds.
 	GetPluginStatistics(ctx context.Context, in *GetPluginStatisticsRequest, opts ...grpc.CallOption) (*GetPluginStatisticsResponse, error)
 }
 
@@ -90,8 +90,8 @@ func (c *pluginServiceClient) GetPluginStatistics(ctx context.Context, in *GetPl
 //
 // PluginService is served by every phase and every plugin.
 type PluginServiceServer interface {
-	// GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
-	// answer no longer covers the profile that names it counts as down.
+	// GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+	// whose answer no longer covers the profile that names it counts as down.
 	GetPluginInfo(context.Context, *GetPluginInfoRequest) (*GetPluginInfoResponse, error)
 	// Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
 	// GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the
@@ -100,8 +100,8 @@ type PluginServiceServer interface {
 	// names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
 	// arguments need not serve it.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
-	// GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
-	// each phase every few seconds.
+	// GetPluginStatistics counts the calls to remote plugins; plugins do not serve it. Idempotent. The frontend calls it
+	// on each phase every few seconds.
 	GetPluginStatistics(context.Context, *GetPluginStatisticsRequest) (*GetPluginStatisticsResponse, error)
 	mustEmbedUnimplementedPluginServiceServer()
 }

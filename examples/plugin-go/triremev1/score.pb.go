@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// PreScoreRequest asks about a class on the nodes that passed.
+// PreScoreRequest is about a class on the nodes that passed.
 type PreScoreRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class and the state of the cluster.
@@ -77,7 +77,7 @@ func (x *PreScoreRequest) GetNodes() *NodeSelection {
 	return nil
 }
 
-// PreScoreResponse says whether the plugin scores.
+// PreScoreResponse is whether the plugin scores.
 type PreScoreResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. CODE_SUCCESS, CODE_SKIP or an error.
@@ -132,7 +132,7 @@ func (x *PreScoreResponse) GetState() []byte {
 	return nil
 }
 
-// ScoreRequest asks for raw scores.
+// ScoreRequest is nodes to score.
 type ScoreRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class and the state of the cluster.
@@ -187,12 +187,12 @@ func (x *ScoreRequest) GetNodes() *NodeSelection {
 	return nil
 }
 
-// ScoreResponse answers them.
+// ScoreResponse is raw scores.
 type ScoreResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Anything but CODE_SUCCESS ends the cycle with an error.
 	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// REQUIRED with CODE_SUCCESS. One a node, in the order asked.
+	// REQUIRED with CODE_SUCCESS. One a node, in the order of the request.
 	Scores        []int64 `protobuf:"zigzag64,2,rep,packed,name=scores,proto3" json:"scores,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -242,7 +242,7 @@ func (x *ScoreResponse) GetScores() []int64 {
 	return nil
 }
 
-// NormalizeScoreRequest asks to normalise.
+// NormalizeScoreRequest is scores to normalise.
 type NormalizeScoreRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class and the state of the cluster.
@@ -306,7 +306,7 @@ func (x *NormalizeScoreRequest) GetScores() []int64 {
 	return nil
 }
 
-// NormalizeScoreResponse answers normalised scores, not yet weighted.
+// NormalizeScoreResponse is normalised scores, not yet weighted.
 type NormalizeScoreResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Anything but CODE_SUCCESS ends the cycle with an error.

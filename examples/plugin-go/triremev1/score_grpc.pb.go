@@ -33,7 +33,7 @@ const (
 type ScorePluginClient interface {
 	// PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent.
 	PreScore(ctx context.Context, in *PreScoreRequest, opts ...grpc.CallOption) (*PreScoreResponse, error)
-	// Score answers raw scores. Idempotent.
+	// Score returns raw scores. Idempotent.
 	Score(ctx context.Context, in *ScoreRequest, opts ...grpc.CallOption) (*ScoreResponse, error)
 	// NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent.
 	NormalizeScore(ctx context.Context, in *NormalizeScoreRequest, opts ...grpc.CallOption) (*NormalizeScoreResponse, error)
@@ -85,7 +85,7 @@ func (c *scorePluginClient) NormalizeScore(ctx context.Context, in *NormalizeSco
 type ScorePluginServer interface {
 	// PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent.
 	PreScore(context.Context, *PreScoreRequest) (*PreScoreResponse, error)
-	// Score answers raw scores. Idempotent.
+	// Score returns raw scores. Idempotent.
 	Score(context.Context, *ScoreRequest) (*ScoreResponse, error)
 	// NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent.
 	NormalizeScore(context.Context, *NormalizeScoreRequest) (*NormalizeScoreResponse, error)

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// FailurePolicy says what a plugin that cannot be asked does to the pod.
+// FailurePolicy is what happens to the pod when a plugin cannot be called.
 type FailurePolicy int32
 
 const (
@@ -548,9 +548,9 @@ type RemotePlugin struct {
 	DeadlineMs uint32 `protobuf:"varint,3,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
 	// OPTIONAL. What its failure does; unset: FAIL.
 	FailurePolicy FailurePolicy `protobuf:"varint,4,opt,name=failure_policy,json=failurePolicy,proto3,enum=trireme.v1.FailurePolicy" json:"failure_policy,omitempty"`
-	// OPTIONAL. After so many failures in a row it is not asked for a while; 0: always asked.
+	// OPTIONAL. After so many failures in a row it is not called for a while; 0: always called.
 	BreakerFailures uint32 `protobuf:"varint,5,opt,name=breaker_failures,json=breakerFailures,proto3" json:"breaker_failures,omitempty"`
-	// OPTIONAL. For how long it is not asked then, in milliseconds.
+	// OPTIONAL. For how long it is not called then, in milliseconds.
 	BreakerOpenMs uint32 `protobuf:"varint,6,opt,name=breaker_open_ms,json=breakerOpenMs,proto3" json:"breaker_open_ms,omitempty"`
 	// OPTIONAL. The answer of its GetPluginInfo as the frontend got it, so that all replicas agree on it.
 	Info *PluginInfo `protobuf:"bytes,7,opt,name=info,proto3" json:"info,omitempty"`
@@ -965,7 +965,7 @@ type NodeEntry struct {
 	Slot uint32 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
 	// REQUIRED. The node.
 	Node *Node `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	// OPTIONAL. The node's JSON as the API server sent it; only where a plugin asks for it.
+	// OPTIONAL. The node's JSON as the API server sent it; only where a plugin needs it.
 	Json          []byte `protobuf:"bytes,3,opt,name=json,proto3" json:"json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

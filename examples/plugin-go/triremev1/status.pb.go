@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Code says what happens next; the names are those of the scheduling framework.
+// Code is what happens next; the names are those of the scheduling framework.
 type Code int32
 
 const (
@@ -95,7 +95,7 @@ func (Code) EnumDescriptor() ([]byte, []int) {
 	return file_trireme_v1_status_proto_rawDescGZIP(), []int{0}
 }
 
-// Reason is one refusal in machine-readable form, so that `explain` can say more than the event does.
+// Reason is one refusal in machine-readable form, so that `explain` can show more than the event.
 type Reason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. What refused, as a stable name in lower camel case, e.g. `insufficientResource`, `untoleratedTaint`.

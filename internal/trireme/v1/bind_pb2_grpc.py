@@ -62,15 +62,16 @@ class BindPluginServicer:
     """
 
     def Permit(self, request, context):
-        """Permit says whether assumed pods may be bound now, are refused, or wait. Idempotent; the frontend keeps who waits.
+        """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
+        wait.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PreBind(self, request, context):
-        """PreBind does what must be done before binding, or says what it waits for: it is called again when that has changed.
-        Idempotent.
+        """PreBind does what must be done before binding, or names what it waits for: it is called again when that has
+        changed. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -85,7 +86,7 @@ class BindPluginServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PostBind(self, request, context):
-        """PostBind tells that pods were bound. Idempotent; its failure changes nothing.
+        """PostBind is a notification that pods were bound. Idempotent; its failure changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -67,7 +67,7 @@ Global___HostState: _TypeAlias = HostState  # noqa: Y015
 
 @_typing.final
 class BindPhasePreBindRequest(_message.Message):
-    """BindPhasePreBindRequest asks to prepare binding pods of several classes."""
+    """BindPhasePreBindRequest is pods of several classes to prepare for binding."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -149,7 +149,7 @@ Global___IndexedPreBindResult: _TypeAlias = IndexedPreBindResult  # noqa: Y015
 
 @_typing.final
 class ApplyRequest(_message.Message):
-    """ApplyRequest is actions to carry out."""
+    """ApplyRequest is actions to execute."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -157,11 +157,11 @@ class ApplyRequest(_message.Message):
     ACTIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def fence(self) -> _cycle_pb2.Fence:
-        """REQUIRED. Who asks."""
+        """REQUIRED. The caller."""
 
     @_builtins.property
     def actions(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.Action]:
-        """REQUIRED. The actions; those about different pods are carried out concurrently, those about one pod in order."""
+        """REQUIRED. The actions; those about different pods are executed concurrently, those about one pod in order."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ Global___FenceRequest: _TypeAlias = FenceRequest  # noqa: Y015
 
 @_typing.final
 class FenceResponse(_message.Message):
-    """FenceResponse says that the old epochs are done."""
+    """FenceResponse is sent once the work of older epochs has ended."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

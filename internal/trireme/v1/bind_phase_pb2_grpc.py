@@ -33,10 +33,10 @@ class BindPhaseStub:
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the
-    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
-    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
-    so that work that still waits may begin.
+    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
+    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
+    waits may begin.
     """
 
     def __init__(self, channel):
@@ -84,21 +84,22 @@ class BindPhaseServicer:
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the
-    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
-    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
-    so that work that still waits may begin.
+    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
+    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
+    waits may begin.
     """
 
     def Permit(self, request, context):
-        """Permit says whether assumed pods may be bound now, are refused, or wait. Idempotent; the frontend keeps who waits.
+        """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
+        wait.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PreBind(self, request, context):
-        """PreBind does what must be done before pods of several classes are bound, or says what it waits for: the frontend,
+        """PreBind does what must be done before pods of several classes are bound, or names what it waits for: the frontend,
         which watches, calls again when that has changed. Each result is sent as it is known. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -114,14 +115,14 @@ class BindPhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PostBind(self, request, context):
-        """PostBind tells the plugins that pods were bound. Idempotent; its failure changes nothing.
+        """PostBind notifies the plugins that pods were bound. Idempotent; its failure changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Apply(self, request, context):
-        """Apply carries out actions of PostFilter, and writes conditions. Idempotent.
+        """Apply executes actions of PostFilter, and writes conditions. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -185,10 +186,10 @@ class BindPhase:
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the
-    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
-    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
-    so that work that still waits may begin.
+    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
+    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
+    waits may begin.
     """
 
     @staticmethod

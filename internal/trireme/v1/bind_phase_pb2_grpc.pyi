@@ -34,10 +34,10 @@ class BindPhaseStub:
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the
-    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
-    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
-    so that work that still waits may begin.
+    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
+    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
+    waits may begin.
     """
 
     @_typing.overload
@@ -45,9 +45,11 @@ class BindPhaseStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> BindPhaseAsyncStub: ...
     Permit: _grpc.UnaryUnaryMultiCallable[_bind_pb2.PermitRequest, _bind_pb2.PermitResponse]
-    """Permit says whether assumed pods may be bound now, are refused, or wait. Idempotent; the frontend keeps who waits."""
+    """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
+    wait.
+    """
     PreBind: _grpc.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindRequest, _bind_phase_pb2.BindPhasePreBindResponse]
-    """PreBind does what must be done before pods of several classes are bound, or says what it waits for: the frontend,
+    """PreBind does what must be done before pods of several classes are bound, or names what it waits for: the frontend,
     which watches, calls again when that has changed. Each result is sent as it is known. Idempotent.
     """
     Bind: _grpc.UnaryStreamMultiCallable[_bind_pb2.BindRequest, _bind_pb2.BindResponse]
@@ -55,9 +57,9 @@ class BindPhaseStub:
     node already is a success; what is uncertain is read back.
     """
     PostBind: _grpc.UnaryUnaryMultiCallable[_bind_pb2.PostBindRequest, _bind_pb2.PostBindResponse]
-    """PostBind tells the plugins that pods were bound. Idempotent; its failure changes nothing."""
+    """PostBind notifies the plugins that pods were bound. Idempotent; its failure changes nothing."""
     Apply: _grpc.UnaryStreamMultiCallable[_bind_phase_pb2.ApplyRequest, _bind_phase_pb2.ApplyResponse]
-    """Apply carries out actions of PostFilter, and writes conditions. Idempotent."""
+    """Apply executes actions of PostFilter, and writes conditions. Idempotent."""
     Fence: _grpc.UnaryUnaryMultiCallable[_bind_phase_pb2.FenceRequest, _bind_phase_pb2.FenceResponse]
     """Fence makes a new epoch and the configuration known; the answer comes when no work of a lower epoch is under way.
     A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`.
@@ -73,17 +75,19 @@ class BindPhaseAsyncStub(BindPhaseStub):
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the
-    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
-    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
-    so that work that still waits may begin.
+    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
+    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
+    waits may begin.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Permit: _aio.UnaryUnaryMultiCallable[_bind_pb2.PermitRequest, _bind_pb2.PermitResponse]  # type: ignore[assignment]
-    """Permit says whether assumed pods may be bound now, are refused, or wait. Idempotent; the frontend keeps who waits."""
+    """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
+    wait.
+    """
     PreBind: _aio.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindRequest, _bind_phase_pb2.BindPhasePreBindResponse]  # type: ignore[assignment]
-    """PreBind does what must be done before pods of several classes are bound, or says what it waits for: the frontend,
+    """PreBind does what must be done before pods of several classes are bound, or names what it waits for: the frontend,
     which watches, calls again when that has changed. Each result is sent as it is known. Idempotent.
     """
     Bind: _aio.UnaryStreamMultiCallable[_bind_pb2.BindRequest, _bind_pb2.BindResponse]  # type: ignore[assignment]
@@ -91,9 +95,9 @@ class BindPhaseAsyncStub(BindPhaseStub):
     node already is a success; what is uncertain is read back.
     """
     PostBind: _aio.UnaryUnaryMultiCallable[_bind_pb2.PostBindRequest, _bind_pb2.PostBindResponse]  # type: ignore[assignment]
-    """PostBind tells the plugins that pods were bound. Idempotent; its failure changes nothing."""
+    """PostBind notifies the plugins that pods were bound. Idempotent; its failure changes nothing."""
     Apply: _aio.UnaryStreamMultiCallable[_bind_phase_pb2.ApplyRequest, _bind_phase_pb2.ApplyResponse]  # type: ignore[assignment]
-    """Apply carries out actions of PostFilter, and writes conditions. Idempotent."""
+    """Apply executes actions of PostFilter, and writes conditions. Idempotent."""
     Fence: _aio.UnaryUnaryMultiCallable[_bind_phase_pb2.FenceRequest, _bind_phase_pb2.FenceResponse]  # type: ignore[assignment]
     """Fence makes a new epoch and the configuration known; the answer comes when no work of a lower epoch is under way.
     A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`.
@@ -108,10 +112,10 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the
-    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
-    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
-    so that work that still waits may begin.
+    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
+    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
+    waits may begin.
     """
 
     @_abc_1.abstractmethod
@@ -120,7 +124,9 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_pb2.PermitRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_bind_pb2.PermitResponse, _abc.Awaitable[_bind_pb2.PermitResponse]]:
-        """Permit says whether assumed pods may be bound now, are refused, or wait. Idempotent; the frontend keeps who waits."""
+        """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
+        wait.
+        """
 
     @_abc_1.abstractmethod
     def PreBind(
@@ -128,7 +134,7 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_phase_pb2.BindPhasePreBindRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_bind_phase_pb2.BindPhasePreBindResponse], _abc.AsyncIterator[_bind_phase_pb2.BindPhasePreBindResponse]]:
-        """PreBind does what must be done before pods of several classes are bound, or says what it waits for: the frontend,
+        """PreBind does what must be done before pods of several classes are bound, or names what it waits for: the frontend,
         which watches, calls again when that has changed. Each result is sent as it is known. Idempotent.
         """
 
@@ -148,7 +154,7 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_pb2.PostBindRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_bind_pb2.PostBindResponse, _abc.Awaitable[_bind_pb2.PostBindResponse]]:
-        """PostBind tells the plugins that pods were bound. Idempotent; its failure changes nothing."""
+        """PostBind notifies the plugins that pods were bound. Idempotent; its failure changes nothing."""
 
     @_abc_1.abstractmethod
     def Apply(
@@ -156,7 +162,7 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_phase_pb2.ApplyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_bind_phase_pb2.ApplyResponse], _abc.AsyncIterator[_bind_phase_pb2.ApplyResponse]]:
-        """Apply carries out actions of PostFilter, and writes conditions. Idempotent."""
+        """Apply executes actions of PostFilter, and writes conditions. Idempotent."""
 
     @_abc_1.abstractmethod
     def Fence(

@@ -33,11 +33,11 @@ class NodeSelection(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """REQUIRED for who follows the stream, unless all nodes are meant: the slots."""
+        """REQUIRED for a receiver that follows the stream: the slots."""
 
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeView]:
-        """REQUIRED for who does not follow it: the nodes, in the form that the plugin asked for."""
+        """REQUIRED for a receiver that does not follow it: the nodes, in the form that PluginInfo.node_data names."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ Global___NodeView: _TypeAlias = NodeView  # noqa: Y015
 
 @_typing.final
 class NodeColumns(_message.Message):
-    """NodeColumns is an answer about nodes: one entry a node, in the order asked, or by slot when all were asked about."""
+    """NodeColumns is a result about nodes: one entry a node, in the order of the request, or by slot for all nodes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -147,7 +147,7 @@ Global___NodeColumns: _TypeAlias = NodeColumns  # noqa: Y015
 
 @_typing.final
 class DryRun(_message.Message):
-    """DryRun asks about one node as if some pods were gone and others there."""
+    """DryRun is one node as if some pods were gone and others there."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -199,7 +199,7 @@ Global___DryRun: _TypeAlias = DryRun  # noqa: Y015
 
 @_typing.final
 class PreFilterRequest(_message.Message):
-    """PreFilterRequest asks about a pod as such."""
+    """PreFilterRequest is about a pod, whatever the node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -261,7 +261,7 @@ Global___PreFilterResponse: _TypeAlias = PreFilterResponse  # noqa: Y015
 
 @_typing.final
 class FilterRequest(_message.Message):
-    """FilterRequest asks about a class on nodes."""
+    """FilterRequest is about a class on nodes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -319,7 +319,7 @@ Global___FilterResponse: _TypeAlias = FilterResponse  # noqa: Y015
 
 @_typing.final
 class FilterDryRunRequest(_message.Message):
-    """FilterDryRunRequest asks about one pod of a class on nodes that are not as they are."""
+    """FilterDryRunRequest is about one pod of a class on hypothetical nodes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -373,7 +373,7 @@ Global___FilterDryRunResponse: _TypeAlias = FilterDryRunResponse  # noqa: Y015
 
 @_typing.final
 class PostFilterRequest(_message.Message):
-    """PostFilterRequest asks for a way out."""
+    """PostFilterRequest is about a pod that no node passed for."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -439,7 +439,7 @@ Global___Disruption: _TypeAlias = Disruption  # noqa: Y015
 
 @_typing.final
 class PostFilterResponse(_message.Message):
-    """PostFilterResponse is the way out, if there is one."""
+    """PostFilterResponse is how room is made, or why it is not."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -458,7 +458,7 @@ class PostFilterResponse(_message.Message):
 
     @_builtins.property
     def actions(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.Action]:
-        """OPTIONAL. What is to be done, in order; bind does it."""
+        """OPTIONAL. What is to be done, in order; bind executes it."""
 
     @_builtins.property
     def disruption(self) -> Global___Disruption:
@@ -515,7 +515,7 @@ Global___Placement: _TypeAlias = Placement  # noqa: Y015
 
 @_typing.final
 class ReserveRequest(_message.Message):
-    """ReserveRequest asks what to assume for placements of a class."""
+    """ReserveRequest is placements of a class to reserve for."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -615,7 +615,7 @@ Global___ReserveResponse: _TypeAlias = ReserveResponse  # noqa: Y015
 
 @_typing.final
 class UnreserveRequest(_message.Message):
-    """UnreserveRequest says which placements are void."""
+    """UnreserveRequest is placements that are cancelled."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

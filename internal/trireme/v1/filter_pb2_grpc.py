@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class FilterPluginStub:
-    """FilterPlugin is served by plugins that filter, look for a way out or reserve.
+    """FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve.
     """
 
     def __init__(self, channel):
@@ -68,7 +68,7 @@ class FilterPluginStub:
 
 
 class FilterPluginServicer:
-    """FilterPlugin is served by plugins that filter, look for a way out or reserve.
+    """FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve.
     """
 
     def PreFilter(self, request, context):
@@ -87,31 +87,30 @@ class FilterPluginServicer:
 
     def FilterDryRun(self, request, context):
         """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-        the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+        the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PostFilter(self, request, context):
-        """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
-        out. Idempotent.
+        """PostFilter makes room for a pod that no node passed for. It writes nothing: it returns actions, and bind executes
+        them. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Reserve(self, request, context):
-        """Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
-        answer and streams it to all replicas. Idempotent.
+        """Reserve returns what is to be assumed beside the pod on its node. The plugin need not store it: the frontend caches
+        the response and streams it to all replicas. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Unreserve(self, request, context):
-        """Unreserve says that a reservation is void, for plugins that keep something of their own. Idempotent; never fails
-        the pod.
+        """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,7 +158,7 @@ def add_FilterPluginServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class FilterPlugin:
-    """FilterPlugin is served by plugins that filter, look for a way out or reserve.
+    """FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve.
     """
 
     @staticmethod

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class FilterPluginStub:
-    """FilterPlugin is served by plugins that filter, look for a way out or reserve."""
+    """FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -39,24 +39,22 @@ class FilterPluginStub:
     """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
     FilterDryRun: _grpc.UnaryUnaryMultiCallable[_filter_pb2.FilterDryRunRequest, _filter_pb2.FilterDryRunResponse]
     """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-    the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+    the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
     """
     PostFilter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]
-    """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
-    out. Idempotent.
+    """PostFilter makes room for a pod that no node passed for. It writes nothing: it returns actions, and bind executes
+    them. Idempotent.
     """
     Reserve: _grpc.UnaryUnaryMultiCallable[_filter_pb2.ReserveRequest, _filter_pb2.ReserveResponse]
-    """Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
-    answer and streams it to all replicas. Idempotent.
+    """Reserve returns what is to be assumed beside the pod on its node. The plugin need not store it: the frontend caches
+    the response and streams it to all replicas. Idempotent.
     """
     Unreserve: _grpc.UnaryUnaryMultiCallable[_filter_pb2.UnreserveRequest, _filter_pb2.UnreserveResponse]
-    """Unreserve says that a reservation is void, for plugins that keep something of their own. Idempotent; never fails
-    the pod.
-    """
+    """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod."""
 
 @_typing.type_check_only
 class FilterPluginAsyncStub(FilterPluginStub):
-    """FilterPlugin is served by plugins that filter, look for a way out or reserve."""
+    """FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PreFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PreFilterRequest, _filter_pb2.PreFilterResponse]  # type: ignore[assignment]
@@ -65,23 +63,21 @@ class FilterPluginAsyncStub(FilterPluginStub):
     """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
     FilterDryRun: _aio.UnaryUnaryMultiCallable[_filter_pb2.FilterDryRunRequest, _filter_pb2.FilterDryRunResponse]  # type: ignore[assignment]
     """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-    the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+    the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
     """
     PostFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]  # type: ignore[assignment]
-    """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
-    out. Idempotent.
+    """PostFilter makes room for a pod that no node passed for. It writes nothing: it returns actions, and bind executes
+    them. Idempotent.
     """
     Reserve: _aio.UnaryUnaryMultiCallable[_filter_pb2.ReserveRequest, _filter_pb2.ReserveResponse]  # type: ignore[assignment]
-    """Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
-    answer and streams it to all replicas. Idempotent.
+    """Reserve returns what is to be assumed beside the pod on its node. The plugin need not store it: the frontend caches
+    the response and streams it to all replicas. Idempotent.
     """
     Unreserve: _aio.UnaryUnaryMultiCallable[_filter_pb2.UnreserveRequest, _filter_pb2.UnreserveResponse]  # type: ignore[assignment]
-    """Unreserve says that a reservation is void, for plugins that keep something of their own. Idempotent; never fails
-    the pod.
-    """
+    """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod."""
 
 class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
-    """FilterPlugin is served by plugins that filter, look for a way out or reserve."""
+    """FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve."""
 
     @_abc_1.abstractmethod
     def PreFilter(
@@ -106,7 +102,7 @@ class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.FilterDryRunResponse, _abc.Awaitable[_filter_pb2.FilterDryRunResponse]]:
         """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-        the framework's AddPod and RemovePod. Preemption asks it. Idempotent.
+        the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -115,8 +111,8 @@ class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_pb2.PostFilterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.PostFilterResponse, _abc.Awaitable[_filter_pb2.PostFilterResponse]]:
-        """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
-        out. Idempotent.
+        """PostFilter makes room for a pod that no node passed for. It writes nothing: it returns actions, and bind executes
+        them. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -125,8 +121,8 @@ class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_pb2.ReserveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.ReserveResponse, _abc.Awaitable[_filter_pb2.ReserveResponse]]:
-        """Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
-        answer and streams it to all replicas. Idempotent.
+        """Reserve returns what is to be assumed beside the pod on its node. The plugin need not store it: the frontend caches
+        the response and streams it to all replicas. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -135,8 +131,6 @@ class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_pb2.UnreserveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.UnreserveResponse, _abc.Awaitable[_filter_pb2.UnreserveResponse]]:
-        """Unreserve says that a reservation is void, for plugins that keep something of their own. Idempotent; never fails
-        the pod.
-        """
+        """Unreserve cancels a reservation, for plugins that store something of their own. Idempotent; never fails the pod."""
 
 def add_FilterPluginServicer_to_server(servicer: FilterPluginServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -27,8 +27,8 @@ if _version_not_supported:
 
 
 class FilterPhaseStub:
-    """FilterPhase is served by the filter phase. It hosts the filter plugins of all profiles and answers about classes of pods
-    and all nodes of its snapshot. A call waits until the snapshot is what its cycle needs.
+    """FilterPhase is served by the filter phase. It hosts the filter plugins of all profiles and evaluates classes of pods
+    on all nodes of its snapshot. A call waits until the snapshot is what its cycle needs.
     """
 
     def __init__(self, channel):
@@ -95,8 +95,8 @@ class FilterPhaseStub:
 
 
 class FilterPhaseServicer:
-    """FilterPhase is served by the filter phase. It hosts the filter plugins of all profiles and answers about classes of pods
-    and all nodes of its snapshot. A call waits until the snapshot is what its cycle needs.
+    """FilterPhase is served by the filter phase. It hosts the filter plugins of all profiles and evaluates classes of pods
+    on all nodes of its snapshot. A call waits until the snapshot is what its cycle needs.
     """
 
     def Prepare(self, request, context):
@@ -107,30 +107,30 @@ class FilterPhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Filter(self, request, context):
-        """Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit. Idempotent.
+        """Filter runs PreFilter and Filter: for each node whether the class may run there and how many copies fit.
+        Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FilterNominated(self, request, context):
-        """FilterNominated says of pods of one class whether each may run on the node that it is nominated to. Other nodes are
-        not looked at. Idempotent.
+        """FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RunPostFilter(self, request, context):
-        """RunPostFilter runs the PostFilter plugins for pods that run nowhere. It writes nothing: it answers actions, and bind
-        carries them out. Idempotent.
+        """RunPostFilter runs the PostFilter plugins for pods that run nowhere. It writes nothing: it returns actions, and
+        bind executes them. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListPreemptionCandidates(self, request, context):
-        """ListPreemptionCandidates is RunPostFilter up to the choice of preemption: HTTP extenders have a say in the nodes.
+        """ListPreemptionCandidates is RunPostFilter up to the choice of preemption, for HTTP extenders to narrow the nodes.
         Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -146,39 +146,39 @@ class FilterPhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListPodGroupVictims(self, request, context):
-        """ListPodGroupVictims says who may go at all to make room for a group of pods. Idempotent.
+        """ListPodGroupVictims lists the pods that may be evicted to make room for a group of pods. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReprievePodGroupVictims(self, request, context):
-        """ReprievePodGroupVictims says who of them has to go, once the group was placed in the state of the cluster that the
-        cycle names: there all of them are gone, and the members that go are on their nodes. It writes nothing: it answers
-        evictions, and bind does them. Idempotent.
+        """ReprievePodGroupVictims selects those that have to be evicted, once the group was placed in the state of the
+        cluster that the cycle names: there all of them are gone, and the members that go are on their nodes. It writes
+        nothing: it returns evictions, and bind executes them. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListReleasableClaims(self, request, context):
-        """ListReleasableClaims says which claims of a group and of its pods may be given up because they cannot be used, so
-        that the group may get other devices. It writes nothing: it answers actions, and bind carries them out. Idempotent.
+        """ListReleasableClaims lists the claims of a group and of its pods that may be released because they cannot be used,
+        so that the group may get other devices. It writes nothing: it returns actions, and bind executes them. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Reserve(self, request, context):
-        """Reserve runs the Reserve plugins: what is to be assumed beside the pods on their nodes. It keeps nothing: the
-        frontend caches the answer and streams it to all replicas. Idempotent.
+        """Reserve runs the Reserve plugins and returns what is to be assumed beside the pods on their nodes. It stores
+        nothing: the frontend caches the response and streams it to all replicas. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Unreserve(self, request, context):
-        """Unreserve tells the plugins that keep something of their own that reservations are void. Idempotent; never fails
+        """Unreserve notifies plugins that store something of their own of cancelled reservations. Idempotent; never fails
         the pod.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -252,8 +252,8 @@ def add_FilterPhaseServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class FilterPhase:
-    """FilterPhase is served by the filter phase. It hosts the filter plugins of all profiles and answers about classes of pods
-    and all nodes of its snapshot. A call waits until the snapshot is what its cycle needs.
+    """FilterPhase is served by the filter phase. It hosts the filter plugins of all profiles and evaluates classes of pods
+    on all nodes of its snapshot. A call waits until the snapshot is what its cycle needs.
     """
 
     @staticmethod

@@ -36,7 +36,7 @@ class _ExtensionPointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Extens
     EXTENSION_POINT_FILTER: _ExtensionPoint.ValueType  # 4
     """Says on which nodes the pod may run, and how many copies fit."""
     EXTENSION_POINT_POST_FILTER: _ExtensionPoint.ValueType  # 5
-    """Looks for a way out when no node passed."""
+    """Makes room when no node passed."""
     EXTENSION_POINT_PRE_SCORE: _ExtensionPoint.ValueType  # 6
     """Prepares scoring, or leaves it out."""
     EXTENSION_POINT_SCORE: _ExtensionPoint.ValueType  # 7
@@ -52,7 +52,7 @@ class _ExtensionPointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Extens
     EXTENSION_POINT_BIND: _ExtensionPoint.ValueType  # 12
     """Binds."""
     EXTENSION_POINT_POST_BIND: _ExtensionPoint.ValueType  # 13
-    """Is told that the pod was bound."""
+    """Is notified that the pod was bound."""
 
 class ExtensionPoint(_ExtensionPoint, metaclass=_ExtensionPointEnumTypeWrapper):
     """ExtensionPoint is a step of the scheduling framework that a plugin may take part in."""
@@ -68,7 +68,7 @@ EXTENSION_POINT_PRE_FILTER: ExtensionPoint.ValueType  # 3
 EXTENSION_POINT_FILTER: ExtensionPoint.ValueType  # 4
 """Says on which nodes the pod may run, and how many copies fit."""
 EXTENSION_POINT_POST_FILTER: ExtensionPoint.ValueType  # 5
-"""Looks for a way out when no node passed."""
+"""Makes room when no node passed."""
 EXTENSION_POINT_PRE_SCORE: ExtensionPoint.ValueType  # 6
 """Prepares scoring, or leaves it out."""
 EXTENSION_POINT_SCORE: ExtensionPoint.ValueType  # 7
@@ -84,7 +84,7 @@ EXTENSION_POINT_PRE_BIND: ExtensionPoint.ValueType  # 11
 EXTENSION_POINT_BIND: ExtensionPoint.ValueType  # 12
 """Binds."""
 EXTENSION_POINT_POST_BIND: ExtensionPoint.ValueType  # 13
-"""Is told that the pod was bound."""
+"""Is notified that the pod was bound."""
 Global___ExtensionPoint: _TypeAlias = ExtensionPoint  # noqa: Y015
 
 class _Dependency:
@@ -96,23 +96,23 @@ class _DependencyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Dependency
     DEPENDENCY_UNSPECIFIED: _Dependency.ValueType  # 0
     """Not set: as CLUSTER."""
     DEPENDENCY_NODE: _Dependency.ValueType  # 1
-    """On the node object alone: the answer is kept until the node changes."""
+    """On the node object alone: the result is cached until the node changes."""
     DEPENDENCY_NODE_PODS: _Dependency.ValueType  # 2
-    """Also on the pods of that node: asked again for the nodes touched."""
+    """Also on the pods of that node: called again for nodes whose pods changed."""
     DEPENDENCY_CLUSTER: _Dependency.ValueType  # 3
-    """On anything: asked every time, and batches of one pod only."""
+    """On anything: called every time, and batches of one pod only."""
 
 class Dependency(_Dependency, metaclass=_DependencyEnumTypeWrapper):
-    """Dependency says how long an answer about a node stays true."""
+    """Dependency is how long a result for a node stays true."""
 
 DEPENDENCY_UNSPECIFIED: Dependency.ValueType  # 0
 """Not set: as CLUSTER."""
 DEPENDENCY_NODE: Dependency.ValueType  # 1
-"""On the node object alone: the answer is kept until the node changes."""
+"""On the node object alone: the result is cached until the node changes."""
 DEPENDENCY_NODE_PODS: Dependency.ValueType  # 2
-"""Also on the pods of that node: asked again for the nodes touched."""
+"""Also on the pods of that node: called again for nodes whose pods changed."""
 DEPENDENCY_CLUSTER: Dependency.ValueType  # 3
-"""On anything: asked every time, and batches of one pod only."""
+"""On anything: called every time, and batches of one pod only."""
 Global___Dependency: _TypeAlias = Dependency  # noqa: Y015
 
 class _NodeData:
@@ -133,7 +133,7 @@ class _NodeDataEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NodeData.Val
     """None in the call: the plugin follows the snapshot stream itself."""
 
 class NodeData(_NodeData, metaclass=_NodeDataEnumTypeWrapper):
-    """NodeData says in what form a plugin wants the nodes that it is asked about."""
+    """NodeData is the form in which a plugin gets nodes."""
 
 NODE_DATA_UNSPECIFIED: NodeData.ValueType  # 0
 """Not set: as NAMES."""
@@ -165,7 +165,7 @@ class _NormalizationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Normali
     """By the plugin's own NormalizeScore; batches of one pod only."""
 
 class Normalization(_Normalization, metaclass=_NormalizationEnumTypeWrapper):
-    """Normalization says how the host brings a plugin's scores into the range 0 to 100."""
+    """Normalization is how the host brings a plugin's scores into the range 0 to 100."""
 
 NORMALIZATION_UNSPECIFIED: Normalization.ValueType  # 0
 """Not set: as NONE."""
@@ -191,7 +191,7 @@ class ClusterEvent(_message.Message):
     resource: _builtins.str
     """REQUIRED. The resource as the framework names it: Node, Pod, AssignedPod, storage.k8s.io/CSINode, …"""
     hint: _builtins.bool
-    """OPTIONAL. The plugin's QueueingHint is to be asked; unset: every such event wakes the pod."""
+    """OPTIONAL. QueueingHint is called; unset: every such event wakes the pod."""
     @_builtins.property
     def actions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """REQUIRED. The actions as the framework names them: Add, Delete, UpdateNodeLabel, …; `Update` for all updates."""
@@ -380,7 +380,7 @@ Global___ConfigureRequest: _TypeAlias = ConfigureRequest  # noqa: Y015
 
 @_typing.final
 class ConfigureResponse(_message.Message):
-    """ConfigureResponse accepts the configuration, or says what is wrong with it."""
+    """ConfigureResponse accepts the configuration, or lists what is wrong with it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

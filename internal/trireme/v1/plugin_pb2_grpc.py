@@ -57,8 +57,8 @@ class PluginServiceServicer:
     """
 
     def GetPluginInfo(self, request, context):
-        """GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
-        answer no longer covers the profile that names it counts as down.
+        """GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+        whose answer no longer covers the profile that names it counts as down.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -77,8 +77,8 @@ class PluginServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetPluginStatistics(self, request, context):
-        """GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
-        each phase every few seconds.
+        """GetPluginStatistics counts the calls to remote plugins; plugins do not serve it. Idempotent. The frontend calls it
+        on each phase every few seconds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

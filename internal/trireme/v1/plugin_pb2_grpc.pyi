@@ -34,8 +34,8 @@ class PluginServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PluginServiceAsyncStub: ...
     GetPluginInfo: _grpc.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginInfoRequest, _plugin_pb2.GetPluginInfoResponse]
-    """GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
-    answer no longer covers the profile that names it counts as down.
+    """GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+    whose answer no longer covers the profile that names it counts as down.
     """
     Configure: _grpc.UnaryUnaryMultiCallable[_plugin_pb2.ConfigureRequest, _plugin_pb2.ConfigureResponse]
     """Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
@@ -46,8 +46,8 @@ class PluginServiceStub:
     arguments need not serve it.
     """
     GetPluginStatistics: _grpc.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginStatisticsRequest, _plugin_pb2.GetPluginStatisticsResponse]
-    """GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
-    each phase every few seconds.
+    """GetPluginStatistics counts the calls to remote plugins; plugins do not serve it. Idempotent. The frontend calls it
+    on each phase every few seconds.
     """
 
 @_typing.type_check_only
@@ -56,8 +56,8 @@ class PluginServiceAsyncStub(PluginServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetPluginInfo: _aio.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginInfoRequest, _plugin_pb2.GetPluginInfoResponse]  # type: ignore[assignment]
-    """GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
-    answer no longer covers the profile that names it counts as down.
+    """GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+    whose answer no longer covers the profile that names it counts as down.
     """
     Configure: _aio.UnaryUnaryMultiCallable[_plugin_pb2.ConfigureRequest, _plugin_pb2.ConfigureResponse]  # type: ignore[assignment]
     """Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
@@ -68,8 +68,8 @@ class PluginServiceAsyncStub(PluginServiceStub):
     arguments need not serve it.
     """
     GetPluginStatistics: _aio.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginStatisticsRequest, _plugin_pb2.GetPluginStatisticsResponse]  # type: ignore[assignment]
-    """GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
-    each phase every few seconds.
+    """GetPluginStatistics counts the calls to remote plugins; plugins do not serve it. Idempotent. The frontend calls it
+    on each phase every few seconds.
     """
 
 class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -81,8 +81,8 @@ class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _plugin_pb2.GetPluginInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_plugin_pb2.GetPluginInfoResponse, _abc.Awaitable[_plugin_pb2.GetPluginInfoResponse]]:
-        """GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
-        answer no longer covers the profile that names it counts as down.
+        """GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+        whose answer no longer covers the profile that names it counts as down.
         """
 
     @_abc_1.abstractmethod
@@ -105,8 +105,8 @@ class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _plugin_pb2.GetPluginStatisticsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_plugin_pb2.GetPluginStatisticsResponse, _abc.Awaitable[_plugin_pb2.GetPluginStatisticsResponse]]:
-        """GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
-        each phase every few seconds.
+        """GetPluginStatistics counts the calls to remote plugins; plugins do not serve it. Idempotent. The frontend calls it
+        on each phase every few seconds.
         """
 
 def add_PluginServiceServicer_to_server(servicer: PluginServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -48,7 +48,7 @@ Global___Hint: _TypeAlias = Hint  # noqa: Y015
 
 @_typing.final
 class PreEnqueueRequest(_message.Message):
-    """PreEnqueueRequest asks about pods that want to enter the queue."""
+    """PreEnqueueRequest is pods that are to enter the queue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -80,7 +80,7 @@ Global___PreEnqueueRequest: _TypeAlias = PreEnqueueRequest  # noqa: Y015
 
 @_typing.final
 class PreEnqueueResponse(_message.Message):
-    """PreEnqueueResponse answers in the order of the pods asked about."""
+    """PreEnqueueResponse is in the order of the pods of the request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -104,7 +104,7 @@ Global___PreEnqueueResponse: _TypeAlias = PreEnqueueResponse  # noqa: Y015
 
 @_typing.final
 class QueueSortRequest(_message.Message):
-    """QueueSortRequest asks for the keys of pods."""
+    """QueueSortRequest is pods to sort."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -134,7 +134,7 @@ Global___QueueSortRequest: _TypeAlias = QueueSortRequest  # noqa: Y015
 
 @_typing.final
 class QueueSortResponse(_message.Message):
-    """QueueSortResponse answers in the order of the pods asked about."""
+    """QueueSortResponse is in the order of the pods of the request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -173,7 +173,7 @@ class QueueingHintRequest(_message.Message):
     PODS_FIELD_NUMBER: _builtins.int
     CONFIG_HASH_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
-    """REQUIRED. The plugin asked."""
+    """REQUIRED. The plugin that is called."""
     old_json: _builtins.bytes
     """OPTIONAL. The object before, as JSON; unset when it was added."""
     new_json: _builtins.bytes
@@ -208,7 +208,7 @@ Global___QueueingHintRequest: _TypeAlias = QueueingHintRequest  # noqa: Y015
 
 @_typing.final
 class QueueingHintResponse(_message.Message):
-    """QueueingHintResponse answers in the order of the pods asked about."""
+    """QueueingHintResponse is in the order of the pods of the request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -57,7 +57,7 @@ class QueueServiceServicer:
     """
 
     def PreEnqueue(self, request, context):
-        """PreEnqueue says whether each pod may enter the queue. Idempotent. A pod refused stays aside, without event and
+        """PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A pod refused stays aside, without event and
         condition, until an event that the plugin registered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -72,8 +72,8 @@ class QueueServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def QueueingHint(self, request, context):
-        """QueueingHint says which of the pods that the plugin refused an event may help. Idempotent. One call for an event.
-        On failure the pods are queued: waking for nothing is better than sleeping for ever.
+        """QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
+        an event. On failure the pods are queued: waking for nothing is better than sleeping for ever.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,14 +34,14 @@ class QueueServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> QueueServiceAsyncStub: ...
     PreEnqueue: _grpc.UnaryUnaryMultiCallable[_queue_pb2.PreEnqueueRequest, _queue_pb2.PreEnqueueResponse]
-    """PreEnqueue says whether each pod may enter the queue. Idempotent. A pod refused stays aside, without event and
+    """PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A pod refused stays aside, without event and
     condition, until an event that the plugin registered.
     """
     QueueSort: _grpc.UnaryUnaryMultiCallable[_queue_pb2.QueueSortRequest, _queue_pb2.QueueSortResponse]
     """QueueSort gives each pod the key that the queue orders by, once, when it enters. Idempotent."""
     QueueingHint: _grpc.UnaryUnaryMultiCallable[_queue_pb2.QueueingHintRequest, _queue_pb2.QueueingHintResponse]
-    """QueueingHint says which of the pods that the plugin refused an event may help. Idempotent. One call for an event.
-    On failure the pods are queued: waking for nothing is better than sleeping for ever.
+    """QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
+    an event. On failure the pods are queued: waking for nothing is better than sleeping for ever.
     """
 
 @_typing.type_check_only
@@ -50,14 +50,14 @@ class QueueServiceAsyncStub(QueueServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PreEnqueue: _aio.UnaryUnaryMultiCallable[_queue_pb2.PreEnqueueRequest, _queue_pb2.PreEnqueueResponse]  # type: ignore[assignment]
-    """PreEnqueue says whether each pod may enter the queue. Idempotent. A pod refused stays aside, without event and
+    """PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A pod refused stays aside, without event and
     condition, until an event that the plugin registered.
     """
     QueueSort: _aio.UnaryUnaryMultiCallable[_queue_pb2.QueueSortRequest, _queue_pb2.QueueSortResponse]  # type: ignore[assignment]
     """QueueSort gives each pod the key that the queue orders by, once, when it enters. Idempotent."""
     QueueingHint: _aio.UnaryUnaryMultiCallable[_queue_pb2.QueueingHintRequest, _queue_pb2.QueueingHintResponse]  # type: ignore[assignment]
-    """QueueingHint says which of the pods that the plugin refused an event may help. Idempotent. One call for an event.
-    On failure the pods are queued: waking for nothing is better than sleeping for ever.
+    """QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
+    an event. On failure the pods are queued: waking for nothing is better than sleeping for ever.
     """
 
 class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -69,7 +69,7 @@ class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _queue_pb2.PreEnqueueRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_queue_pb2.PreEnqueueResponse, _abc.Awaitable[_queue_pb2.PreEnqueueResponse]]:
-        """PreEnqueue says whether each pod may enter the queue. Idempotent. A pod refused stays aside, without event and
+        """PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A pod refused stays aside, without event and
         condition, until an event that the plugin registered.
         """
 
@@ -87,8 +87,8 @@ class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _queue_pb2.QueueingHintRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_queue_pb2.QueueingHintResponse, _abc.Awaitable[_queue_pb2.QueueingHintResponse]]:
-        """QueueingHint says which of the pods that the plugin refused an event may help. Idempotent. One call for an event.
-        On failure the pods are queued: waking for nothing is better than sleeping for ever.
+        """QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
+        an event. On failure the pods are queued: waking for nothing is better than sleeping for ever.
         """
 
 def add_QueueServiceServicer_to_server(servicer: QueueServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -23,7 +23,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class PreScoreRequest(_message.Message):
-    """PreScoreRequest asks about a class on the nodes that passed."""
+    """PreScoreRequest is about a class on the nodes that passed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -53,7 +53,7 @@ Global___PreScoreRequest: _TypeAlias = PreScoreRequest  # noqa: Y015
 
 @_typing.final
 class PreScoreResponse(_message.Message):
-    """PreScoreResponse says whether the plugin scores."""
+    """PreScoreResponse is whether the plugin scores."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -81,7 +81,7 @@ Global___PreScoreResponse: _TypeAlias = PreScoreResponse  # noqa: Y015
 
 @_typing.final
 class ScoreRequest(_message.Message):
-    """ScoreRequest asks for raw scores."""
+    """ScoreRequest is nodes to score."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -111,7 +111,7 @@ Global___ScoreRequest: _TypeAlias = ScoreRequest  # noqa: Y015
 
 @_typing.final
 class ScoreResponse(_message.Message):
-    """ScoreResponse answers them."""
+    """ScoreResponse is raw scores."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -123,7 +123,7 @@ class ScoreResponse(_message.Message):
 
     @_builtins.property
     def scores(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """REQUIRED with CODE_SUCCESS. One a node, in the order asked."""
+        """REQUIRED with CODE_SUCCESS. One a node, in the order of the request."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ Global___ScoreResponse: _TypeAlias = ScoreResponse  # noqa: Y015
 
 @_typing.final
 class NormalizeScoreRequest(_message.Message):
-    """NormalizeScoreRequest asks to normalise."""
+    """NormalizeScoreRequest is scores to normalise."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -177,7 +177,7 @@ Global___NormalizeScoreRequest: _TypeAlias = NormalizeScoreRequest  # noqa: Y015
 
 @_typing.final
 class NormalizeScoreResponse(_message.Message):
-    """NormalizeScoreResponse answers normalised scores, not yet weighted."""
+    """NormalizeScoreResponse is normalised scores, not yet weighted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

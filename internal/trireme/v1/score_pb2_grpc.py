@@ -64,7 +64,7 @@ class ScorePluginServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Score(self, request, context):
-        """Score answers raw scores. Idempotent.
+        """Score returns raw scores. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

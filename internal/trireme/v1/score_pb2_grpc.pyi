@@ -36,7 +36,7 @@ class ScorePluginStub:
     PreScore: _grpc.UnaryUnaryMultiCallable[_score_pb2.PreScoreRequest, _score_pb2.PreScoreResponse]
     """PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent."""
     Score: _grpc.UnaryUnaryMultiCallable[_score_pb2.ScoreRequest, _score_pb2.ScoreResponse]
-    """Score answers raw scores. Idempotent."""
+    """Score returns raw scores. Idempotent."""
     NormalizeScore: _grpc.UnaryUnaryMultiCallable[_score_pb2.NormalizeScoreRequest, _score_pb2.NormalizeScoreResponse]
     """NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent."""
 
@@ -48,7 +48,7 @@ class ScorePluginAsyncStub(ScorePluginStub):
     PreScore: _aio.UnaryUnaryMultiCallable[_score_pb2.PreScoreRequest, _score_pb2.PreScoreResponse]  # type: ignore[assignment]
     """PreScore prepares scoring and gives state for Score; CODE_SKIP leaves the plugin's Score out. Idempotent."""
     Score: _aio.UnaryUnaryMultiCallable[_score_pb2.ScoreRequest, _score_pb2.ScoreResponse]  # type: ignore[assignment]
-    """Score answers raw scores. Idempotent."""
+    """Score returns raw scores. Idempotent."""
     NormalizeScore: _aio.UnaryUnaryMultiCallable[_score_pb2.NormalizeScoreRequest, _score_pb2.NormalizeScoreResponse]  # type: ignore[assignment]
     """NormalizeScore brings raw scores of all feasible nodes into the range 0 to 100. Idempotent."""
 
@@ -69,7 +69,7 @@ class ScorePluginServicer(metaclass=_abc_1.ABCMeta):
         request: _score_pb2.ScoreRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_score_pb2.ScoreResponse, _abc.Awaitable[_score_pb2.ScoreResponse]]:
-        """Score answers raw scores. Idempotent."""
+        """Score returns raw scores. Idempotent."""
 
     @_abc_1.abstractmethod
     def NormalizeScore(

@@ -48,7 +48,7 @@ Global___ScorePhasePrepareRequest: _TypeAlias = ScorePhasePrepareRequest  # noqa
 
 @_typing.final
 class ScorePhasePrepareResponse(_message.Message):
-    """ScorePhasePrepareResponse says that the raw scores are up to date, unless a plugin failed: Place says so."""
+    """ScorePhasePrepareResponse is sent once the raw scores are up to date. If a plugin failed, Place reports it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -70,7 +70,7 @@ Global___ScorePhasePrepareResponse: _TypeAlias = ScorePhasePrepareResponse  # no
 
 @_typing.final
 class PlaceRequest(_message.Message):
-    """PlaceRequest asks for the next hosts."""
+    """PlaceRequest is pods of a class to place."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -83,8 +83,8 @@ class PlaceRequest(_message.Message):
     count: _builtins.int
     """REQUIRED. How many pods are to be placed, from 1."""
     seed: _builtins.int
-    """OPTIONAL. What the random choices depend on: with the same seed the same nodes are looked at, where a profile scores
-    only a share of them.
+    """OPTIONAL. What the random choices depend on: with the same seed the same nodes are looked at, where a profile
+    scores only a share of them.
     """
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
@@ -124,7 +124,7 @@ Global___PlaceRequest: _TypeAlias = PlaceRequest  # noqa: Y015
 
 @_typing.final
 class PlaceResponse(_message.Message):
-    """PlaceResponse is the hosts in order; fewer than asked for where no more fit, or where `more` is set."""
+    """PlaceResponse is the hosts in order; fewer than `count` where no more fit, or where `more` is set."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -136,7 +136,7 @@ class PlaceResponse(_message.Message):
     EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
     more: _builtins.bool
-    """OPTIONAL. More of the pods may fit, but the choice depends on something that these placements change: ask again
+    """OPTIONAL. More of the pods may fit, but the choice depends on something that these placements change: call again
     once they are assumed.
     """
     evaluated_generation: _builtins.int
@@ -182,7 +182,7 @@ Global___PlaceResponse: _TypeAlias = PlaceResponse  # noqa: Y015
 
 @_typing.final
 class ScorePodGroupPlacementsRequest(_message.Message):
-    """ScorePodGroupPlacementsRequest asks about placements of a group."""
+    """ScorePodGroupPlacementsRequest is placements of a group."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -278,7 +278,7 @@ Global___CandidatePlacement: _TypeAlias = CandidatePlacement  # noqa: Y015
 
 @_typing.final
 class ScorePodGroupPlacementsResponse(_message.Message):
-    """ScorePodGroupPlacementsResponse answers in the order asked."""
+    """ScorePodGroupPlacementsResponse is in the order of the request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class ScorePhaseStub:
-    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot is
-    what its cycle needs.
+    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot
+    is what its cycle needs.
     """
 
     def __init__(self, channel):
@@ -54,8 +54,8 @@ class ScorePhaseStub:
 
 
 class ScorePhaseServicer:
-    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot is
-    what its cycle needs.
+    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot
+    is what its cycle needs.
     """
 
     def Prepare(self, request, context):
@@ -66,7 +66,7 @@ class ScorePhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Place(self, request, context):
-        """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It keeps
+        """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It stores
         nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -74,7 +74,7 @@ class ScorePhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ScorePodGroupPlacements(self, request, context):
-        """ScorePodGroupPlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent.
+        """ScorePodGroupPlacements rates several placements of a group of pods (PlacementScore). Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -107,8 +107,8 @@ def add_ScorePhaseServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ScorePhase:
-    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot is
-    what its cycle needs.
+    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot
+    is what its cycle needs.
     """
 
     @staticmethod

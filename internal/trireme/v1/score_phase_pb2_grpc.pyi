@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ScorePhaseStub:
-    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot is
-    what its cycle needs.
+    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot
+    is what its cycle needs.
     """
 
     @_typing.overload
@@ -38,31 +38,31 @@ class ScorePhaseStub:
     Prepare: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePhasePrepareRequest, _score_phase_pb2.ScorePhasePrepareResponse]
     """Prepare brings a class's raw scores up to date ahead of its turn, so that Place is answered sooner. Idempotent."""
     Place: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.PlaceRequest, _score_phase_pb2.PlaceResponse]
-    """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It keeps
+    """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It stores
     nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
     """
     ScorePodGroupPlacements: _grpc.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePodGroupPlacementsRequest, _score_phase_pb2.ScorePodGroupPlacementsResponse]
-    """ScorePodGroupPlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent."""
+    """ScorePodGroupPlacements rates several placements of a group of pods (PlacementScore). Idempotent."""
 
 @_typing.type_check_only
 class ScorePhaseAsyncStub(ScorePhaseStub):
-    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot is
-    what its cycle needs.
+    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot
+    is what its cycle needs.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Prepare: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePhasePrepareRequest, _score_phase_pb2.ScorePhasePrepareResponse]  # type: ignore[assignment]
     """Prepare brings a class's raw scores up to date ahead of its turn, so that Place is answered sooner. Idempotent."""
     Place: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.PlaceRequest, _score_phase_pb2.PlaceResponse]  # type: ignore[assignment]
-    """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It keeps
+    """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It stores
     nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
     """
     ScorePodGroupPlacements: _aio.UnaryUnaryMultiCallable[_score_phase_pb2.ScorePodGroupPlacementsRequest, _score_phase_pb2.ScorePodGroupPlacementsResponse]  # type: ignore[assignment]
-    """ScorePodGroupPlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent."""
+    """ScorePodGroupPlacements rates several placements of a group of pods (PlacementScore). Idempotent."""
 
 class ScorePhaseServicer(metaclass=_abc_1.ABCMeta):
-    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot is
-    what its cycle needs.
+    """ScorePhase is served by the score phase. It hosts the score plugins of all profiles. A call waits until the snapshot
+    is what its cycle needs.
     """
 
     @_abc_1.abstractmethod
@@ -79,7 +79,7 @@ class ScorePhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _score_phase_pb2.PlaceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_score_phase_pb2.PlaceResponse, _abc.Awaitable[_score_phase_pb2.PlaceResponse]]:
-        """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It keeps
+        """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It stores
         nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
         """
 
@@ -89,6 +89,6 @@ class ScorePhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _score_phase_pb2.ScorePodGroupPlacementsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_score_phase_pb2.ScorePodGroupPlacementsResponse, _abc.Awaitable[_score_phase_pb2.ScorePodGroupPlacementsResponse]]:
-        """ScorePodGroupPlacements says how good each of several placements of a group of pods is (PlacementScore). Idempotent."""
+        """ScorePodGroupPlacements rates several placements of a group of pods (PlacementScore). Idempotent."""
 
 def add_ScorePhaseServicer_to_server(servicer: ScorePhaseServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

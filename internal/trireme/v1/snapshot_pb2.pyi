@@ -41,7 +41,7 @@ class _FailurePolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Failure
     """The plugin is left out."""
 
 class FailurePolicy(_FailurePolicy, metaclass=_FailurePolicyEnumTypeWrapper):
-    """FailurePolicy says what a plugin that cannot be asked does to the pod."""
+    """FailurePolicy is what happens to the pod when a plugin cannot be called."""
 
 FAILURE_POLICY_UNSPECIFIED: FailurePolicy.ValueType  # 0
 """Not set: as FAIL."""
@@ -317,9 +317,9 @@ class RemotePlugin(_message.Message):
     failure_policy: Global___FailurePolicy.ValueType
     """OPTIONAL. What its failure does; unset: FAIL."""
     breaker_failures: _builtins.int
-    """OPTIONAL. After so many failures in a row it is not asked for a while; 0: always asked."""
+    """OPTIONAL. After so many failures in a row it is not called for a while; 0: always called."""
     breaker_open_ms: _builtins.int
-    """OPTIONAL. For how long it is not asked then, in milliseconds."""
+    """OPTIONAL. For how long it is not called then, in milliseconds."""
     @_builtins.property
     def endpoints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """REQUIRED. gRPC targets (`host:port`, `unix:/path`, `dns:///name:port`); more than one are replicas of each other."""
@@ -537,7 +537,7 @@ class NodeEntry(_message.Message):
     slot: _builtins.int
     """REQUIRED. The slot: a small number that stays the node's as long as it lives."""
     json: _builtins.bytes
-    """OPTIONAL. The node's JSON as the API server sent it; only where a plugin asks for it."""
+    """OPTIONAL. The node's JSON as the API server sent it; only where a plugin needs it."""
     @_builtins.property
     def node(self) -> _core_pb2.Node:
         """REQUIRED. The node."""

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class SnapshotFollowerStub:
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    NODE_DATA_SNAPSHOT.
     """
 
     def __init__(self, channel):
@@ -43,7 +44,8 @@ class SnapshotFollowerStub:
 
 
 class SnapshotFollowerServicer:
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    NODE_DATA_SNAPSHOT.
     """
 
     def Sync(self, request_iterator, context):
@@ -72,7 +74,8 @@ def add_SnapshotFollowerServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SnapshotFollower:
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT.
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    NODE_DATA_SNAPSHOT.
     """
 
     @staticmethod

@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SnapshotFollowerStub:
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT."""
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    NODE_DATA_SNAPSHOT.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -41,7 +43,9 @@ class SnapshotFollowerStub:
 
 @_typing.type_check_only
 class SnapshotFollowerAsyncStub(SnapshotFollowerStub):
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT."""
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    NODE_DATA_SNAPSHOT.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Sync: _aio.StreamStreamMultiCallable[_snapshot_pb2.SyncRequest, _snapshot_pb2.SyncResponse]  # type: ignore[assignment]
@@ -51,7 +55,9 @@ class SnapshotFollowerAsyncStub(SnapshotFollowerStub):
     """
 
 class SnapshotFollowerServicer(metaclass=_abc_1.ABCMeta):
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with NODE_DATA_SNAPSHOT."""
+    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    NODE_DATA_SNAPSHOT.
+    """
 
     @_abc_1.abstractmethod
     def Sync(

@@ -43,7 +43,7 @@ class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Code.ValueType],
     """Refused until something outside the scheduler happens; the event that the plugin waits for skips the back-off."""
 
 class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-    """Code says what happens next; the names are those of the scheduling framework."""
+    """Code is what happens next; the names are those of the scheduling framework."""
 
 CODE_UNSPECIFIED: Code.ValueType  # 0
 """Not set. A receiver treats it as CODE_ERROR: an answer without a code is a fault of the service."""
@@ -65,7 +65,7 @@ Global___Code: _TypeAlias = Code  # noqa: Y015
 
 @_typing.final
 class Reason(_message.Message):
-    """Reason is one refusal in machine-readable form, so that `explain` can say more than the event does."""
+    """Reason is one refusal in machine-readable form, so that `explain` can show more than the event."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
