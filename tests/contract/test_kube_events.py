@@ -261,7 +261,7 @@ async def test_a_full_queue_drops_the_oldest_and_counts_them() -> None:
     ("way", "tries", "counter"),
     [
         pytest.param("refuse", 1, "refused", id="refused-by-the-server"),
-        pytest.param("hang-up", events.MAX_TRIES, "given_up", id="no-server"),
+        pytest.param("hang-up", events.MAX_TRIES, "unsent", id="no-server"),
         pytest.param("busy", 3, "written", id="busy-server"),
     ],
 )
@@ -349,7 +349,7 @@ async def test_no_more_writes_wait_for_a_low_rate_limit_than_it_lets_through(mon
             recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
         clock.seconds += 100 * events.LATE_SECONDS
         await _written(recorder, 60)
-        assert recorder.statistics().given_up == 0
+        assert recorder.statistics().unsent == 0
 
 
 async def test_events_that_wait_take_little_memory() -> None:

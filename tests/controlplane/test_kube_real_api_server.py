@@ -243,7 +243,7 @@ async def _recorded(cluster: launcher.ControlPlane, scheduler: client.ApiClient,
     recorder.record_legacy(holder, events.NORMAL, "LeaderElection", "host_1 became leader", "default-scheduler")
     assert await recorder.flush(10)
     statistics = recorder.statistics()
-    assert (statistics.refused, statistics.given_up, statistics.written) == (0, 0, 4)
+    assert (statistics.refused, statistics.unsent, statistics.written) == (0, 0, 4)
     task.cancel()
     await asyncio.wait([task])
 

@@ -57,18 +57,18 @@ def of(document: Mapping[str, Any]) -> Connection:
       OSError, ValueError: a file cannot be read.
     """
     cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
-    made = Connection(
+    connection = Connection(
         host=cluster["server"],
         verify_ssl=not cluster.get("insecure-skip-tls-verify"),
         tls_server_name=cluster.get("tls-server-name"),
         proxy=cluster.get("proxy-url"),
     )
-    if made.host.startswith("https"):
-        made.ssl_ca_cert = _file(cluster, "certificate-authority")
-        made.cert_file = _file(user, "client-certificate")
-        made.key_file = _file(user, "client-key")
-    renew(made, document)
-    return made
+    if connection.host.startswith("https"):
+        connection.ssl_ca_cert = _file(cluster, "certificate-authority")
+        connection.cert_file = _file(user, "client-certificate")
+        connection.key_file = _file(user, "client-key")
+    renew(connection, document)
+    return connection
 
 
 def renew(connection: Connection, document: Mapping[str, Any]) -> None:

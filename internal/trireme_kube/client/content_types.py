@@ -15,10 +15,10 @@ def accepted(accept_content_types: str, content_type: str) -> str:
 
     Without `acceptContentTypes`, it is `contentType`, as in client-go; JSON if nothing else is readable.
     """
-    named = [entry.partition(";")[0].strip().lower() for entry in accept_content_types.split(",")]
-    if not any(named):
-        named = [content_type.partition(";")[0].strip().lower(), JSON]
-    readable = dict.fromkeys(entry for entry in named if entry in (JSON, PROTOBUF))
+    types = [entry.partition(";")[0].strip().lower() for entry in accept_content_types.split(",")]
+    if not any(types):
+        types = [content_type.partition(";")[0].strip().lower(), JSON]
+    readable = dict.fromkeys(entry for entry in types if entry in (JSON, PROTOBUF))
     return ", ".join(readable) or JSON
 
 

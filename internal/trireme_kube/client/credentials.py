@@ -131,10 +131,10 @@ class Credentials:
 
 def _versions(configuration: connection.Connection) -> tuple[object, ...]:
     """The versions of the certificates and keys on disk; empty if the connection needs none."""
-    named = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     if not configuration.host.startswith("https"):
         return ()
-    return tuple(file_version(pathlib.Path(path)) for path in named if path and not connection.is_in_memory(path))
+    return tuple(file_version(pathlib.Path(path)) for path in files if path and not connection.is_in_memory(path))
 
 
 def file_version(path: pathlib.Path) -> tuple[object, ...]:

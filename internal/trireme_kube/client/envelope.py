@@ -47,8 +47,8 @@ def status(data: bytes) -> dict[str, Any]:
     except DecodeError as error:
         raise BadEnvelope(f"no Status: {error}") from error
     details = status_message.details
-    named = {"name": details.name, "group": details.group, "kind": details.kind, "uid": details.uid}
-    out: dict[str, Any] = {name: text for name, text in named.items() if text}
+    fields = {"name": details.name, "group": details.group, "kind": details.kind, "uid": details.uid}
+    out: dict[str, Any] = {name: text for name, text in fields.items() if text}
     if details.causes:
         out["causes"] = [
             {"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in details.causes

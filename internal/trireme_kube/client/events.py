@@ -76,7 +76,7 @@ class EventStatistics:
     recorded: int  # events recorded
     written: int  # writes that the server accepted
     refused: int  # writes that the server refused for good
-    given_up: int  # writes that reached no server in any try
+    unsent: int  # writes that reached no server in any try
     dropped: int  # events dropped from a full queue
     queued: int  # writes in the queue
     series: int  # series in memory
@@ -116,7 +116,7 @@ class EventRecorder:
         self._series = SeriesCache()
         self._legacy_series = SeriesCache(event_correlation.MAX_ENTRIES)
         self._correlator = event_correlation.Correlator()
-        self._recorded = self._written = self._refused = self._given_up = self._dropped = 0
+        self._recorded = self._written = self._refused = self._unsent = self._dropped = 0
         self._last_name_time = 0
 
     def statistics(self) -> EventStatistics:
@@ -125,7 +125,7 @@ class EventRecorder:
             self._recorded,
             self._written,
             self._refused,
-            self._given_up,
+            self._unsent,
             self._dropped,
             len(self._queue),
             len(self._series),
@@ -358,7 +358,7 @@ class EventRecorder:
                 return
             if attempt < MAX_TRIES:
                 await self._sleep(wait)
-        self._given_up += 1
+        self._unsent += 1
         log.error("dropping an event that could not be written in %d tries", MAX_TRIES)
 
     async def _send(self, write: Write) -> None:

@@ -58,11 +58,11 @@ def page_of(body: bytes) -> tuple[list[bytes], dict[str, str]]:
     """
     try:
         wrapped = envelope.unwrap(body)
-        listed = encoding_pb2.AnyList.FromString(wrapped.raw)
+        page = encoding_pb2.AnyList.FromString(wrapped.raw)
     except (BadEnvelope, DecodeError) as error:
         raise ApiError(502, "", f"the answer is not a list of objects: {error}") from error
-    metadata = listed.metadata
-    return list(listed.items), {"resourceVersion": metadata.resource_version, "continue": metadata.continue_token}
+    metadata = page.metadata
+    return list(page.items), {"resourceVersion": metadata.resource_version, "continue": metadata.continue_token}
 
 
 class FrameDecoder:

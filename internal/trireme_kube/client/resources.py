@@ -35,8 +35,8 @@ class Resource:
 
     def selectors(self) -> dict[str, str | int]:
         """The request parameters that select the objects that matter."""
-        named = (("fieldSelector", self.field_selector), ("labelSelector", self.label_selector))
-        return {name: selector for name, selector in named if selector}
+        selectors = (("fieldSelector", self.field_selector), ("labelSelector", self.label_selector))
+        return {name: selector for name, selector in selectors if selector}
 
 
 PODS = Resource("Pod", "/api/v1/pods", field_selector=ACTIVE_PODS)

@@ -32,7 +32,7 @@ class Store(Generic[T]):
         self._key_of = key_of
         self._on_changes = on_changes
         self._objects: dict[str, T] = {}
-        self._listed: set[str] | None = None  # keys of the list under way
+        self._listed_keys: set[str] | None = None  # keys of the list under way
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -53,7 +53,7 @@ class Store(Generic[T]):
         changes: list[Change[T]] = []
         for kind, obj in events:
             if kind is EventKind.LIST_START:
-                self._listed = set()
+                self._listed_keys = set()
             elif kind is EventKind.LIST_END:
                 changes.extend(self._drop_unlisted())
             elif obj is not None:
@@ -65,13 +65,13 @@ class Store(Generic[T]):
         key = self._key_of(obj)
         if kind is EventKind.DELETED:
             return Change(key, self._objects.pop(key, obj), None)
-        if kind is EventKind.LISTED and self._listed is not None:
-            self._listed.add(key)
+        if kind is EventKind.LISTED and self._listed_keys is not None:
+            self._listed_keys.add(key)
         old = self._objects.get(key)
         self._objects[key] = obj
         return Change(key, old, obj)
 
     def _drop_unlisted(self) -> list[Change[T]]:
-        listed, self._listed = self._listed or set(), None
-        deleted = [key for key in self._objects if key not in listed]
+        keys, self._listed_keys = self._listed_keys or set(), None
+        deleted = [key for key in self._objects if key not in keys]
         return [Change(key, self._objects.pop(key), None) for key in deleted]

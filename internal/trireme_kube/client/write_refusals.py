@@ -33,11 +33,11 @@ class WriteRefusals:
         if error.conflict or error.not_found:
             return
         resource, name = _parts(path)
-        known = self._objects.pop((method, path), 0) == error.status
+        repeated = self._objects.pop((method, path), 0) == error.status
         self._objects[method, path] = error.status
         if len(self._objects) > OBJECTS:
             self._objects.popitem(last=False)
-        if known or self._current.get((method, resource)) == error.status:
+        if repeated or self._current.get((method, resource)) == error.status:
             return
         self._current[method, resource] = error.status
         what = {"verb": _VERBS[method], "resource": resource, "object": klog.Ref(name)}

@@ -48,7 +48,7 @@ class MeasuredGuard:
         finally:
             self._attempts.add((result,))
             self._authentication.observe(self._clock() - started, (result,))
-        self._users.add((_shown(user.name),))
+        self._users.add((_user_label(user.name),))
         return user
 
     async def verdict(self, user: User, verb: str, path: str) -> Verdict:
@@ -64,7 +64,7 @@ class MeasuredGuard:
             self._authorization.observe(self._clock() - started, (result,))
 
 
-def _shown(name: str) -> str:
+def _user_label(name: str) -> str:
     if name in _KNOWN:
         return name
     return "email_id" if "@" in name else "other"

@@ -119,16 +119,16 @@ class Authenticator:
         return User(found.name, (*found.groups, _AUTHENTICATED_GROUP), found.uid, found.extra)
 
     async def _by_token(self, headers: Headers) -> User | None:
-        given = next((value for name, value in headers if name.lower() == "authorization"), "").strip()
-        kind, _, token = given.partition(" ")
+        authorization = next((value for name, value in headers if name.lower() == "authorization"), "").strip()
+        kind, _, token = authorization.partition(" ")
         token = token.strip()
         if self._review is None or kind.lower() != "bearer" or not token:
             return None
         # The tokens themselves are not stored.
         key = hashlib.sha256(token.encode()).digest()
-        known = self._reviewed.get(key)
-        if known is not None:
-            return known
+        cached = self._reviewed.get(key)
+        if cached is not None:
+            return cached
         task = self._asking.get(key)
         if task is None:
             task = self._asking[key] = asyncio.ensure_future(self._review(token))
@@ -202,8 +202,8 @@ def _common_name(leaf: x509.Certificate) -> str:
 
 def _values(headers: Headers, names: Sequence[str]) -> list[str]:
     """The values of the first of the names that is present."""
-    for wanted in names:
-        found = [value for name, value in headers if name.lower() == wanted.lower() and value]
+    for expected in names:
+        found = [value for name, value in headers if name.lower() == expected.lower() and value]
         if found:
             return found
     return []

@@ -52,11 +52,11 @@ class Authorizer:
         if self._review is None:
             return Verdict(False)
         key = (user.name, user.uid, user.groups, tuple(sorted(user.extra.items())), verb, path)
-        known = self._reviewed.get(key)
-        if known is None:
-            known = await self._review(user, verb, path)
-            self._reviewed.put(key, known, self._seconds[known.allowed])
-        return known
+        verdict = self._reviewed.get(key)
+        if verdict is None:
+            verdict = await self._review(user, verb, path)
+            self._reviewed.put(key, verdict, self._seconds[verdict.allowed])
+        return verdict
 
 
 def forbidden_message(user: User, verb: str, path: str, reason: str) -> str:

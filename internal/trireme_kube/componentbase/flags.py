@@ -191,7 +191,7 @@ _LEAST_COLUMNS = 24
 _INDENT_BELOW = 16
 
 
-def _left(flag: Flag) -> str:
+def _flag_column(flag: Flag) -> str:
     text = f"  -{flag.letter}, --{flag.name}" if flag.letter else f"      --{flag.name}"
     if flag.type.name != "bool":
         text += f" {flag.type.name}"
@@ -200,7 +200,7 @@ def _left(flag: Flag) -> str:
     return text
 
 
-def _right(flag: Flag) -> str:
+def _text_column(flag: Flag) -> str:
     if flag.default_text in flag.type.silent:
         return flag.help
     shown = quote(flag.default_text) if flag.type.name == "string" else flag.default_text
@@ -209,7 +209,7 @@ def _right(flag: Flag) -> str:
 
 def section_help(section: Section, columns: int = 0) -> str:
     """The help of one section; wrapped where the terminal's width is known."""
-    rows = [(_left(flag), _right(flag)) for flag in sorted(section.flags, key=lambda flag: flag.name)]
+    rows = [(_flag_column(flag), _text_column(flag)) for flag in sorted(section.flags, key=lambda flag: flag.name)]
     width = max(len(left) for left, _ in rows) + 3
     out = [f"\n{section.title} flags:\n", *(_row(left, right, width, columns) for left, right in rows)]
     return "\n".join(out) + "\n"

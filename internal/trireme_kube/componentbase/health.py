@@ -52,7 +52,7 @@ class Health:
         `?verbose`; they do not affect health.
         """
         self._notes = notes or {}
-        self._checks = {path: tuple(listed) for path, listed in checks.items()}
+        self._checks = {path: tuple(entries) for path, entries in checks.items()}
         self._results: Counter[tuple[str, str, str]] = Counter()
         self._last: dict[tuple[str, str], int] = {}
 

@@ -62,7 +62,7 @@ class Instrument:
     def _add_samples(self, metric: Metric) -> None:
         raise NotImplementedError
 
-    def _named(self, values: Values) -> dict[str, str]:
+    def _by_label(self, values: Values) -> dict[str, str]:
         return dict(zip(self.labels, values, strict=True))
 
 
@@ -88,7 +88,7 @@ class Counter(Instrument):
 
     def _add_samples(self, metric: Metric) -> None:
         for values, count in self._counts.items():
-            metric.add_sample(self.name, self._named(values), count)
+            metric.add_sample(self.name, self._by_label(values), count)
 
 
 class Histogram(Instrument):
@@ -123,13 +123,13 @@ class Histogram(Instrument):
 
     def _add_samples(self, metric: Metric) -> None:
         for values, series in self._series.items():
-            named = self._named(values)
+            labels = self._by_label(values)
             total: float = 0
             for text, count in zip(self.bound_texts, series[:-1], strict=True):
                 total += count
-                metric.add_sample(f"{self.name}_bucket", {**named, "le": text}, total)
-            metric.add_sample(f"{self.name}_sum", named, series[-1])
-            metric.add_sample(f"{self.name}_count", named, total)
+                metric.add_sample(f"{self.name}_bucket", {**labels, "le": text}, total)
+            metric.add_sample(f"{self.name}_sum", labels, series[-1])
+            metric.add_sample(f"{self.name}_count", labels, total)
 
 
 class Gauge(Instrument):
@@ -154,20 +154,20 @@ class Gauge(Instrument):
         super().__init__(name, text, labels, stability)
         self._read = read
         self._transient = transient
-        self._seen: dict[Values, None] = {}
+        self._known_values: dict[Values, None] = {}
 
     def reset(self) -> None:
         """Forget label values that do not exist now."""
-        self._seen.clear()
+        self._known_values.clear()
 
     def _add_samples(self, metric: Metric) -> None:
         now = self._read()
         if self._transient:
-            self._seen.clear()
+            self._known_values.clear()
         for values in now:
-            self._seen.setdefault(values)
-        for values in self._seen:
-            metric.add_sample(self.name, self._named(values), now.get(values, 0))
+            self._known_values.setdefault(values)
+        for values in self._known_values:
+            metric.add_sample(self.name, self._by_label(values), now.get(values, 0))
 
 
 class CountedElsewhere(Gauge):
@@ -197,7 +197,7 @@ class CountedElsewhere(Gauge):
             # A count that disappeared and returned starts from 0 again.
             since = count - before if count >= before else count
             if since or not self.labels or values not in self._before:
-                metric.add_sample(self.name, self._named(values), since)
+                metric.add_sample(self.name, self._by_label(values), since)
 
 
 class Registry:

@@ -231,7 +231,7 @@ class _TextFormatter(logging.Formatter):
         if values is None:
             line = f"{header} {record.getMessage()}"
         else:
-            named = "".join(f" {name}={_shown(value)}" for name, value in values.items())
+            named = "".join(f" {name}={_format_value(value)}" for name, value in values.items())
             line = f"{header} {_quoted(record.getMessage())}{named}"
         if record.exc_info:
             line += f"\n{self.formatException(record.exc_info)}"
@@ -257,7 +257,7 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(out, default=str, ensure_ascii=False)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """A value as klog prints it: text in quotes, but text of several lines as a block; everything else bare."""
     if isinstance(value, bool):
         return str(value).lower()

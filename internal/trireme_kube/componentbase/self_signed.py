@@ -33,9 +33,9 @@ def make_certificate(host: str, alternatives: Sequence[str], now: datetime | Non
     """A certificate (followed by its authority's) and its private key, in PEM."""
     # Another machine's clock may be behind ours.
     start = (now or clocks.utc_now()) - timedelta(hours=1)
-    made = int(start.timestamp())
+    timestamp = int(start.timestamp())
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority_name = _name(f"{host}-ca@{made}")
+    authority_name = _name(f"{host}-ca@{timestamp}")
     builder = x509.CertificateBuilder().not_valid_before(start).not_valid_after(start + _LIFETIME)
     authority = (
         builder.subject_name(authority_name)
@@ -46,7 +46,7 @@ def make_certificate(host: str, alternatives: Sequence[str], now: datetime | Non
         .sign(authority_key, hashes.SHA256())
     )
     certificate = (
-        builder.subject_name(_name(f"{host}@{made}"))
+        builder.subject_name(_name(f"{host}@{timestamp}"))
         .issuer_name(authority_name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())

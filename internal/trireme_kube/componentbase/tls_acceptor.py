@@ -67,7 +67,7 @@ class TlsAcceptor:
         await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     async def _greet(self, connection: socket.socket) -> None:
-        taken = False
+        handed_over = False
         try:
             connection.setblocking(False)
             async with asyncio.timeout(HANDSHAKE_SECONDS):
@@ -78,7 +78,7 @@ class TlsAcceptor:
                     connection.shutdown(socket.SHUT_WR)
                     connection.recv(_UNREAD_BYTES)
                 elif first:
-                    taken = True  # the loop closes it from here on, also where the handshake fails
+                    handed_over = True  # the loop closes it from here on, also where the handshake fails
                     await asyncio.get_running_loop().connect_accepted_socket(
                         self._protocol,
                         connection,
@@ -88,7 +88,7 @@ class TlsAcceptor:
         except (OSError, TimeoutError) as error:  # ssl.SSLError is one
             log.debug("TLS handshake error: %s", error)
         finally:
-            if not taken:
+            if not handed_over:
                 connection.close()
 
 

@@ -112,15 +112,15 @@ class TlsContexts:
         context = self._context(self._settings.default)
         others: dict[str, ssl.SSLContext] = {}
         for pair in self._settings.by_name:
-            made = self._context(pair)
+            other = self._context(pair)
             for name in pair.names or _names_in(pair):
-                others.setdefault(name.lower(), made)
+                others.setdefault(name.lower(), other)
         if others:
 
             def choose(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
-                chosen = _by_name(others, (name or "").lower())
-                if chosen is not None:
-                    connection.context = chosen
+                other = _by_name(others, (name or "").lower())
+                if other is not None:
+                    connection.context = other
 
             context.sni_callback = choose
         self._log_loaded()

@@ -48,7 +48,7 @@ def _any(value: Any) -> bytes:
     return _field(2, orjson.dumps(value))
 
 
-def _named(entries: Iterable[tuple[str, bytes]]) -> bytes:
+def _entries(entries: Iterable[tuple[str, bytes]]) -> bytes:
     return b"".join(_field(1, _field(1, name) + _field(2, value)) for name, value in entries)
 
 
@@ -68,7 +68,7 @@ def _schema(schema: Any) -> bytes:
     if schema.get("items") is not None:
         parts.append(_field(23, _field(1, _schema(schema["items"]))))
     if properties := schema.get("properties"):
-        parts.append(_field(25, _named((name, _schema(value)) for name, value in properties.items())))
+        parts.append(_field(25, _entries((name, _schema(value)) for name, value in properties.items())))
     extensions = {key: value for key, value in schema.items() if key.startswith("x-")}
     parts += [_field(31, _field(1, key) + _field(2, _any(value))) for key, value in extensions.items()]
     return b"".join(parts)
@@ -77,5 +77,5 @@ def _schema(schema: Any) -> bytes:
 def encode(document: Object) -> bytes:
     """The document in protobuf."""
     info = _field(1, document["info"]["title"]) + _field(2, document["info"]["version"])
-    definitions = _named((name, _schema(schema)) for name, schema in document["definitions"].items())
+    definitions = _entries((name, _schema(schema)) for name, schema in document["definitions"].items())
     return _field(1, document["swagger"]) + _field(2, info) + _field(8, b"") + _field(9, definitions)

@@ -75,31 +75,31 @@ def _container(path: str, container: Object, volumes: set[str]) -> list[Cause]:
 
 def _volumes(path: str, volumes: Any) -> tuple[set[str], list[Cause]]:
     """The names of the volumes, and their problems."""
-    names_seen: set[str] = set()
+    used_names: set[str] = set()
     causes: list[Cause] = []
     for index, volume in enumerate(volumes or ()):
         name, where = volume.get("name", ""), f"{path}[{index}].name"
         wrong = names.label(where, name) if name else [api_errors.required(where)]
-        if not wrong and name in names_seen:
+        if not wrong and name in used_names:
             wrong = [api_errors.duplicate(where, name)]
         if not wrong:
-            names_seen.add(name)
+            used_names.add(name)
         causes += wrong
-    return names_seen, causes
+    return used_names, causes
 
 
 def _containers(path: str, spec: Object, volumes: set[str]) -> list[Cause]:
     if not spec.get("containers"):
         return [api_errors.required(f"{path}.containers")]
     causes: list[Cause] = []
-    names_seen: set[str] = set()
+    used_names: set[str] = set()
     for part in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(part) or ()):
             where, name = f"{path}.{part}[{index}]", container.get("name", "")
             causes += _container(where, container, volumes)
-            if name and name in names_seen:
+            if name and name in used_names:
                 causes.append(api_errors.duplicate(f"{where}.name", name))
-            names_seen.add(name)
+            used_names.add(name)
     return causes
 
 

@@ -232,11 +232,11 @@ class Reader:
 
             def as_table(record: Record) -> bytes:
                 nonlocal headed
-                shown = views.to_view(resource, record)
+                view = views.to_view(resource, record)
                 metadata = _list_metadata(record.revision)
-                made = tables.table(resource, [shown], self._clock(), form.include, metadata, headers=not headed)
+                rows = tables.table(resource, [view], self._clock(), form.include, metadata, headers=not headed)
                 headed = True
-                return orjson.dumps(made)
+                return orjson.dumps(rows)
 
             return as_table
         if form.metadata_only:

@@ -187,8 +187,8 @@ def conform(resource: Resource, body: Object, *, strict: bool) -> Object:
     except api_errors.ApiError as error:
         raise api_errors.bad_request(_handled(resource, error.message)) from error
     if strict and check.unknown:
-        listed = ", ".join(f'unknown field "{path}"' for path in check.unknown)
-        raise api_errors.bad_request(_handled(resource, f"strict decoding error: {listed}"))
+        text = ", ".join(f'unknown field "{path}"' for path in check.unknown)
+        raise api_errors.bad_request(_handled(resource, f"strict decoding error: {text}"))
     return cleaned
 
 

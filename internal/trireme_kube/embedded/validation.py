@@ -65,12 +65,12 @@ def _service(obj: Object) -> list[Cause]:
     ports = spec.get("ports") or ()
     if not ports and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
         causes.append(api_errors.required("spec.ports"))
-    names_seen: set[str] = set()
+    used_names: set[str] = set()
     for index, port in enumerate(ports):
         causes += _service_port(f"spec.ports[{index}]", port, needs_name=len(ports) > 1)
-        if (name := port.get("name", "")) and name in names_seen:
+        if (name := port.get("name", "")) and name in used_names:
             causes.append(api_errors.duplicate(f"spec.ports[{index}].name", name))
-        names_seen.add(name)
+        used_names.add(name)
     causes += names.labels("spec.selector", spec.get("selector"))
     if spec.get("type") not in _SERVICE_TYPES:
         causes.append(api_errors.unsupported("spec.type", str(spec.get("type", "")), _SERVICE_TYPES))
