@@ -37,9 +37,9 @@ type BindItem struct {
 	State []byte `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	// OPTIONAL. The caller has sent this item before and does not know its outcome: the pod may be bound already, and is
 	// reported as not bound only where reading it shows so.
-	AskedBefore   bool `protobuf:"varint,5,opt,name=asked_before,json=askedBefore,proto3" json:"asked_before,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OutcomeUnknown bool `protobuf:"varint,5,opt,name=outcome_unknown,json=outcomeUnknown,proto3" json:"outcome_unknown,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *BindItem) Reset() {
@@ -100,9 +100,9 @@ func (x *BindItem) GetState() []byte {
 	return nil
 }
 
-func (x *BindItem) GetAskedBefore() bool {
+func (x *BindItem) GetOutcomeUnknown() bool {
 	if x != nil {
-		return x.AskedBefore
+		return x.OutcomeUnknown
 	}
 	return false
 }
@@ -1427,13 +1427,13 @@ var File_trireme_v1_bind_proto protoreflect.FileDescriptor
 const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\n" +
 	"\x15trireme/v1/bind.proto\x12\n" +
-	"trireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\xc0\x01\n" +
+	"trireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\xc6\x01\n" +
 	"\bBindItem\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x123\n" +
 	"\aassumed\x18\x03 \x03(\v2\x19.trireme.v1.ClusterObjectR\aassumed\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\fR\x05state\x12!\n" +
-	"\fasked_before\x18\x05 \x01(\bR\vaskedBefore\"d\n" +
+	"\x05state\x18\x04 \x01(\fR\x05state\x12'\n" +
+	"\x0foutcome_unknown\x18\x05 \x01(\bR\x0eoutcomeUnknown\"d\n" +
 	"\rPermitRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12*\n" +
 	"\x05items\x18\x02 \x03(\v2\x14.trireme.v1.BindItemR\x05items\"\x9d\x01\n" +

@@ -160,7 +160,7 @@ class Binder:
             return
         else:
             self._joined += 1
-            if target.asked_before:
+            if target.outcome_unknown:
                 job.target = target
             if tenure.active and (not job.tenure.active or tenure.valid_until > job.tenure.valid_until):
                 job.tenure = tenure  # a POST may begin as long as the later of the two tenures lasts

@@ -80,7 +80,7 @@ class Attempt:
         #: The API server's words when it refused because of the pod's state.
         self._conflict = ""
         #: An earlier POST may have bound the pod, or may yet.
-        self._doubt = target.asked_before
+        self._doubt = target.outcome_unknown
         #: The pod was read unbound once since nothing is sent any more.
         self._settled = False
         self._failed_reads = 0

@@ -12,7 +12,7 @@ from google.protobuf import message
 
 from trireme.evaluation import questions, reserving, stopwatch
 from trireme.evaluation.filtering import columns, evaluation
-from trireme.evaluation.preemption import group_preemption, post_filtering, preemption, ways_out
+from trireme.evaluation.preemption import group_preemption, post_filter_results, post_filtering, preemption
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, snapshot
@@ -124,8 +124,9 @@ class FilterEngine:
         if not preemptors:
             return answer
         plugins, bring_up = self._profiles.post_filters[cycle.profile], self._bring_up(cycle)
-        ways = ways_out.WaysOut(cycle, self.chains[cycle.profile], plugins, kept, bring_up, self._snap)
-        results = [way async for way in ways.of(preemptors)]
+        chain = self.chains[cycle.profile]
+        running = post_filter_results.PostFilterResults(cycle, chain, plugins, kept, bring_up, self._snap)
+        results = [result async for result in running.of(preemptors)]
         if found is not None:
             # What nodes said of pods that were nominated meanwhile may be new.
             found.statuses = tuple(kept.table.statuses)

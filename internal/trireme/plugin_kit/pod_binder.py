@@ -11,11 +11,11 @@ from trireme_kube.apimachinery.api_writes import PodName
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The pod to bind and the node. `asked_before`: an earlier call, here or elsewhere, may have bound it."""
+    """The pod to bind and the node. `outcome_unknown`: an earlier call, here or elsewhere, may have bound it."""
 
     pod: PodName
     node: str
-    asked_before: bool = False
+    outcome_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

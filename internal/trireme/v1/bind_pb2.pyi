@@ -34,14 +34,14 @@ class BindItem(_message.Message):
     NODE_NAME_FIELD_NUMBER: _builtins.int
     ASSUMED_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
-    ASKED_BEFORE_FIELD_NUMBER: _builtins.int
+    OUTCOME_UNKNOWN_FIELD_NUMBER: _builtins.int
     node_name: _builtins.str
     """REQUIRED. The name of the node."""
     state: _builtins.bytes
     """OPTIONAL. What Reserve or an earlier PreBind gave as state. Between phases it is a HostState; a plugin gets what it
     gave itself.
     """
-    asked_before: _builtins.bool
+    outcome_unknown: _builtins.bool
     """OPTIONAL. The caller has sent this item before and does not know its outcome: the pod may be bound already, and is
     reported as not bound only where reading it shows so.
     """
@@ -60,11 +60,11 @@ class BindItem(_message.Message):
         node_name: _builtins.str = ...,
         assumed: _abc.Iterable[_snapshot_pb2.ClusterObject] | None = ...,
         state: _builtins.bytes = ...,
-        asked_before: _builtins.bool = ...,
+        outcome_unknown: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked_before", b"asked_before", "assumed", b"assumed", "node_name", b"node_name", "pod", b"pod", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "node_name", b"node_name", "outcome_unknown", b"outcome_unknown", "pod", b"pod", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

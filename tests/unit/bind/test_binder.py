@@ -300,7 +300,7 @@ def test_a_repeated_request_reads_the_pod_where_it_may_not_post(bound: bool) -> 
 
     async def main(setup: _Setup) -> None:
         setup.pods.readings["u1"] = [api_writes.Written({})] if bound else [api_writes.Unavailable("no node")] * 2
-        asked = Target(target("u1").pod, "node-a", asked_before=True)
+        asked = Target(target("u1").pod, "node-a", outcome_unknown=True)
         (outcome,) = await setup.bind([asked], setup.tenure(-1.0))
         assert outcome == READ_BACK if bound else reason(outcome) == "unanswered"
         assert setup.pods.posts == []

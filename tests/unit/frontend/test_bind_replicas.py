@@ -41,5 +41,5 @@ async def test_a_repeated_bind_request_is_marked_as_repeated() -> None:
     results = [result.index async for result in replicas.bind(bind_pb2.BindRequest(items=items))]
     assert results == [0, 1]
     first, second = replicas.stub.asked
-    assert [item.asked_before for item in first.items] == [False, False]
-    assert [(item.pod.uid, item.asked_before) for item in second.items] == [("b", True)]
+    assert [item.outcome_unknown for item in first.items] == [False, False]
+    assert [(item.pod.uid, item.outcome_unknown) for item in second.items] == [("b", True)]

@@ -37,7 +37,7 @@ def _call(binder: Binder, *names: str) -> AsyncGenerator[Sequence[bind_pb2.BindR
         bind_pb2.BindItem(
             pod=cycle_pb2.PodIdentity(namespace="ns", name=name, uid=f"uid-{name}"),
             node_name="node",
-            asked_before=name == "again",
+            outcome_unknown=name == "again",
         )
         for name in names
     ]
@@ -53,7 +53,7 @@ async def test_each_pod_has_the_result_of_its_binding() -> None:
         (1, status_pb2.CODE_ERROR),
     ]
     assert list(results[1].status.messages) == ['running Bind plugin "DefaultBinder": no room']
-    assert [(target.pod.uid, target.node, target.asked_before) for target in binder.targets] == [
+    assert [(target.pod.uid, target.node, target.outcome_unknown) for target in binder.targets] == [
         ("uid-again", "node", True),
         ("uid-full", "node", False),
     ]

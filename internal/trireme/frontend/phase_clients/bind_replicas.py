@@ -192,7 +192,7 @@ class BindReplicas:
                     if missing.pop(result.index, None) is not None:
                         yield result
             for item in missing.values():
-                item.asked_before = True
+                item.outcome_unknown = True
 
     async def apply(
         self,

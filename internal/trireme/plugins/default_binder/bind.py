@@ -32,7 +32,7 @@ def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin
         request: bind_pb2.BindRequest, tenure: Tenure
     ) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
         targets = [
-            Target(PodName(item.pod.namespace, item.pod.name, item.pod.uid), item.node_name, item.asked_before)
+            Target(PodName(item.pod.namespace, item.pod.name, item.pod.uid), item.node_name, item.outcome_unknown)
             for item in request.items
         ]
         for target in targets if klog.enabled(log, 3) else ():

@@ -1,9 +1,9 @@
-"""Ways out for several pods of one class in one call, as PostFilter would answer for one after the other.
+"""PostFilter's results for several pods of one class in one call, equal to those of one call after the other.
 
-Preemptors come in crowds. Between two of them nothing happens but that the first one is nominated and its victims are
-on their way: that can be said here as well as be told. So the second one is answered for as if it had been told, at the
-generation that would have told it. Only where what is decided for one pod changes nothing for the next but on the node
-that was chosen; else there is an answer for the first one alone.
+Many preemptors of a class often come at once. Between two of them nothing changes but the nomination of the first one
+and the state of its victims, which is known here too. So the result for the second one assumes the nomination of the
+first. That holds only if a nomination changes nothing for the next pod but on its own node; otherwise there is a result
+for the first pod alone.
 """
 
 import time
@@ -19,8 +19,8 @@ from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2
 
 
-class WaysOut:
-    """Looks for ways out for pods of one class, at the generation of its columns."""
+class PostFilterResults:
+    """Runs PostFilter for pods of one class, at the generation of its columns."""
 
     def __init__(
         self,
@@ -42,24 +42,24 @@ class WaysOut:
         self._clock = clock
 
     async def of(self, pods: Sequence[filter_phase_pb2.Preemptor]) -> AsyncIterator[filter_phase_pb2.PostFilterResult]:
-        """A way out for each of the first pods, in order; none where it is not to be asked for, or not here."""
+        """Results for the first pods, in order; none if a node takes a pod, or a plugin failed or is a service."""
         services = self._chain.remote or any(plugin.remote for plugin in self._plugins)
-        promised = any(each.pod.uid in self._snap.nominations for each in pods)
-        if services or promised or not self._plugins or not self._refused():
+        nominated = any(each.pod.uid in self._snap.nominations for each in pods)
+        if services or nominated or not self._plugins or not self._refused():
             return
         index = None if self._kept.refusal is not None else self._kept.index[: self._snap.nodes.size].copy()
         before = preemption.Before(self._class.id)
         for number, pod in enumerate(pods):
             started = self._clock()
-            way = filter_phase_pb2.PostFilterResult()
+            result = filter_phase_pb2.PostFilterResult()
             if number and index is not None:
-                way.slot = before.slots[-1]
-                way.status_index = index[way.slot] = self._status_of(way.slot, index, before)
-            way.answer.CopyFrom(await self._ask(pod, index, before))
-            way.duration_us = round((self._clock() - started) * 1_000_000)
-            yield way
-            slot = self._snap.nodes.slots.get(way.answer.nominated_node)
-            evicting = all(action.HasField("evict") for action in way.answer.actions)
+                result.slot = before.slots[-1]
+                result.status_index = index[result.slot] = self._status_of(result.slot, index, before)
+            result.answer.CopyFrom(await self._ask(pod, index, before))
+            result.duration_us = round((self._clock() - started) * 1_000_000)
+            yield result
+            slot = self._snap.nodes.slots.get(result.answer.nominated_node)
+            evicting = all(action.HasField("evict") for action in result.answer.actions)
             if slot is None or not evicting or not before.holds:
                 return
             before.take(slot)
