@@ -113,14 +113,7 @@ class Attempts:
         nominated_node = self._nominations.node_of(pods[0].uid) if len(pods) == 1 else ""
         nominee = named(pods[0]) if nominated_node else None
         slot = self._cache.slot_of(nominated_node)
-        # An extender that does not want the nominated node may choose any other; so may a group for its next members.
-        only_slot = slot if self._extension is None and within is None else placed_pod.NO_SLOT
-        filtered = None
-        if nominee is not None and only_slot != placed_pod.NO_SLOT:
-            found = await self._evaluators.filter_nominated(profile, class_id, generation, [nominee], [only_slot])
-            filtered = found if found.admitted else None
-        if filtered is None:
-            filtered = await self._evaluators.filter(profile, class_id, len(pods), generation, nominee, preemptors)
+        filtered = await self._evaluators.filter(profile, class_id, len(pods), generation, nominee, preemptors)
         if within is not None and within.placement is not None and filtered.refusal is None:
             filtered = within.placement.narrowed(filtered)
         extra_scores: Sequence[int] = ()
@@ -132,9 +125,7 @@ class Attempts:
         if filtered.refuses(slot):
             return Attempt(pods, refused=filtered)
         if pods[0].record.pod.resized:
-            # The kubelet resizes it where it is. kube-scheduler's cache refuses to assume it, and so it is tried again.
-            text = f"pod {pods[0].uid}({pods[0].key}) is in the cache, so can't be assumed"
-            return Attempt(pods, error=Failure(text))
+            return _resized(pods)
         choice = await self._choose(class_key, len(pods), slot, filtered, extra_scores)
         if choice.placed.failure is not None:
             text = choice.placed.failure.message
@@ -146,13 +137,13 @@ class Attempts:
     async def attempt_nominated(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]
     ) -> Attempt | None:
-        """As `attempt`, for several pods that are nominated for different nodes, in one call and for these nodes alone.
-        None: the first pod cannot have its node, or has to be tried alone.
+        """As `attempt`, for pods that are nominated for different nodes, in one call and for these nodes alone. None:
+        the first pod cannot have its node, or an extender may choose another one for it.
 
         Raises: PhaseFault, PhaseUnavailable.
         """
         slots = self._different_slots(pods) if self._extension is None else []
-        if len(slots) < 2:
+        if not slots:
             return None
         profile, class_id = class_key
         started = self._observer.clock()
@@ -160,6 +151,8 @@ class Attempts:
         filtered = await self._evaluators.filter_nominated(profile, class_id, self._publish(), nominees, slots)
         if not filtered.admitted:
             return None
+        if pods[0].record.pod.resized:
+            return _resized(pods[:1])
         placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
         self._observer.placed(profile, filtered.admitted, self._observer.clock() - started, filtered, placed)
         return await self.assume(class_key, pods[: filtered.admitted], Choice(filtered, placed, (1, 1)))
@@ -260,6 +253,14 @@ class Attempts:
                 break
             slots.append(slot)
         return slots
+
+
+def _resized(pods: list[queued_pod.QueuedPodInfo]) -> Attempt:
+    """There is room for the pod's resize. The kubelet resizes it where it is; kube-scheduler's cache refuses to assume
+    it, and so it is tried again.
+    """
+    text = f"pod {pods[0].uid}({pods[0].key}) is in the cache, so can't be assumed"
+    return Attempt(pods, error=Failure(text))
 
 
 def looked_at(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:

@@ -3,8 +3,8 @@
 One batch at a time, so that the outcome is that of one pod after the other. Each attempt is committed at once: what it
 placed is bound, beside the next scheduling cycle; if no node takes the pods, PostFilter runs.
 
-Before an attempt makes its calls there are two shorter ways: pods that are nominated for different nodes are tried in
-one call, and pods whose places are known by speculation need none.
+Before an attempt makes its calls there are two shorter ways: pods that are nominated for different nodes are tried on
+these alone, in one call, and pods whose places are known by speculation need none.
 """
 
 import logging
@@ -83,12 +83,14 @@ class SchedulingCycle:
 
     async def _attempt(self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]) -> attempt.Attempt:
         """An attempt for the first of the pods, by the shortest way."""
-        if pods[0].record.nominated and len(pods) > 1:
+        nominated = bool(self._queue.nominator.node_of(pods[0].uid))
+        if nominated and (len(pods) == 1 or pods[0].record.nominated):
             made = await self._attempts.attempt_nominated(class_key, pods)
             if made is not None:
                 return made
+        if pods[0].record.nominated:
             pods = pods[:1]
-        if len(pods) > 1 or not self._queue.nominator.node_of(pods[0].uid):
+        if len(pods) > 1 or not nominated:
             known = self._speculation.placement(class_key, len(pods))
             if known is not None:
                 return await self._attempt_speculative(known, pods)
