@@ -22,7 +22,7 @@ ClassKey = tuple[str, int]
 
 
 class PhaseFault(Exception):
-    """A phase answered what it must not: the pods go back by error, the text says what was wrong."""
+    """A phase returned an invalid answer: the attempts of the pods end by error, with this text."""
 
 
 class PhaseUnavailable(Exception):
@@ -32,7 +32,7 @@ class PhaseUnavailable(Exception):
 class Evaluators(Protocol):
     """Filters, scores and reserves. A generation is one that the caller has published.
 
-    Each call raises PhaseUnavailable where nobody can answer now, PhaseFault where the answer cannot be right.
+    Each call raises PhaseUnavailable if no replica can answer now, and PhaseFault if the answer is invalid.
     """
 
     @property
@@ -94,13 +94,13 @@ class Evaluators(Protocol):
     async def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
-        """Who may go at all for a group."""
+        """The potential victims of a group."""
         ...
 
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """Who has to go for a group that was placed."""
+        """The victims that remain for a group that was placed."""
         ...
 
     async def list_releasable_claims(
@@ -138,7 +138,7 @@ class Evaluators(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreBindItem:
-    """A pod to prepare for binding. `preflight`: nothing is written, bind only says whether there is work."""
+    """A pod to prepare for binding. `preflight`: nothing is written, bind only answers whether there is work."""
 
     cycle: cycle_pb2.Cycle
     item: bind_pb2.BindItem
@@ -147,7 +147,7 @@ class PreBindItem:
 
 class Binder(Protocol):
     """Binds pods, and carries out every other write to objects of the cluster: conditions, nominations, evictions,
-    claims. What is uncertain is asked again until it is known, so only `permit` may fail.
+    claims. Calls with an uncertain result are repeated until it is known, so only `permit` may fail.
     """
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
@@ -160,8 +160,8 @@ class Binder(Protocol):
         tell: Callable[[int, bind_pb2.PreBindResult], None],
         started: Callable[[int, str], None],
     ) -> None:
-        """Run the PreBind plugins for all items; `tell` gets each result, by index, as it is known. `started` gets for
-        each item the address of who runs it, as `apply` takes it.
+        """Run the PreBind plugins for all items; `tell` receives each result, by index, as it is known. `started`
+        receives for each item the address of the replica that runs it, for `apply`.
         """
         ...
 
@@ -175,8 +175,8 @@ class Binder(Protocol):
         tell: Callable[[int, bind_pb2.BindResult], None] | None = None,
         address: str = "",
     ) -> list[bind_pb2.BindResult]:
-        """Carry out all actions; answers a result for each, in order. `tell` gets each, by index, as it is known.
-        `address`: who should do it if that is possible.
+        """Execute all actions; answers a result for each, in order. `tell` receives each, by index, as it is known.
+        `address`: the replica to prefer.
         """
         ...
 
@@ -211,7 +211,7 @@ class Effects:
 class Clocks:
     """Where times come from, each a function that answers seconds."""
 
-    now: Callable[[], float]  # Unix seconds that never run backwards: back-offs, and what the queue is told
+    now: Callable[[], float]  # Unix seconds that never run backwards: back-offs, and all times in the queue
     monotonic: Callable[[], float]  # deadlines
     wall: Callable[[], float]  # Unix seconds as they are written
 
@@ -219,7 +219,7 @@ class Clocks:
 # Answers a number in [0, 1).
 Random = Callable[[], float]
 
-# How a pod's attempt without a node ended, as `Observer.failed` is told.
+# How a pod's attempt without a node ended, for `Observer.failed`.
 UNSCHEDULABLE = "unschedulable"
 ERROR = "error"
 
@@ -228,7 +228,7 @@ POD = "pod"
 
 
 class Observer(Protocol):
-    """Hears of each step, to measure it. Units: seconds, of the observer's own clock unless said otherwise."""
+    """Measures each step. Units: seconds, of the observer's own clock unless stated otherwise."""
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -266,7 +266,7 @@ class Observer(Protocol):
         """An attempt to schedule a group ended so."""
 
     def group_evaluated(self, seconds: float) -> None:
-        """The nodes of a group were looked for."""
+        """The trial of a group took so long."""
 
     def placements_generated(self, profile: str, placements: int) -> None:
         """A group is going to be tried in so many placements."""
@@ -280,7 +280,7 @@ class Observer(Protocol):
         """PostFilter answered, and its answer holds for so many pods."""
 
     def preemption_evaluated(self, code: status.Code, seconds: float) -> None:
-        """Victims were looked for, for a group."""
+        """Preemption was evaluated for a group."""
 
     def group_preemption_attempted(self, code: status.Code) -> None:
         """A group tried to make room for itself."""
