@@ -1,12 +1,12 @@
-"""The frontend is told to end: by a signal, at any time."""
+"""A signal stops the frontend at any time."""
 
 import subprocess
 import sys
 
 import pytest
 
-_EARLY = "os.kill(os.getpid(), number); told.then(lambda: print('told', flush=True))"
-_LATE = "told.then(lambda: print('told', flush=True)); os.kill(os.getpid(), number)"
+_EARLY = "os.kill(os.getpid(), number); stop.on_stop(lambda: print('stops', flush=True))"
+_LATE = "stop.on_stop(lambda: print('stops', flush=True)); os.kill(os.getpid(), number)"
 
 
 @pytest.mark.parametrize("when", [pytest.param(_EARLY, id="while it loads"), pytest.param(_LATE, id="at work")])
@@ -20,11 +20,11 @@ def test_a_signal_at_any_time_ends_the_frontend(when: str, number: str, then: st
     would not end one that hangs.
     """
     script = (
-        "import os, signal, sys; from trireme.frontend import ending; told = ending.Ending(); "
+        "import os, signal, sys; from trireme.frontend import stop_signal; stop = stop_signal.StopSignal(); "
         f"number = signal.{number}; {when}; {then}; sys.exit(9)"
     )
     ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
-    assert (ended.returncode, ended.stdout) == (code, "told\n"), ended.stderr
+    assert (ended.returncode, ended.stdout) == (code, "stops\n"), ended.stderr
 
 
 def test_signal_handlers_need_no_heavy_imports() -> None:
