@@ -127,7 +127,7 @@ class Attempt:
     def _unbound(self, active: bool) -> Step:
         if not self._conflict and active and self._posts <= len(WAITS_SECONDS):
             self._settled = False
-            return Post(WAITS_SECONDS[self._posts - 1] * (1 + self._jitter()))
+            return Post(WAITS_SECONDS[self._posts - 1] * (1 + self._jitter()) if self._posts else 0.0)
         if self._doubt and not self._settled:
             self._settled = True
             return Read(SETTLE_SECONDS)

@@ -69,8 +69,8 @@ _HOST_PORT = re.compile(r"(dns:(//[^/]*/)?)?(\[[0-9A-Fa-f:.%]+\]|[^:\[\]/]+):[0-
 
 During = Callable[[], contextlib.AbstractContextManager[object]]
 """A context manager entered when a call's turn comes, before the request is sent, and left when the call ends, by an
-exception if it failed. A call that is tried on several endpoints enters one each time. PluginError on entry: nothing
-is sent.
+exception if it failed. A call that is tried on several endpoints makes and enters one each time. PluginError from the
+function: nothing is sent.
 """
 
 Response = TypeVar("Response", bound=message.Message)

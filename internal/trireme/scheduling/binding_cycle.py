@@ -132,7 +132,7 @@ class BindingCycle:
         """Whether more pods may be placed."""
         return self._room.is_set()
 
-    async def has_room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Return when more pods may be placed."""
         await self._room.wait()
 

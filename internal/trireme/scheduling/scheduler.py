@@ -103,7 +103,7 @@ class Scheduler:
 
     async def _schedule(self) -> None:
         while True:
-            await self._binding.has_room()
+            await self._binding.wait_for_room()
             if not (self._queue.ready() and self._available()):
                 self._wakeup.clear()
                 if not (self._queue.ready() and self._available()):

@@ -1,6 +1,6 @@
 """The state machine of one binding: what follows each outcome, and that no outcome is ever a guess."""
 
-from dataclasses import dataclass
+import dataclasses
 
 import pytest
 from hypothesis import given
@@ -125,6 +125,17 @@ def test_a_withdrawn_binding_reads_only_where_there_is_a_doubt(doubt: bool) -> N
         assert step.reason.code == "notBegun"
 
 
+def test_the_first_post_of_a_pod_in_doubt_waits_for_nothing() -> None:
+    """A new leader joins while the pod of the old one's call is read back, and finds it unbound.
+
+    Only a POST that is repeated waits.
+    """
+    one = Attempt(dataclasses.replace(TARGET, outcome_unknown=True), lambda: 0.5)
+    assert one.on_withdrawn("the leader's lease ran out", 0.0) == Read(0.0)
+    step = one.on_read(api_writes.Unavailable("not bound"), 0.1, active=True)
+    assert step == Post(0.0)
+
+
 def test_an_unreadable_binding_stays_open() -> None:
     """A pod that nobody can tell about must not pass for unbound: the step is Open, after trying for a while."""
     one = attempt()
@@ -142,7 +153,7 @@ def test_an_unreadable_binding_stays_open() -> None:
     assert waits[1:] == sorted(waits[1:])
 
 
-@dataclass
+@dataclasses.dataclass
 class _Server:
     """An API server with one pod, whose requests may take effect late, or not at all."""
 

@@ -104,7 +104,8 @@ class BindReplicas:
         changed: Callable[[], None],
         config_hash: Callable[[], int] | None = None,
     ) -> None:
-        """`deadline_seconds` is how long one replica may take over a batch before another is asked as well.
+        """`deadline_seconds` is how long Permit, PostBind and each PreBind plugin may take; Bind and Apply last until
+        the replica is silent for `SILENCE_SECONDS`.
         `config_hash` answers the hash of the configuration in force, where that may change.
         """
         self._config_hash = config_hash
