@@ -12,7 +12,9 @@ from typing import NamedTuple
 import yaml
 
 _FIELD = re.compile(r'(?:unknown|duplicate) field "((?:[^"\\]|\\.)+)"')
-_TYPE = re.compile(r"cannot unmarshal (\w+) into Go struct field \w+\.(\S+) of type")
+_TYPE = re.compile(r"cannot unmarshal (\w+) into Go struct field \w*\.(\S+) of type")
+#: In messages about plugins' arguments, what follows names fields relative to the arguments.
+_PLUGIN_CONFIG = re.compile(r"decoding \.(profiles\[\d+\]\.pluginConfig\[\d+\]): ")
 _LINE = re.compile(r"\bline (\d+):")
 _PATH = re.compile(r"([A-Za-z]\w*(?:\.[\w-]+|\[[^\]]*\])*): ")
 _STEP = re.compile(r"\.?([\w-]+)|\[([^\]]*)\]")
@@ -37,7 +39,7 @@ class Position(NamedTuple):
 def locate(data: bytes, problem: str) -> Position | None:
     """The place of the problem; None if it is not in the text."""
     text = data.decode("utf-8", "replace")
-    if "json parse error" in problem:
+    if "json parse error" in problem and "cannot unmarshal" not in problem:
         return _json_syntax(text)
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -47,6 +49,15 @@ def locate(data: bytes, problem: str) -> Position | None:
         return None
     if root is None:
         return None
+    if found := _PLUGIN_CONFIG.match(problem):
+        path = f"{found[1]}.args"
+        _, arguments = _nearest(root, path)
+        return _below_root(arguments, problem) or _at(root, path, of_key=False)
+    return _below_root(root, problem)
+
+
+def _below_root(root: yaml.Node, problem: str) -> Position | None:
+    """The place of a problem whose message names fields relative to that node."""
     if found := _FIELD.search(problem):
         return _at(root, found[1], of_key=True)
     if found := _TYPE.search(problem):
@@ -78,16 +89,22 @@ def _syntax(problem: str, error: yaml.MarkedYAMLError) -> Position | None:
 
 def _at(root: yaml.Node, path: str, *, of_key: bool) -> Position | None:
     """The field at that path, or the nearest existing one that contains it; None if there is none."""
+    key, node = _nearest(root, path)
+    if node is root:
+        return None
+    mark = (key if of_key else node).start_mark
+    return Position(mark.line + 1, mark.column + 1)
+
+
+def _nearest(root: yaml.Node, path: str) -> tuple[yaml.Node, yaml.Node]:
+    """Key and value of the field at that path, or of the nearest existing one that contains it."""
     node = key = root
     for name, index in _STEP.findall(path):
         step = _step(node, name or index)
         if step is None:
             break
         key, node = step
-    if node is root:
-        return None
-    mark = (key if of_key else node).start_mark
-    return Position(mark.line + 1, mark.column + 1)
+    return key, node
 
 
 def _step(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:

@@ -47,6 +47,68 @@ def test_position(problem: str, position: tuple[int, int] | None) -> None:
     assert locate(TEXT.encode(), problem) == position
 
 
+ARGUMENTS = """\
+parallelism: 16
+kind: [KubeSchedulerConfiguration]
+profiles:
+  - pluginConfig:
+      - name: NodeResourcesFit
+        args: {parallelism: 1, scoringStrategy: {bad: 1}}
+      - name: InterPodAffinity
+        args:
+          parallelism: "1"
+          hardPodAffinityWeight: "1"
+      - name: NodeAffinity
+        args: 5
+      - name: VolumeBinding
+"""
+
+
+@pytest.mark.parametrize(
+    ("problem", "position"),
+    [
+        pytest.param(
+            "decoding .profiles[0].pluginConfig[0]: strict decoding error: decoding args for plugin NodeResourcesFit: "
+            'strict decoding error: unknown field "parallelism"',
+            (6, 16),
+            id="name-that-is-at-the-root-too",
+        ),
+        pytest.param(
+            "decoding .profiles[0].pluginConfig[0]: strict decoding error: decoding args for plugin NodeResourcesFit: "
+            'strict decoding error: unknown field "scoringStrategy.bad"',
+            (6, 50),
+            id="unknown-field",
+        ),
+        pytest.param(
+            "decoding .profiles[0].pluginConfig[1]: decoding args for plugin InterPodAffinity: json: cannot unmarshal "
+            "string into Go struct field InterPodAffinityArgs.hardPodAffinityWeight of type int32",
+            (10, 34),
+            id="type",
+        ),
+        pytest.param(
+            "decoding .profiles[0].pluginConfig[2]: decoding args for plugin NodeAffinity: couldn't get version/kind; "
+            "json parse error: json: cannot unmarshal number into Go value of type struct { Kind string }",
+            (12, 15),
+            id="not-an-object",
+        ),
+        pytest.param(
+            "decoding .profiles[0].pluginConfig[3]: decoding args for plugin VolumeBinding: Object 'kind' is missing",
+            (13, 9),
+            id="no-arguments",
+        ),
+        pytest.param(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go struct field .kind of "
+            "type string",
+            (2, 7),
+            id="kind",
+        ),
+    ],
+)
+def test_position_in_the_arguments_of_a_plugin(problem: str, position: tuple[int, int]) -> None:
+    """An editor jumps to a field of the same name elsewhere, or nowhere: such messages name fields of the arguments."""
+    assert locate(ARGUMENTS.encode(), problem) == position
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
