@@ -7,7 +7,7 @@ this module has the arguments, the files and the one case that needs a cluster: 
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from trireme.cli import named_files
@@ -64,20 +64,36 @@ def _add_surroundings(parser: argparse.ArgumentParser) -> None:
 
 def run_validate(options: argparse.Namespace) -> int:
     """Check files. Returns the exit code."""
+    # Profiles of one file may name the remote plugins of another.
+    own = options.trireme_config or next((file for file in options.files if _is_own(file)), "")
+    own_problems = _problems(partial(_load_own, own))
     code = 0
-    if not options.trireme_config:
-        # Profiles of one file may name the remote plugins of another.
-        options.trireme_config = next((file for file in options.files if _is_own(file)), "")
+    if own not in options.files or not _is_own(own):
+        code = _print_problems(own, own_problems)
     for file in options.files:
-        problems = _problems(partial(_validate, file, options))
-        for problem in problems:
-            print(f"{_place(file, problem)}: {problem}", file=sys.stderr)
-            code = 1
-        if any(problem.startswith(_OLD_KINDS) for problem in problems):
-            print(f"{file}: `trireme config convert {file}` brings an old configuration up to date", file=sys.stderr)
+        if own_problems and not _is_own(file):
+            if file != own:
+                print(f"{file}: not checked, because {own} cannot be used", file=sys.stderr)
+            continue
+        problems = _problems(partial(_validate, file, own, options.feature_gates))
+        code |= _print_problems(file, problems)
         if not problems:
             print(f"{file}: valid")
     return code
+
+
+def _load_own(path: str) -> None:
+    if path:
+        own_loading.parse(loading.read_file(path))
+
+
+def _print_problems(file: str, problems: tuple[str, ...]) -> int:
+    """Show the problems of a file. Returns the exit code."""
+    for problem in problems:
+        print(f"{_place(file, problem)}: {problem}", file=sys.stderr)
+    if any(problem.startswith(_OLD_KINDS) for problem in problems):
+        print(f"{file}: `trireme config convert {file}` brings an old configuration up to date", file=sys.stderr)
+    return 1 if problems else 0
 
 
 def _is_own(path: str) -> bool:
@@ -96,13 +112,13 @@ def _place(path: str, problem: str) -> str:
     return path if position is None else f"{path}:{position.line}:{position.column}"
 
 
-def _validate(path: str, options: argparse.Namespace) -> None:
+def _validate(path: str, own: str, gate_texts: Sequence[str]) -> None:
     data = loading.read_file(path)
     if inspection.is_own(data):
         file_groups = list(named_files.of_own(own_loading.parse(data)))
     else:
-        enabled = inspection.feature_gates(options.feature_gates)
-        contents = inspection.inspect(data, own_loading.load(options.trireme_config), enabled)
+        enabled = inspection.feature_gates(gate_texts)
+        contents = inspection.inspect(data, own_loading.load(own), enabled)
         file_groups = list(named_files.of_scheduler(contents))
     problems: list[str] = []
     for files in file_groups:

@@ -84,6 +84,24 @@ def test_files_are_checked(
     assert _run(capsys, "validate", *arguments) == (code, out, err)
 
 
+def test_a_problem_is_reported_in_its_own_file_only(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else a problem of one file is shown at a valid field of another."""
+    election = "leaderElection: {leaderElect: false}\n"
+    (files / "scheduler").write_text(HEADER + election)
+    (files / "own-strict").write_text(f"{OWN}\n{election}")
+    problem = 'own-strict:4:1: unknown field "leaderElection"\n'
+    unchecked = "scheduler: not checked, because own-strict cannot be used\n"
+    assert _run(capsys, "validate", "scheduler", "own-strict") == (1, "", unchecked + problem)
+    assert _run(capsys, "validate", "scheduler", "--trireme-config=own-strict") == (1, "", problem + unchecked)
+    assert _run(capsys, "validate", "own-strict", "--trireme-config=own-strict") == (1, "", problem)
+    assert _run(capsys, "validate", "own", "--trireme-config=own-strict") == (1, "own: valid\n", problem)
+    missing = "none: open none: no such file or directory\nscheduler: not checked, because none cannot be used\n"
+    assert _run(capsys, "validate", "scheduler", "--trireme-config=none") == (1, "", missing)
+    wrong_kind = _run(capsys, "validate", "scheduler", "--trireme-config=scheduler")
+    assert wrong_kind[:2] == (1, "")
+    assert wrong_kind[2].startswith('scheduler: no kind "KubeSchedulerConfiguration" is registered')
+
+
 def test_the_files_that_a_configuration_names_are_checked(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Else a key of another certificate is found when the scheduler does not start with a valid configuration."""
     for name in ("a", "b"):
