@@ -12,7 +12,7 @@ from grpc import aio
 
 from trireme.bind import flags, process
 from trireme.rpc.grpc_server import ReplicaServer
-from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme_kube.client import client
 from trireme_kube.client.credentials import Source
 from trireme_kube.componentbase import supervision
@@ -121,6 +121,15 @@ class Bind:
         found: dict[int, bind_pb2.PreBindResult] = {}
         async for response in self.stub.PreBind(request, timeout=5):
             found |= {entry.index: entry.result for entry in response.results}
+        return [found[index] for index in range(len(items))]
+
+    async def pre_bind_pre_flight(self, items: Sequence[bind_pb2.BindItem]) -> list[status_pb2.Status]:
+        """Whether there is work to prepare pods of one class, in order."""
+        pods = bind_pb2.PreBindPreFlightRequest(cycle=self.cycle(), items=items)
+        request = bind_phase_pb2.BindPhasePreBindPreFlightRequest(requests=[pods], timeout_ms=5000)
+        found: dict[int, status_pb2.Status] = {}
+        async for response in self.stub.PreBindPreFlight(request, timeout=5):
+            found |= {entry.index: entry.status for entry in response.results}
         return [found[index] for index in range(len(items))]
 
     async def apply(self, *actions: bind_pb2.Action) -> list[Any]:

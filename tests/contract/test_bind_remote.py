@@ -83,6 +83,8 @@ class _Setup:
             endpoints=[self.target],
             deadline_ms=1000,
             failure_policy=policy,
+            breaker_failures=5,
+            breaker_open_ms=60_000,
             info=plugin_pb2.PluginInfo(name=NAME, extension_points=POINTS),
         )
         await self.bind.configure(bind_cluster.configuration(remote=[remote], **plugins))
@@ -140,6 +142,45 @@ async def test_pre_bind_waits_for_objects_and_keeps_its_state(setup: _Setup) -> 
     (second,) = await bind.pre_bind(items)
     assert second.status.code == CODE_SUCCESS
     assert setup.plugin.states == [b"", b"moored"]
+
+
+class _Surveyor(_Harbour):
+    """Knows beforehand what it has work for; answers as PreBind does."""
+
+    async def PreBindPreFlight(self, request: Any, context: Any) -> bind_pb2.PreBindPreFlightResponse:
+        self.states += [item.state for item in request.items]
+        return bind_pb2.PreBindPreFlightResponse(statuses=[self._status(item) for item in request.items])
+
+
+async def test_a_plugin_finds_out_whether_it_has_work(tmp_path: Path) -> None:
+    """Else a pod is nominated for nothing, or prepared before its status names the node."""
+    plugin = _Surveyor()
+    async with _plugin_at(tmp_path, plugin) as target, bind_cluster.running(tmp_path) as bind:
+        await bind.acquire()
+        await _Setup(bind, plugin, target).configure(pre_bind=[NAME])
+        await bind.make_pods("works", "rests", "fails", "waits")
+        plugin.codes = {"rests": CODE_SKIP, "fails": CODE_ERROR}
+        works, rests, fails = await bind.pre_bind_pre_flight(bind.items(["works", "rests", "fails"], "node-00000"))
+        assert (works.code, rests.code, fails.code) == (CODE_SUCCESS, CODE_SKIP, CODE_ERROR)
+        assert list(fails.messages) == [f'running PreBindPreFlight "{NAME}": no berth']
+        plugin.codes = {"waits": CODE_WAIT}
+        (waits,) = await bind.pre_bind_pre_flight(bind.items(["waits"], "node-00000"))
+        assert waits.code == CODE_ERROR
+        assert "the answer to PreBindPreFlight is wrong: statuses[0]" in waits.messages[0]
+
+
+@pytest.mark.parametrize(
+    "policy", [snapshot_pb2.FAILURE_POLICY_FAIL, snapshot_pb2.FAILURE_POLICY_IGNORE], ids=["fail", "ignore"]
+)
+async def test_a_plugin_that_does_not_serve_the_pre_flight_has_work(setup: _Setup, policy: Any) -> None:
+    """Else its PreBind is left out, or calls that it need not serve open its circuit breaker."""
+    bind = setup.bind
+    await setup.configure(policy, pre_bind=[NAME])
+    await bind.make_pods("a", "b")
+    items = bind.items(["a", "b"], "node-00000")
+    for _ in range(10):
+        assert [status.code for status in await bind.pre_bind_pre_flight(items)] == [CODE_SUCCESS, CODE_SUCCESS]
+    assert [result.status.code for result in await bind.pre_bind(items)] == [CODE_SUCCESS, CODE_SUCCESS]
 
 
 async def test_a_plugin_binds_what_it_wants_and_leaves_the_rest(setup: _Setup) -> None:
@@ -214,7 +255,9 @@ async def test_an_absent_plugin_follows_its_failure_policy(
     await bind.make_pods("web")
     items = bind.items(["web"], "node-00000")
     (permitted,) = (await bind.stub.Permit(bind_pb2.PermitRequest(cycle=bind.cycle(), items=items), timeout=5)).results
+    (flight,) = await bind.pre_bind_pre_flight(items)
     (prepared,) = await bind.pre_bind(items)
+    assert flight.code == pre_bind
     assert (permitted.status.code, prepared.status.code) == (permit, pre_bind)
     await bind.stub.PostBind(bind_pb2.PostBindRequest(cycle=bind.cycle(), items=items), timeout=5)
 

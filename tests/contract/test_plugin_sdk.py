@@ -402,9 +402,9 @@ async def test_the_steps_of_binding(stack: Stack) -> None:
     assert isinstance(done, list)
     assert [result.status.code for result in done] == [status_pb2.CODE_SKIP, status_pb2.CODE_WAIT]
     assert done[1].wait_for[0].name == "a"
-    preflight = await bind.pre_bind(CYCLE, [item("a")], nullcontext, preflight=True)
-    assert isinstance(preflight, list)
-    assert preflight[0].status.code == status_pb2.CODE_SUCCESS
+    flights = await bind.pre_bind_pre_flight(CYCLE, [item("a"), item("b")])
+    assert isinstance(flights, list)
+    assert [flight.code for flight in flights] == [status_pb2.CODE_SUCCESS] * 2
 
     codes = [(0, status_pb2.CODE_SUCCESS), (1, status_pb2.CODE_SKIP)]
     assert await bound(bind, item("a"), item("other")) == codes

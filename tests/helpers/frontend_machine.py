@@ -324,6 +324,6 @@ def _pods_of(question: Any) -> list[str]:
         return [request["PodUID"]]
     if question.rpc == "Reserve":
         return [placement.pod.uid for placement in request.placements]
-    if question.rpc in ("Permit", "PreBind"):
+    if question.rpc in ("Permit", "PreBindPreFlight", "PreBind"):
         return [item.pod.uid for item in request.items]
     return [request.pod.uid] if question.rpc == "Bind" else []

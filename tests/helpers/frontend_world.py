@@ -162,6 +162,17 @@ class FakeBinders:
         response: bind_pb2.PermitResponse = await self._world.ask("Permit", request)
         return response
 
+    async def pre_bind_pre_flight(
+        self, items: Sequence[ports.PreBindItem], tell: Callable[[int, status_pb2.Status], None]
+    ) -> None:
+        """Whether each pod has to be prepared; a replica that is down is called again."""
+
+        async def one(index: int, item: ports.PreBindItem) -> None:
+            request = bind_pb2.PreBindPreFlightRequest(cycle=item.cycle, items=[item.item])
+            tell(index, (await self._ask_until_up("PreBindPreFlight", request)).statuses[0])
+
+        await asyncio.gather(*(one(index, item) for index, item in enumerate(items)))
+
     async def pre_bind(
         self,
         items: Sequence[ports.PreBindItem],
@@ -172,16 +183,15 @@ class FakeBinders:
 
         async def one(index: int, item: ports.PreBindItem) -> None:
             started(index, "bind")
-            request = bind_pb2.PreBindRequest(cycle=item.cycle, items=[item.item], preflight=item.preflight)
-            while True:
-                try:
-                    response = await self._world.ask("PreBind", request)
-                except ports.PhaseFault:
-                    continue
-                tell(index, response.results[0])
-                return
+            request = bind_pb2.PreBindRequest(cycle=item.cycle, items=[item.item])
+            tell(index, (await self._ask_until_up("PreBind", request)).results[0])
 
         await asyncio.gather(*(one(index, item) for index, item in enumerate(items)))
+
+    async def _ask_until_up(self, rpc: str, request: Any) -> Any:
+        while True:
+            with contextlib.suppress(ports.PhaseFault):
+                return await self._world.ask(rpc, request)
 
 
 class _Extender:
@@ -466,7 +476,7 @@ class World:
         if rpc == "Apply":
             return _said(self.api.apply(request) if good else "the API server says no")
         if how == "down":
-            if rpc in ("Permit", "PreBind"):
+            if rpc in ("Permit", "PreBindPreFlight", "PreBind"):
                 raise ports.PhaseFault("UNAVAILABLE: down")
             raise ports.PhaseUnavailable("no replica is in step")
         return question.answer if good else _evaluated(self._refused(question), request)
@@ -490,8 +500,9 @@ class World:
                 return filter_pb2.ReserveResponse(reservations=[filter_pb2.Reservation(status=no)] * count)
             case "Permit":
                 return bind_pb2.PermitResponse(results=[bind_pb2.PermitResult(status=no)] * len(request.items))
-            case "PreBind":
-                return bind_pb2.PreBindResponse(results=[bind_pb2.PreBindResult(status=error)])
+            case "PreBindPreFlight" | "PreBind" as rpc:
+                prepared = bind_pb2.PreBindResponse(results=[bind_pb2.PreBindResult(status=error)])
+                return prepared if rpc == "PreBind" else bind_pb2.PreBindPreFlightResponse(statuses=[error])
             case _:
                 return question.answer
 
@@ -586,6 +597,9 @@ class World:
             result = bind_pb2.PermitResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=GUARD))
             result.waits.add(plugin=GUARD).timeout.FromSeconds(20)
         return bind_pb2.PermitResponse(results=[result] * len(request.items))
+
+    def _prebindpreflight(self, request: bind_pb2.PreBindPreFlightRequest) -> bind_pb2.PreBindPreFlightResponse:
+        return bind_pb2.PreBindPreFlightResponse(statuses=[SUCCESS])
 
     def _prebind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
         return bind_pb2.PreBindResponse(results=[bind_pb2.PreBindResult(status=SUCCESS)])

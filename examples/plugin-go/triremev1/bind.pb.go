@@ -328,22 +328,121 @@ func (x *PermitResponse) GetResults() []*PermitResult {
 	return nil
 }
 
+// PreBindPreFlightRequest is pods that PreBind may have work for.
+type PreBindPreFlightRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The class and the caller.
+	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
+	// REQUIRED. The pods.
+	Items         []*BindItem `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreBindPreFlightRequest) Reset() {
+	*x = PreBindPreFlightRequest{}
+	mi := &file_trireme_v1_bind_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreBindPreFlightRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreBindPreFlightRequest) ProtoMessage() {}
+
+func (x *PreBindPreFlightRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_bind_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreBindPreFlightRequest.ProtoReflect.Descriptor instead.
+func (*PreBindPreFlightRequest) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PreBindPreFlightRequest) GetCycle() *Cycle {
+	if x != nil {
+		return x.Cycle
+	}
+	return nil
+}
+
+func (x *PreBindPreFlightRequest) GetItems() []*BindItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// PreBindPreFlightResponse answers in the order of the items.
+type PreBindPreFlightResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. One an item. CODE_SUCCESS: there is work. CODE_SKIP: there is none. Else: the pod goes back.
+	Statuses      []*Status `protobuf:"bytes,1,rep,name=statuses,proto3" json:"statuses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreBindPreFlightResponse) Reset() {
+	*x = PreBindPreFlightResponse{}
+	mi := &file_trireme_v1_bind_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreBindPreFlightResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreBindPreFlightResponse) ProtoMessage() {}
+
+func (x *PreBindPreFlightResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_bind_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreBindPreFlightResponse.ProtoReflect.Descriptor instead.
+func (*PreBindPreFlightResponse) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PreBindPreFlightResponse) GetStatuses() []*Status {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
 // PreBindRequest is pods to prepare for binding.
 type PreBindRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class and the caller.
 	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
 	// REQUIRED. The pods.
-	Items []*BindItem `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
-	// OPTIONAL. Write nothing, only find out whether there is work: CODE_SUCCESS: there is, CODE_SKIP: none.
-	Preflight     bool `protobuf:"varint,3,opt,name=preflight,proto3" json:"preflight,omitempty"`
+	Items         []*BindItem `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PreBindRequest) Reset() {
 	*x = PreBindRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[5]
+	mi := &file_trireme_v1_bind_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -355,7 +454,7 @@ func (x *PreBindRequest) String() string {
 func (*PreBindRequest) ProtoMessage() {}
 
 func (x *PreBindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[5]
+	mi := &file_trireme_v1_bind_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -368,7 +467,7 @@ func (x *PreBindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreBindRequest.ProtoReflect.Descriptor instead.
 func (*PreBindRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{5}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PreBindRequest) GetCycle() *Cycle {
@@ -383,13 +482,6 @@ func (x *PreBindRequest) GetItems() []*BindItem {
 		return x.Items
 	}
 	return nil
-}
-
-func (x *PreBindRequest) GetPreflight() bool {
-	if x != nil {
-		return x.Preflight
-	}
-	return false
 }
 
 // PreBindResult is the answer for one pod.
@@ -410,7 +502,7 @@ type PreBindResult struct {
 
 func (x *PreBindResult) Reset() {
 	*x = PreBindResult{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[6]
+	mi := &file_trireme_v1_bind_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +514,7 @@ func (x *PreBindResult) String() string {
 func (*PreBindResult) ProtoMessage() {}
 
 func (x *PreBindResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[6]
+	mi := &file_trireme_v1_bind_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +527,7 @@ func (x *PreBindResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreBindResult.ProtoReflect.Descriptor instead.
 func (*PreBindResult) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{6}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PreBindResult) GetStatus() *Status {
@@ -477,7 +569,7 @@ type PreBindResponse struct {
 
 func (x *PreBindResponse) Reset() {
 	*x = PreBindResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[7]
+	mi := &file_trireme_v1_bind_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +581,7 @@ func (x *PreBindResponse) String() string {
 func (*PreBindResponse) ProtoMessage() {}
 
 func (x *PreBindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[7]
+	mi := &file_trireme_v1_bind_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +594,7 @@ func (x *PreBindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreBindResponse.ProtoReflect.Descriptor instead.
 func (*PreBindResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{7}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PreBindResponse) GetResults() []*PreBindResult {
@@ -525,7 +617,7 @@ type BindRequest struct {
 
 func (x *BindRequest) Reset() {
 	*x = BindRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[8]
+	mi := &file_trireme_v1_bind_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +629,7 @@ func (x *BindRequest) String() string {
 func (*BindRequest) ProtoMessage() {}
 
 func (x *BindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[8]
+	mi := &file_trireme_v1_bind_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +642,7 @@ func (x *BindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindRequest.ProtoReflect.Descriptor instead.
 func (*BindRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{8}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BindRequest) GetCycle() *Cycle {
@@ -581,7 +673,7 @@ type BindResult struct {
 
 func (x *BindResult) Reset() {
 	*x = BindResult{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[9]
+	mi := &file_trireme_v1_bind_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +685,7 @@ func (x *BindResult) String() string {
 func (*BindResult) ProtoMessage() {}
 
 func (x *BindResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[9]
+	mi := &file_trireme_v1_bind_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +698,7 @@ func (x *BindResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindResult.ProtoReflect.Descriptor instead.
 func (*BindResult) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{9}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BindResult) GetIndex() uint32 {
@@ -635,7 +727,7 @@ type BindResponse struct {
 
 func (x *BindResponse) Reset() {
 	*x = BindResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[10]
+	mi := &file_trireme_v1_bind_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +739,7 @@ func (x *BindResponse) String() string {
 func (*BindResponse) ProtoMessage() {}
 
 func (x *BindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[10]
+	mi := &file_trireme_v1_bind_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +752,7 @@ func (x *BindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindResponse.ProtoReflect.Descriptor instead.
 func (*BindResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{10}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BindResponse) GetResults() []*BindResult {
@@ -683,7 +775,7 @@ type PostBindRequest struct {
 
 func (x *PostBindRequest) Reset() {
 	*x = PostBindRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[11]
+	mi := &file_trireme_v1_bind_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +787,7 @@ func (x *PostBindRequest) String() string {
 func (*PostBindRequest) ProtoMessage() {}
 
 func (x *PostBindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[11]
+	mi := &file_trireme_v1_bind_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +800,7 @@ func (x *PostBindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostBindRequest.ProtoReflect.Descriptor instead.
 func (*PostBindRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{11}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PostBindRequest) GetCycle() *Cycle {
@@ -734,7 +826,7 @@ type PostBindResponse struct {
 
 func (x *PostBindResponse) Reset() {
 	*x = PostBindResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[12]
+	mi := &file_trireme_v1_bind_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +838,7 @@ func (x *PostBindResponse) String() string {
 func (*PostBindResponse) ProtoMessage() {}
 
 func (x *PostBindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[12]
+	mi := &file_trireme_v1_bind_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +851,7 @@ func (x *PostBindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostBindResponse.ProtoReflect.Descriptor instead.
 func (*PostBindResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{12}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{14}
 }
 
 // Action is one write that somebody decided on and bind carries out.
@@ -787,7 +879,7 @@ type Action struct {
 
 func (x *Action) Reset() {
 	*x = Action{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[13]
+	mi := &file_trireme_v1_bind_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +891,7 @@ func (x *Action) String() string {
 func (*Action) ProtoMessage() {}
 
 func (x *Action) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[13]
+	mi := &file_trireme_v1_bind_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +904,7 @@ func (x *Action) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Action.ProtoReflect.Descriptor instead.
 func (*Action) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{13}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Action) GetPod() *PodIdentity {
@@ -979,7 +1071,7 @@ type Evict struct {
 
 func (x *Evict) Reset() {
 	*x = Evict{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[14]
+	mi := &file_trireme_v1_bind_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +1083,7 @@ func (x *Evict) String() string {
 func (*Evict) ProtoMessage() {}
 
 func (x *Evict) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[14]
+	mi := &file_trireme_v1_bind_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +1096,7 @@ func (x *Evict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evict.ProtoReflect.Descriptor instead.
 func (*Evict) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Evict) GetMessage() string {
@@ -1046,7 +1138,7 @@ type Nominate struct {
 
 func (x *Nominate) Reset() {
 	*x = Nominate{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[15]
+	mi := &file_trireme_v1_bind_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1150,7 @@ func (x *Nominate) String() string {
 func (*Nominate) ProtoMessage() {}
 
 func (x *Nominate) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[15]
+	mi := &file_trireme_v1_bind_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1163,7 @@ func (x *Nominate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nominate.ProtoReflect.Descriptor instead.
 func (*Nominate) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Nominate) GetNodeName() string {
@@ -1090,7 +1182,7 @@ type ClearNomination struct {
 
 func (x *ClearNomination) Reset() {
 	*x = ClearNomination{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[16]
+	mi := &file_trireme_v1_bind_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1194,7 @@ func (x *ClearNomination) String() string {
 func (*ClearNomination) ProtoMessage() {}
 
 func (x *ClearNomination) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[16]
+	mi := &file_trireme_v1_bind_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1207,7 @@ func (x *ClearNomination) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearNomination.ProtoReflect.Descriptor instead.
 func (*ClearNomination) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{18}
 }
 
 // Deallocate removes allocation and reservation of a claim, or deletes a claim made for an extended resource.
@@ -1137,7 +1229,7 @@ type Deallocate struct {
 
 func (x *Deallocate) Reset() {
 	*x = Deallocate{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[17]
+	mi := &file_trireme_v1_bind_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1241,7 @@ func (x *Deallocate) String() string {
 func (*Deallocate) ProtoMessage() {}
 
 func (x *Deallocate) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[17]
+	mi := &file_trireme_v1_bind_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1254,7 @@ func (x *Deallocate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deallocate.ProtoReflect.Descriptor instead.
 func (*Deallocate) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Deallocate) GetNamespace() string {
@@ -1217,7 +1309,7 @@ type LeaveClaim struct {
 
 func (x *LeaveClaim) Reset() {
 	*x = LeaveClaim{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[18]
+	mi := &file_trireme_v1_bind_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1321,7 @@ func (x *LeaveClaim) String() string {
 func (*LeaveClaim) ProtoMessage() {}
 
 func (x *LeaveClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[18]
+	mi := &file_trireme_v1_bind_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1334,7 @@ func (x *LeaveClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveClaim.ProtoReflect.Descriptor instead.
 func (*LeaveClaim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LeaveClaim) GetNamespace() string {
@@ -1286,7 +1378,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1390,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1403,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Release) GetState() []byte {
@@ -1334,7 +1426,7 @@ type SetCondition struct {
 
 func (x *SetCondition) Reset() {
 	*x = SetCondition{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	mi := &file_trireme_v1_bind_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1438,7 @@ func (x *SetCondition) String() string {
 func (*SetCondition) ProtoMessage() {}
 
 func (x *SetCondition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	mi := &file_trireme_v1_bind_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1451,7 @@ func (x *SetCondition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCondition.ProtoReflect.Descriptor instead.
 func (*SetCondition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetCondition) GetCondition() *PodCondition {
@@ -1387,7 +1479,7 @@ type SetGroupCondition struct {
 
 func (x *SetGroupCondition) Reset() {
 	*x = SetGroupCondition{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[21]
+	mi := &file_trireme_v1_bind_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1491,7 @@ func (x *SetGroupCondition) String() string {
 func (*SetGroupCondition) ProtoMessage() {}
 
 func (x *SetGroupCondition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[21]
+	mi := &file_trireme_v1_bind_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1504,7 @@ func (x *SetGroupCondition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetGroupCondition.ProtoReflect.Descriptor instead.
 func (*SetGroupCondition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SetGroupCondition) GetCondition() *Condition {
@@ -1446,11 +1538,15 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"D\n" +
 	"\x0ePermitResponse\x122\n" +
-	"\aresults\x18\x01 \x03(\v2\x18.trireme.v1.PermitResultR\aresults\"\x83\x01\n" +
+	"\aresults\x18\x01 \x03(\v2\x18.trireme.v1.PermitResultR\aresults\"n\n" +
+	"\x17PreBindPreFlightRequest\x12'\n" +
+	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12*\n" +
+	"\x05items\x18\x02 \x03(\v2\x14.trireme.v1.BindItemR\x05items\"J\n" +
+	"\x18PreBindPreFlightResponse\x12.\n" +
+	"\bstatuses\x18\x01 \x03(\v2\x12.trireme.v1.StatusR\bstatuses\"e\n" +
 	"\x0ePreBindRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12*\n" +
-	"\x05items\x18\x02 \x03(\v2\x14.trireme.v1.BindItemR\x05items\x12\x1c\n" +
-	"\tpreflight\x18\x03 \x01(\bR\tpreflight\"\xb8\x01\n" +
+	"\x05items\x18\x02 \x03(\v2\x14.trireme.v1.BindItemR\x05items\"\xb8\x01\n" +
 	"\rPreBindResult\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x120\n" +
 	"\bwait_for\x18\x02 \x03(\v2\x15.trireme.v1.ObjectKeyR\awaitFor\x123\n" +
@@ -1513,10 +1609,11 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\x13nominated_node_name\x18\x02 \x01(\tH\x00R\x11nominatedNodeName\x88\x01\x01B\x16\n" +
 	"\x14_nominated_node_name\"H\n" +
 	"\x11SetGroupCondition\x123\n" +
-	"\tcondition\x18\x01 \x01(\v2\x15.trireme.v1.ConditionR\tcondition2\x95\x02\n" +
+	"\tcondition\x18\x01 \x01(\v2\x15.trireme.v1.ConditionR\tcondition2\xf4\x02\n" +
 	"\n" +
 	"BindPlugin\x12?\n" +
-	"\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12B\n" +
+	"\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12]\n" +
+	"\x10PreBindPreFlight\x12#.trireme.v1.PreBindPreFlightRequest\x1a$.trireme.v1.PreBindPreFlightResponse\x12B\n" +
 	"\aPreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12;\n" +
 	"\x04Bind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12E\n" +
 	"\bPostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponseb\x06proto3"
@@ -1533,86 +1630,93 @@ func file_trireme_v1_bind_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_bind_proto_rawDescData
 }
 
-var file_trireme_v1_bind_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_trireme_v1_bind_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_trireme_v1_bind_proto_goTypes = []any{
-	(*BindItem)(nil),            // 0: trireme.v1.BindItem
-	(*PermitRequest)(nil),       // 1: trireme.v1.PermitRequest
-	(*PermitResult)(nil),        // 2: trireme.v1.PermitResult
-	(*PermitWait)(nil),          // 3: trireme.v1.PermitWait
-	(*PermitResponse)(nil),      // 4: trireme.v1.PermitResponse
-	(*PreBindRequest)(nil),      // 5: trireme.v1.PreBindRequest
-	(*PreBindResult)(nil),       // 6: trireme.v1.PreBindResult
-	(*PreBindResponse)(nil),     // 7: trireme.v1.PreBindResponse
-	(*BindRequest)(nil),         // 8: trireme.v1.BindRequest
-	(*BindResult)(nil),          // 9: trireme.v1.BindResult
-	(*BindResponse)(nil),        // 10: trireme.v1.BindResponse
-	(*PostBindRequest)(nil),     // 11: trireme.v1.PostBindRequest
-	(*PostBindResponse)(nil),    // 12: trireme.v1.PostBindResponse
-	(*Action)(nil),              // 13: trireme.v1.Action
-	(*Evict)(nil),               // 14: trireme.v1.Evict
-	(*Nominate)(nil),            // 15: trireme.v1.Nominate
-	(*ClearNomination)(nil),     // 16: trireme.v1.ClearNomination
-	(*Deallocate)(nil),          // 17: trireme.v1.Deallocate
-	(*LeaveClaim)(nil),          // 18: trireme.v1.LeaveClaim
-	(*Release)(nil),             // 19: trireme.v1.Release
-	(*SetCondition)(nil),        // 20: trireme.v1.SetCondition
-	(*SetGroupCondition)(nil),   // 21: trireme.v1.SetGroupCondition
-	(*PodIdentity)(nil),         // 22: trireme.v1.PodIdentity
-	(*ClusterObject)(nil),       // 23: trireme.v1.ClusterObject
-	(*Cycle)(nil),               // 24: trireme.v1.Cycle
-	(*Status)(nil),              // 25: trireme.v1.Status
-	(*durationpb.Duration)(nil), // 26: google.protobuf.Duration
-	(*ObjectKey)(nil),           // 27: trireme.v1.ObjectKey
-	(*PodCondition)(nil),        // 28: trireme.v1.PodCondition
-	(*Condition)(nil),           // 29: trireme.v1.Condition
+	(*BindItem)(nil),                 // 0: trireme.v1.BindItem
+	(*PermitRequest)(nil),            // 1: trireme.v1.PermitRequest
+	(*PermitResult)(nil),             // 2: trireme.v1.PermitResult
+	(*PermitWait)(nil),               // 3: trireme.v1.PermitWait
+	(*PermitResponse)(nil),           // 4: trireme.v1.PermitResponse
+	(*PreBindPreFlightRequest)(nil),  // 5: trireme.v1.PreBindPreFlightRequest
+	(*PreBindPreFlightResponse)(nil), // 6: trireme.v1.PreBindPreFlightResponse
+	(*PreBindRequest)(nil),           // 7: trireme.v1.PreBindRequest
+	(*PreBindResult)(nil),            // 8: trireme.v1.PreBindResult
+	(*PreBindResponse)(nil),          // 9: trireme.v1.PreBindResponse
+	(*BindRequest)(nil),              // 10: trireme.v1.BindRequest
+	(*BindResult)(nil),               // 11: trireme.v1.BindResult
+	(*BindResponse)(nil),             // 12: trireme.v1.BindResponse
+	(*PostBindRequest)(nil),          // 13: trireme.v1.PostBindRequest
+	(*PostBindResponse)(nil),         // 14: trireme.v1.PostBindResponse
+	(*Action)(nil),                   // 15: trireme.v1.Action
+	(*Evict)(nil),                    // 16: trireme.v1.Evict
+	(*Nominate)(nil),                 // 17: trireme.v1.Nominate
+	(*ClearNomination)(nil),          // 18: trireme.v1.ClearNomination
+	(*Deallocate)(nil),               // 19: trireme.v1.Deallocate
+	(*LeaveClaim)(nil),               // 20: trireme.v1.LeaveClaim
+	(*Release)(nil),                  // 21: trireme.v1.Release
+	(*SetCondition)(nil),             // 22: trireme.v1.SetCondition
+	(*SetGroupCondition)(nil),        // 23: trireme.v1.SetGroupCondition
+	(*PodIdentity)(nil),              // 24: trireme.v1.PodIdentity
+	(*ClusterObject)(nil),            // 25: trireme.v1.ClusterObject
+	(*Cycle)(nil),                    // 26: trireme.v1.Cycle
+	(*Status)(nil),                   // 27: trireme.v1.Status
+	(*durationpb.Duration)(nil),      // 28: google.protobuf.Duration
+	(*ObjectKey)(nil),                // 29: trireme.v1.ObjectKey
+	(*PodCondition)(nil),             // 30: trireme.v1.PodCondition
+	(*Condition)(nil),                // 31: trireme.v1.Condition
 }
 var file_trireme_v1_bind_proto_depIdxs = []int32{
-	22, // 0: trireme.v1.BindItem.pod:type_name -> trireme.v1.PodIdentity
-	23, // 1: trireme.v1.BindItem.assumed:type_name -> trireme.v1.ClusterObject
-	24, // 2: trireme.v1.PermitRequest.cycle:type_name -> trireme.v1.Cycle
+	24, // 0: trireme.v1.BindItem.pod:type_name -> trireme.v1.PodIdentity
+	25, // 1: trireme.v1.BindItem.assumed:type_name -> trireme.v1.ClusterObject
+	26, // 2: trireme.v1.PermitRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 3: trireme.v1.PermitRequest.items:type_name -> trireme.v1.BindItem
-	25, // 4: trireme.v1.PermitResult.status:type_name -> trireme.v1.Status
-	26, // 5: trireme.v1.PermitResult.timeout:type_name -> google.protobuf.Duration
+	27, // 4: trireme.v1.PermitResult.status:type_name -> trireme.v1.Status
+	28, // 5: trireme.v1.PermitResult.timeout:type_name -> google.protobuf.Duration
 	3,  // 6: trireme.v1.PermitResult.waits:type_name -> trireme.v1.PermitWait
-	26, // 7: trireme.v1.PermitWait.timeout:type_name -> google.protobuf.Duration
+	28, // 7: trireme.v1.PermitWait.timeout:type_name -> google.protobuf.Duration
 	2,  // 8: trireme.v1.PermitResponse.results:type_name -> trireme.v1.PermitResult
-	24, // 9: trireme.v1.PreBindRequest.cycle:type_name -> trireme.v1.Cycle
-	0,  // 10: trireme.v1.PreBindRequest.items:type_name -> trireme.v1.BindItem
-	25, // 11: trireme.v1.PreBindResult.status:type_name -> trireme.v1.Status
-	27, // 12: trireme.v1.PreBindResult.wait_for:type_name -> trireme.v1.ObjectKey
-	26, // 13: trireme.v1.PreBindResult.timeout:type_name -> google.protobuf.Duration
-	6,  // 14: trireme.v1.PreBindResponse.results:type_name -> trireme.v1.PreBindResult
-	24, // 15: trireme.v1.BindRequest.cycle:type_name -> trireme.v1.Cycle
-	0,  // 16: trireme.v1.BindRequest.items:type_name -> trireme.v1.BindItem
-	25, // 17: trireme.v1.BindResult.status:type_name -> trireme.v1.Status
-	9,  // 18: trireme.v1.BindResponse.results:type_name -> trireme.v1.BindResult
-	24, // 19: trireme.v1.PostBindRequest.cycle:type_name -> trireme.v1.Cycle
-	0,  // 20: trireme.v1.PostBindRequest.items:type_name -> trireme.v1.BindItem
-	22, // 21: trireme.v1.Action.pod:type_name -> trireme.v1.PodIdentity
-	14, // 22: trireme.v1.Action.evict:type_name -> trireme.v1.Evict
-	15, // 23: trireme.v1.Action.nominate:type_name -> trireme.v1.Nominate
-	16, // 24: trireme.v1.Action.clear_nomination:type_name -> trireme.v1.ClearNomination
-	17, // 25: trireme.v1.Action.deallocate:type_name -> trireme.v1.Deallocate
-	20, // 26: trireme.v1.Action.set_condition:type_name -> trireme.v1.SetCondition
-	21, // 27: trireme.v1.Action.set_group_condition:type_name -> trireme.v1.SetGroupCondition
-	19, // 28: trireme.v1.Action.release:type_name -> trireme.v1.Release
-	18, // 29: trireme.v1.Action.leave_claim:type_name -> trireme.v1.LeaveClaim
-	22, // 30: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
-	28, // 31: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
-	29, // 32: trireme.v1.SetGroupCondition.condition:type_name -> trireme.v1.Condition
-	1,  // 33: trireme.v1.BindPlugin.Permit:input_type -> trireme.v1.PermitRequest
-	5,  // 34: trireme.v1.BindPlugin.PreBind:input_type -> trireme.v1.PreBindRequest
-	8,  // 35: trireme.v1.BindPlugin.Bind:input_type -> trireme.v1.BindRequest
-	11, // 36: trireme.v1.BindPlugin.PostBind:input_type -> trireme.v1.PostBindRequest
-	4,  // 37: trireme.v1.BindPlugin.Permit:output_type -> trireme.v1.PermitResponse
-	7,  // 38: trireme.v1.BindPlugin.PreBind:output_type -> trireme.v1.PreBindResponse
-	10, // 39: trireme.v1.BindPlugin.Bind:output_type -> trireme.v1.BindResponse
-	12, // 40: trireme.v1.BindPlugin.PostBind:output_type -> trireme.v1.PostBindResponse
-	37, // [37:41] is the sub-list for method output_type
-	33, // [33:37] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	26, // 9: trireme.v1.PreBindPreFlightRequest.cycle:type_name -> trireme.v1.Cycle
+	0,  // 10: trireme.v1.PreBindPreFlightRequest.items:type_name -> trireme.v1.BindItem
+	27, // 11: trireme.v1.PreBindPreFlightResponse.statuses:type_name -> trireme.v1.Status
+	26, // 12: trireme.v1.PreBindRequest.cycle:type_name -> trireme.v1.Cycle
+	0,  // 13: trireme.v1.PreBindRequest.items:type_name -> trireme.v1.BindItem
+	27, // 14: trireme.v1.PreBindResult.status:type_name -> trireme.v1.Status
+	29, // 15: trireme.v1.PreBindResult.wait_for:type_name -> trireme.v1.ObjectKey
+	28, // 16: trireme.v1.PreBindResult.timeout:type_name -> google.protobuf.Duration
+	8,  // 17: trireme.v1.PreBindResponse.results:type_name -> trireme.v1.PreBindResult
+	26, // 18: trireme.v1.BindRequest.cycle:type_name -> trireme.v1.Cycle
+	0,  // 19: trireme.v1.BindRequest.items:type_name -> trireme.v1.BindItem
+	27, // 20: trireme.v1.BindResult.status:type_name -> trireme.v1.Status
+	11, // 21: trireme.v1.BindResponse.results:type_name -> trireme.v1.BindResult
+	26, // 22: trireme.v1.PostBindRequest.cycle:type_name -> trireme.v1.Cycle
+	0,  // 23: trireme.v1.PostBindRequest.items:type_name -> trireme.v1.BindItem
+	24, // 24: trireme.v1.Action.pod:type_name -> trireme.v1.PodIdentity
+	16, // 25: trireme.v1.Action.evict:type_name -> trireme.v1.Evict
+	17, // 26: trireme.v1.Action.nominate:type_name -> trireme.v1.Nominate
+	18, // 27: trireme.v1.Action.clear_nomination:type_name -> trireme.v1.ClearNomination
+	19, // 28: trireme.v1.Action.deallocate:type_name -> trireme.v1.Deallocate
+	22, // 29: trireme.v1.Action.set_condition:type_name -> trireme.v1.SetCondition
+	23, // 30: trireme.v1.Action.set_group_condition:type_name -> trireme.v1.SetGroupCondition
+	21, // 31: trireme.v1.Action.release:type_name -> trireme.v1.Release
+	20, // 32: trireme.v1.Action.leave_claim:type_name -> trireme.v1.LeaveClaim
+	24, // 33: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
+	30, // 34: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
+	31, // 35: trireme.v1.SetGroupCondition.condition:type_name -> trireme.v1.Condition
+	1,  // 36: trireme.v1.BindPlugin.Permit:input_type -> trireme.v1.PermitRequest
+	5,  // 37: trireme.v1.BindPlugin.PreBindPreFlight:input_type -> trireme.v1.PreBindPreFlightRequest
+	7,  // 38: trireme.v1.BindPlugin.PreBind:input_type -> trireme.v1.PreBindRequest
+	10, // 39: trireme.v1.BindPlugin.Bind:input_type -> trireme.v1.BindRequest
+	13, // 40: trireme.v1.BindPlugin.PostBind:input_type -> trireme.v1.PostBindRequest
+	4,  // 41: trireme.v1.BindPlugin.Permit:output_type -> trireme.v1.PermitResponse
+	6,  // 42: trireme.v1.BindPlugin.PreBindPreFlight:output_type -> trireme.v1.PreBindPreFlightResponse
+	9,  // 43: trireme.v1.BindPlugin.PreBind:output_type -> trireme.v1.PreBindResponse
+	12, // 44: trireme.v1.BindPlugin.Bind:output_type -> trireme.v1.BindResponse
+	14, // 45: trireme.v1.BindPlugin.PostBind:output_type -> trireme.v1.PostBindResponse
+	41, // [41:46] is the sub-list for method output_type
+	36, // [36:41] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_bind_proto_init() }
@@ -1625,7 +1729,7 @@ func file_trireme_v1_bind_proto_init() {
 	file_trireme_v1_meta_proto_init()
 	file_trireme_v1_snapshot_proto_init()
 	file_trireme_v1_status_proto_init()
-	file_trireme_v1_bind_proto_msgTypes[13].OneofWrappers = []any{
+	file_trireme_v1_bind_proto_msgTypes[15].OneofWrappers = []any{
 		(*Action_Evict)(nil),
 		(*Action_Nominate)(nil),
 		(*Action_ClearNomination)(nil),
@@ -1635,14 +1739,14 @@ func file_trireme_v1_bind_proto_init() {
 		(*Action_Release)(nil),
 		(*Action_LeaveClaim)(nil),
 	}
-	file_trireme_v1_bind_proto_msgTypes[20].OneofWrappers = []any{}
+	file_trireme_v1_bind_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_bind_proto_rawDesc), len(file_trireme_v1_bind_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

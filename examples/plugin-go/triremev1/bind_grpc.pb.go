@@ -20,10 +20,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	BindPlugin_Permit_FullMethodName   = "/trireme.v1.BindPlugin/Permit"
-	BindPlugin_PreBind_FullMethodName  = "/trireme.v1.BindPlugin/PreBind"
-	BindPlugin_Bind_FullMethodName     = "/trireme.v1.BindPlugin/Bind"
-	BindPlugin_PostBind_FullMethodName = "/trireme.v1.BindPlugin/PostBind"
+	BindPlugin_Permit_FullMethodName           = "/trireme.v1.BindPlugin/Permit"
+	BindPlugin_PreBindPreFlight_FullMethodName = "/trireme.v1.BindPlugin/PreBindPreFlight"
+	BindPlugin_PreBind_FullMethodName          = "/trireme.v1.BindPlugin/PreBind"
+	BindPlugin_Bind_FullMethodName             = "/trireme.v1.BindPlugin/Bind"
+	BindPlugin_PostBind_FullMethodName         = "/trireme.v1.BindPlugin/PostBind"
 )
 
 // BindPluginClient is the client API for BindPlugin service.
@@ -35,6 +36,9 @@ type BindPluginClient interface {
 	// Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
 	// wait.
 	Permit(ctx context.Context, in *PermitRequest, opts ...grpc.CallOption) (*PermitResponse, error)
+	// PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+	// answers UNIMPLEMENTED, PreBind has work for every pod.
+	PreBindPreFlight(ctx context.Context, in *PreBindPreFlightRequest, opts ...grpc.CallOption) (*PreBindPreFlightResponse, error)
 	// PreBind does what must be done before binding, or names what it waits for: it is called again when that has
 	// changed. Idempotent.
 	PreBind(ctx context.Context, in *PreBindRequest, opts ...grpc.CallOption) (*PreBindResponse, error)
@@ -57,6 +61,16 @@ func (c *bindPluginClient) Permit(ctx context.Context, in *PermitRequest, opts .
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PermitResponse)
 	err := c.cc.Invoke(ctx, BindPlugin_Permit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *bindPluginClient) PreBindPreFlight(ctx context.Context, in *PreBindPreFlightRequest, opts ...grpc.CallOption) (*PreBindPreFlightResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PreBindPreFlightResponse)
+	err := c.cc.Invoke(ctx, BindPlugin_PreBindPreFlight_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +125,9 @@ type BindPluginServer interface {
 	// Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
 	// wait.
 	Permit(context.Context, *PermitRequest) (*PermitResponse, error)
+	// PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+	// answers UNIMPLEMENTED, PreBind has work for every pod.
+	PreBindPreFlight(context.Context, *PreBindPreFlightRequest) (*PreBindPreFlightResponse, error)
 	// PreBind does what must be done before binding, or names what it waits for: it is called again when that has
 	// changed. Idempotent.
 	PreBind(context.Context, *PreBindRequest) (*PreBindResponse, error)
@@ -131,6 +148,9 @@ type UnimplementedBindPluginServer struct{}
 
 func (UnimplementedBindPluginServer) Permit(context.Context, *PermitRequest) (*PermitResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Permit not implemented")
+}
+func (UnimplementedBindPluginServer) PreBindPreFlight(context.Context, *PreBindPreFlightRequest) (*PreBindPreFlightResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PreBindPreFlight not implemented")
 }
 func (UnimplementedBindPluginServer) PreBind(context.Context, *PreBindRequest) (*PreBindResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreBind not implemented")
@@ -176,6 +196,24 @@ func _BindPlugin_Permit_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(BindPluginServer).Permit(ctx, req.(*PermitRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _BindPlugin_PreBindPreFlight_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PreBindPreFlightRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(BindPluginServer).PreBindPreFlight(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: BindPlugin_PreBindPreFlight_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(BindPluginServer).PreBindPreFlight(ctx, req.(*PreBindPreFlightRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -237,6 +275,10 @@ var BindPlugin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Permit",
 			Handler:    _BindPlugin_Permit_Handler,
+		},
+		{
+			MethodName: "PreBindPreFlight",
+			Handler:    _BindPlugin_PreBindPreFlight_Handler,
 		},
 		{
 			MethodName: "PreBind",

@@ -1,4 +1,5 @@
-"""The plugin host of Permit, PreBind, Bind and PostBind: runs a profile's plugins and makes one answer of theirs.
+"""The plugin host of Permit, PreBindPreFlight, PreBind, Bind and PostBind: makes one answer of those of a profile's
+plugins.
 
 It speaks the contract's own messages on both sides, so a plugin in this process and one behind a gRPC channel look the
 same to it. The rules are kube-scheduler's framework's: the first plugin that refuses a pod decides; Permit goes on
@@ -15,7 +16,14 @@ from typing import TypeVar
 
 from google.protobuf import duration_pb2
 
-from trireme.plugin_kit.binding_cycle import BindCall, BindingCyclePlugin, PermitCall, PostBindCall, PreBindCall
+from trireme.plugin_kit.binding_cycle import (
+    BindCall,
+    BindingCyclePlugin,
+    PermitCall,
+    PostBindCall,
+    PreBindCall,
+    PreBindPreFlightCall,
+)
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles
@@ -31,6 +39,7 @@ class Chain:
     """The plugins of one profile at each point, in order."""
 
     permit: tuple[tuple[str, PermitCall], ...]
+    pre_bind_pre_flight: tuple[tuple[str, PreBindPreFlightCall], ...]
     pre_bind: tuple[tuple[str, PreBindCall], ...]
     bind: tuple[tuple[str, BindCall], ...]
     post_bind: tuple[tuple[str, PostBindCall], ...]
@@ -49,6 +58,13 @@ def chains(configuration: snapshot_pb2.Configuration, plugins: Mapping[str, Bind
             permit=_at(profile, plugin_pb2.EXTENSION_POINT_PERMIT, "Permit", plugins, lambda plugin: plugin.permit),
             pre_bind=_at(
                 profile, plugin_pb2.EXTENSION_POINT_PRE_BIND, "PreBind", plugins, lambda plugin: plugin.pre_bind
+            ),
+            pre_bind_pre_flight=_at(
+                profile,
+                plugin_pb2.EXTENSION_POINT_PRE_BIND,
+                "PreBind",
+                plugins,
+                lambda plugin: plugin.pre_bind_pre_flight,
             ),
             bind=_at(profile, plugin_pb2.EXTENSION_POINT_BIND, "Bind", plugins, lambda plugin: plugin.bind),
             post_bind=_at(
@@ -103,29 +119,57 @@ async def permit(chain: Chain, request: bind_pb2.PermitRequest) -> bind_pb2.Perm
     return response
 
 
+Around = Callable[[str, bool], AbstractAsyncContextManager[None]]
+"""Makes the context that the call of a plugin runs in, from the plugin's name and whether the call writes to the API
+server.
+"""
+
+
 def _no_context(plugin: str, writes: bool) -> AbstractAsyncContextManager[None]:
     return nullcontext()
 
 
-async def pre_bind(
-    chain: Chain,
-    request: bind_pb2.PreBindRequest,
-    around: Callable[[str, bool], AbstractAsyncContextManager[None]] = _no_context,
-) -> bind_pb2.PreBindResponse:
-    """What PreBind's plugins together say of each pod; one that a plugin holds up does not reach those after it.
-
-    `around` makes the context that the call of a plugin runs in, from the plugin's name and whether it writes to the
-    API server.
+async def pre_bind_pre_flight(
+    chain: Chain, request: bind_pb2.PreBindPreFlightRequest, around: Around = _no_context
+) -> bind_pb2.PreBindPreFlightResponse:
+    """Whether any PreBind plugin has work for each pod: CODE_SUCCESS or CODE_SKIP, else what the first that failed
+    says.
     """
+    ended: dict[int, status_pb2.Status] = {}
+    working: set[int] = set()
+    for name, call in chain.pre_bind_pre_flight:
+        left = [index for index in range(len(request.items)) if index not in ended]
+        if not left:
+            break
+        part = bind_pb2.PreBindPreFlightRequest(cycle=request.cycle, items=_chosen(request.items, left))
+        async with around(name, False):
+            statuses = await call(part)
+        for index, status in zip(left, statuses, strict=True):
+            if status.code == status_pb2.CODE_SUCCESS:
+                working.add(index)
+            elif status.code != status_pb2.CODE_SKIP:
+                status.plugin = name
+                ended[index] = status
+    response = bind_pb2.PreBindPreFlightResponse()
+    for index in range(len(request.items)):
+        if index in ended:
+            response.statuses.append(ended[index])
+        else:
+            response.statuses.add(code=status_pb2.CODE_SUCCESS if index in working else status_pb2.CODE_SKIP)
+    return response
+
+
+async def pre_bind(
+    chain: Chain, request: bind_pb2.PreBindRequest, around: Around = _no_context
+) -> bind_pb2.PreBindResponse:
+    """What PreBind's plugins together say of each pod; one that a plugin holds up does not reach those after it."""
     ended: dict[int, bind_pb2.PreBindResult] = {}
     worked: set[int] = set()
     for name, call in chain.pre_bind:
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
-        asked = bind_pb2.PreBindRequest(
-            cycle=request.cycle, items=_chosen(request.items, left), preflight=request.preflight
-        )
+        asked = bind_pb2.PreBindRequest(cycle=request.cycle, items=_chosen(request.items, left))
         async with around(name, name in chain.writing):
             results = await call(asked)
         for index, result in zip(left, results, strict=True):

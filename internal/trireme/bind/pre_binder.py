@@ -1,4 +1,4 @@
-"""PreBind of many pods: one job a pod, so that each result is sent as it is known.
+"""PreBindPreFlight and PreBind of many pods: one job a pod, so that each result is sent as it is known.
 
 Invariants: of one pod there is one job under way; another one begins when all earlier ones have ended, also those whose
 callers are gone. A job ends with the call that wants it, and all of a pod's jobs before anything that they wrote is
@@ -9,9 +9,10 @@ than in the client, where they would reach their deadlines.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from trireme.bind import binding, host
 from trireme.bind.in_flight import InFlight
@@ -19,7 +20,7 @@ from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.rpc.fencing import Tenure
-from trireme.v1 import bind_pb2, bind_phase_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 from trireme.wire.status import to_message
 
 log = logging.getLogger(__name__)
@@ -37,8 +38,22 @@ class PodsOfClass:
     """Items of one class, the plugins of its profile, and until when work may begin for the leader that asked."""
 
     chain: host.Chain
-    request: bind_pb2.PreBindRequest
+    cycle: cycle_pb2.Cycle
+    items: Sequence[bind_pb2.BindItem]
     tenure: Tenure
+
+
+Result = TypeVar("Result", bind_pb2.PreBindResult, status_pb2.Status)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step(Generic[Result]):
+    """What jobs do. `running` is how an error begins, before the name of the plugin that ran."""
+
+    name: str
+    running: str
+    call: Callable[[PodsOfClass, bind_pb2.BindItem, host.Around], Awaitable[Result]]
+    failed: Callable[[str, str], Result]
 
 
 class PreBinder:
@@ -49,9 +64,9 @@ class PreBinder:
         self._in_flight = in_flight
         self._clock = clock
         # By the pod's UID: its jobs that have not ended, in the order of their calls; only the first can be under way.
-        self._jobs: dict[str, list[asyncio.Task[bind_pb2.PreBindResult]]] = {}
+        self._jobs: dict[str, list[asyncio.Task[Any]]] = {}
 
-    async def run(
+    def run(
         self, classes: Sequence[PodsOfClass], timeout: float
     ) -> AsyncGenerator[list[tuple[int, bind_pb2.PreBindResult]], None]:
         """Runs PreBind for all items, and yields results as they are known, by index over all classes.
@@ -61,13 +76,24 @@ class PreBinder:
         Raises:
             Busy: too many jobs wait already.
         """
+        return self._run(_PRE_BIND, classes, timeout)
+
+    def run_pre_flight(
+        self, classes: Sequence[PodsOfClass], timeout: float
+    ) -> AsyncGenerator[list[tuple[int, status_pb2.Status]], None]:
+        """As `run`, PreBindPreFlight, which waits for no turn."""
+        return self._run(_PRE_FLIGHT, classes, timeout)
+
+    async def _run(
+        self, step: _Step[Result], classes: Sequence[PodsOfClass], timeout: float
+    ) -> AsyncGenerator[list[tuple[int, Result]], None]:
         if len(self._jobs) > WAITING_LIMIT:
             raise Busy(f"{len(self._jobs)} pods are in PreBind already")
-        results: Results[bind_pb2.PreBindResult] = Results()
-        tasks: list[asyncio.Task[bind_pb2.PreBindResult]] = []
+        results: Results[Result] = Results()
+        tasks: list[asyncio.Task[Result]] = []
         for pods in classes:
-            for item in pods.request.items:
-                tasks.append(self._start(pods, item, len(tasks), results, timeout))
+            for item in pods.items:
+                tasks.append(self._start(step, pods, item, len(tasks), results, timeout))
         try:
             async for batch in results.batches(len(tasks)):
                 yield batch
@@ -84,30 +110,31 @@ class PreBinder:
 
     def _start(
         self,
+        step: _Step[Result],
         pods: PodsOfClass,
         item: bind_pb2.BindItem,
         index: int,
-        results: Results[bind_pb2.PreBindResult],
+        results: Results[Result],
         timeout: float,
-    ) -> asyncio.Task[bind_pb2.PreBindResult]:
+    ) -> asyncio.Task[Result]:
         uid = item.pod.uid
         jobs = self._jobs.setdefault(uid, [])
         before = tuple(jobs)
 
-        async def job() -> bind_pb2.PreBindResult:
+        async def job() -> Result:
             if before:
                 await asyncio.wait(before)
-            return await self._pre_bind(pods, item, timeout)
+            return await self._execute(step, pods, item, timeout)
 
-        def ended(task: asyncio.Task[bind_pb2.PreBindResult]) -> None:
+        def ended(task: asyncio.Task[Result]) -> None:
             jobs.remove(task)
             if not jobs:
                 del self._jobs[uid]
             if task.cancelled():
-                results.put(index, _error("", "PreBind was interrupted"))
+                results.put(index, step.failed("", f"{step.name} was interrupted"))
             elif (error := task.exception()) is not None:
-                log.error("PreBind of pod %s/%s failed", item.pod.namespace, item.pod.name, exc_info=error)
-                results.put(index, _error("", f"internal error: {error!r}"))
+                log.error("%s of pod %s/%s failed", step.name, item.pod.namespace, item.pod.name, exc_info=error)
+                results.put(index, step.failed("", f"internal error: {error!r}"))
             else:
                 results.put(index, task.result())
 
@@ -116,8 +143,7 @@ class PreBinder:
         task.add_done_callback(ended)
         return task
 
-    async def _pre_bind(self, pods: PodsOfClass, item: bind_pb2.BindItem, timeout: float) -> bind_pb2.PreBindResult:
-        request = bind_pb2.PreBindRequest(cycle=pods.request.cycle, items=[item], preflight=pods.request.preflight)
+    async def _execute(self, step: _Step[Result], pods: PodsOfClass, item: bind_pb2.BindItem, timeout: float) -> Result:
         states = bind_phase_pb2.HostState.FromString(item.state).plugin_states
         running = ""
 
@@ -125,8 +151,7 @@ class PreBinder:
         async def around(plugin: str, writes: bool) -> AsyncIterator[None]:
             nonlocal running
             running = plugin
-            takes_turn = writes and plugin in states and not request.preflight
-            async with self._turns if takes_turn else nullcontext():
+            async with self._turns if writes and plugin in states else nullcontext():
                 if not pods.tenure.active:
                     raise _NotBegun(pods.tenure.ended_because)
                 until = self._clock() + timeout + binding.SETTLE_SECONDS
@@ -135,12 +160,30 @@ class PreBinder:
                         yield
 
         try:
-            return (await host.pre_bind(pods.chain, request, around)).results[0]
+            return await step.call(pods, item, around)
         except _NotBegun as why:
-            return _error(running, f'running PreBind plugin "{running}": not begun: {why}')
+            return step.failed(running, f'{step.running} "{running}": not begun: {why}')
         except TimeoutError:
-            return _error(running, f'running PreBind plugin "{running}": context deadline exceeded')
+            return step.failed(running, f'{step.running} "{running}": context deadline exceeded')
 
 
-def _error(plugin: str, text: str) -> bind_pb2.PreBindResult:
-    return bind_pb2.PreBindResult(status=to_message(status.error(plugin, text)))
+async def _pre_bind(pods: PodsOfClass, item: bind_pb2.BindItem, around: host.Around) -> bind_pb2.PreBindResult:
+    request = bind_pb2.PreBindRequest(cycle=pods.cycle, items=[item])
+    return (await host.pre_bind(pods.chain, request, around)).results[0]
+
+
+async def _pre_flight(pods: PodsOfClass, item: bind_pb2.BindItem, around: host.Around) -> status_pb2.Status:
+    request = bind_pb2.PreBindPreFlightRequest(cycle=pods.cycle, items=[item])
+    return (await host.pre_bind_pre_flight(pods.chain, request, around)).statuses[0]
+
+
+def _failed_status(plugin: str, text: str) -> status_pb2.Status:
+    return to_message(status.error(plugin, text))
+
+
+def _failed_result(plugin: str, text: str) -> bind_pb2.PreBindResult:
+    return bind_pb2.PreBindResult(status=_failed_status(plugin, text))
+
+
+_PRE_BIND = _Step("PreBind", "running PreBind plugin", _pre_bind, _failed_result)
+_PRE_FLIGHT = _Step("PreBindPreFlight", "running PreBindPreFlight", _pre_flight, _failed_status)

@@ -1,4 +1,4 @@
-"""Remote plugins at Permit, PreBind, Bind and PostBind, as the plugin host wants its plugins.
+"""Remote plugins at Permit, PreBindPreFlight, PreBind, Bind and PostBind, as the plugin host wants its plugins.
 
 What a plugin is asked and how its failure is worded is `trireme.remote.remote_stages`' matter; here the failure of a
 whole call becomes a result for each pod. Bind is the one where a failure says nothing: the plugin may have bound pods
@@ -90,10 +90,16 @@ def _plugin(
             return answer
         return [bind_pb2.PermitResult(status=to_message(answer or status.SUCCESS)) for _ in request.items]
 
+    async def pre_bind_pre_flight(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
+        answer = await remote.pre_bind_pre_flight(request.cycle, request.items)
+        if isinstance(answer, list):
+            return answer
+        return [to_message(answer or status.SKIP) for _ in request.items]
+
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         fence = request.cycle.fence
         during = functools.partial(listed, client, Leader(fence.scheduler_id, fence.epoch))
-        answer = await remote.pre_bind(request.cycle, request.items, during, request.preflight)
+        answer = await remote.pre_bind(request.cycle, request.items, during)
         if isinstance(answer, list):
             return answer
         return [bind_pb2.PreBindResult(status=to_message(answer or status.SKIP)) for _ in request.items]
@@ -141,6 +147,7 @@ def _plugin(
         pre_bind if client.serves(plugin_pb2.EXTENSION_POINT_PRE_BIND) else None,
         bind if client.serves(plugin_pb2.EXTENSION_POINT_BIND) else None,
         post_bind if client.serves(plugin_pb2.EXTENSION_POINT_POST_BIND) else None,
+        pre_bind_pre_flight,
     )
 
 

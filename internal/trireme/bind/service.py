@@ -127,17 +127,29 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         await _check_items(request.items, context)
         return await self._plugin_work(tenure, context, host.permit(chain, request))
 
+    async def PreBindPreFlight(
+        self, request: bind_phase_pb2.BindPhasePreBindPreFlightRequest, context: Context
+    ) -> AsyncIterator[bind_phase_pb2.BindPhasePreBindPreFlightResponse]:
+        """Find out whether PreBind has work for these pods, each result as it is known."""
+        classes = await self._classes(request, context)
+        seconds = request.timeout_ms / 1000
+        try:
+            async with aclosing(with_heartbeats(self._pre_binder.run_pre_flight(classes, seconds))) as batches:
+                async for results in batches:
+                    yield bind_phase_pb2.BindPhasePreBindPreFlightResponse(
+                        results=[
+                            bind_phase_pb2.IndexedPreBindPreFlightResult(index=index, status=status)
+                            for index, status in results
+                        ]
+                    )
+        except Busy as busy:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
+
     async def PreBind(
         self, request: bind_phase_pb2.BindPhasePreBindRequest, context: Context
     ) -> AsyncIterator[bind_phase_pb2.BindPhasePreBindResponse]:
         """Prepare binding these pods, each result as it is known."""
-        if not request.timeout_ms:
-            await _invalid(context, "timeout_ms: not set")
-        classes = []
-        for part in request.requests:
-            tenure, chain = await self._enter(part.cycle, context)
-            await _check_items(part.items, context)
-            classes.append(PodsOfClass(chain, part, tenure))
+        classes = await self._classes(request, context)
         try:
             async with aclosing(with_heartbeats(self._pre_binder.run(classes, request.timeout_ms / 1000))) as batches:
                 async for results in batches:
@@ -205,6 +217,20 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         if chain is None:
             await _invalid(context, f"cycle.profile: no profile {cycle.profile!r}")
         return tenure, chain
+
+    async def _classes(
+        self,
+        request: bind_phase_pb2.BindPhasePreBindRequest | bind_phase_pb2.BindPhasePreBindPreFlightRequest,
+        context: Context,
+    ) -> list[PodsOfClass]:
+        if not request.timeout_ms:
+            await _invalid(context, "timeout_ms: not set")
+        classes = []
+        for part in request.requests:
+            tenure, chain = await self._enter(part.cycle, context)
+            await _check_items(part.items, context)
+            classes.append(PodsOfClass(chain, part.cycle, part.items, tenure))
+        return classes
 
     async def _configure(self, config_hash: int, configuration: snapshot_pb2.Configuration, context: Context) -> None:
         if config_hash == self._config_hash and self._chains:

@@ -11,7 +11,7 @@ from typing import Any
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugin_kit.pod_binder import PodBinder
 from trireme.rpc.fencing import Tenure
-from trireme.v1 import bind_pb2
+from trireme.v1 import bind_pb2, status_pb2
 from trireme_kube.apimachinery.api_writes import Outcome, PodName
 
 
@@ -20,18 +20,24 @@ class FateUnknown(Exception):
 
 
 PermitCall = Callable[[bind_pb2.PermitRequest], Awaitable[Sequence[bind_pb2.PermitResult]]]
+PreBindPreFlightCall = Callable[[bind_pb2.PreBindPreFlightRequest], Awaitable[Sequence[status_pb2.Status]]]
 PreBindCall = Callable[[bind_pb2.PreBindRequest], Awaitable[Sequence[bind_pb2.PreBindResult]]]
 BindCall = Callable[[bind_pb2.BindRequest, Tenure], AsyncGenerator[Sequence[bind_pb2.BindResult], None]]
 PostBindCall = Callable[[bind_pb2.PostBindRequest], Awaitable[None]]
+
+
+async def has_work(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
+    """The PreBindPreFlight of a plugin that cannot know beforehand: PreBind is called for every pod."""
+    return [status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in request.items]
 
 
 @dataclass(frozen=True, slots=True)
 class BindingCyclePlugin:
     """One plugin; a call that is None: it takes no part in that extension point.
 
-    The calls of Permit and PreBind answer one result an item, in order. Bind answers each item once, by index, or
-    raises FateUnknown after those that it can answer. Else none of them raises: what fails is a status. Items carry
-    the state of all plugins (HostState); each plugin takes its own part.
+    The calls of Permit, PreBindPreFlight and PreBind answer one result an item, in order. Bind answers each item once,
+    by index, or raises FateUnknown after those that it can answer. Else none of them raises: what fails is a status.
+    Items carry the state of all plugins (HostState); each plugin takes its own part.
     """
 
     name: str
@@ -39,6 +45,8 @@ class BindingCyclePlugin:
     pre_bind: PreBindCall | None = None
     bind: BindCall | None = None
     post_bind: PostBindCall | None = None
+    #: Whether its PreBind has work to do: CODE_SUCCESS or CODE_SKIP. Writes nothing.
+    pre_bind_pre_flight: PreBindPreFlightCall = has_work
     #: Its PreBind writes to the API server through this phase's client.
     writes: bool = False
 

@@ -81,12 +81,19 @@ class PluginError(Exception):
     """The plugin gave no usable response. The text is one line."""
 
 
+class NotServed(PluginError):
+    """The plugin does not serve a method that it need not serve; that is no failure of the plugin."""
+
+
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Response]):
-    """An RPC by its path, e.g. `/trireme.v1.FilterPlugin/Filter`, and its response type."""
+    """An RPC by its path, e.g. `/trireme.v1.FilterPlugin/Filter`, and its response type. `optional`: a plugin need not
+    serve it.
+    """
 
     path: str
     response: type[Response]
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +245,7 @@ class PluginConnection:
         """Call the method and return `read` of the response; `read` raises ValueError for an unusable one.
 
         Raises:
+            NotServed: the plugin does not serve the method, which is optional.
             PluginError: there is no usable response.
         """
         remaining = self._deadline
@@ -256,6 +264,9 @@ class PluginConnection:
                 except plugin_control.ConfigurationRefused as error:
                     raise self._on_failure(endpoint, str(error)) from error
                 except aio.AioRpcError as error:
+                    if method.optional and error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                        self._on_answer(endpoint)
+                        raise NotServed(f"{endpoint.target}: {_name(method)} is not served") from error
                     remaining -= self._clock() - started
                     if error.code() in _TRY_ANOTHER and untried and remaining > 0:
                         self._avoid(endpoint)

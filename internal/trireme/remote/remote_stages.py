@@ -20,6 +20,9 @@ _POST_FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/PostFilter", f
 _RESERVE = remote_connection.Method("/trireme.v1.FilterPlugin/Reserve", filter_pb2.ReserveResponse)
 _UNRESERVE = remote_connection.Method("/trireme.v1.FilterPlugin/Unreserve", filter_pb2.UnreserveResponse)
 _PERMIT = remote_connection.Method("/trireme.v1.BindPlugin/Permit", bind_pb2.PermitResponse)
+_PRE_BIND_PRE_FLIGHT = remote_connection.Method(
+    "/trireme.v1.BindPlugin/PreBindPreFlight", bind_pb2.PreBindPreFlightResponse, optional=True
+)
 _PRE_BIND = remote_connection.Method("/trireme.v1.BindPlugin/PreBind", bind_pb2.PreBindResponse)
 _BIND = remote_connection.Method("/trireme.v1.BindPlugin/Bind", bind_pb2.BindResponse)
 _POST_BIND = remote_connection.Method("/trireme.v1.BindPlugin/PostBind", bind_pb2.PostBindResponse)
@@ -155,8 +158,8 @@ class RemoteReservePlugin:
 
 
 class RemoteBindPlugin:
-    """Permit, PreBind, Bind and PostBind; bind asks. An item's state between phases is a HostState; the plugin gets
-    its own part of it.
+    """Permit, PreBindPreFlight, PreBind, Bind and PostBind, called by bind. An item's state between phases is a
+    HostState; the plugin gets its own part of it.
     """
 
     def __init__(self, client: remote_client.PluginClient) -> None:
@@ -182,19 +185,40 @@ class RemoteBindPlugin:
         except remote_connection.PluginError as error:
             return self._client.failure(prefix, str(error))
 
+    async def pre_bind_pre_flight(
+        self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]
+    ) -> list[status_pb2.Status] | status.Status | None:
+        """Whether PreBind has work for each pod: success where it has, and where the plugin does not serve this RPC,
+        else skip; on failure the error, or None where that is ignored.
+        """
+        request = bind_pb2.PreBindPreFlightRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+
+        prefix = f'running PreBindPreFlight "{self.name}"'
+
+        def read(response: bind_pb2.PreBindPreFlightResponse) -> list[status_pb2.Status]:
+            _check_count("statuses", response.statuses, len(items))
+            return [
+                wire_status.to_message(_read_status(entry, f"statuses[{at}]", self._client, prefix, status.Code.SKIP))
+                for at, entry in enumerate(response.statuses)
+            ]
+
+        try:
+            return await self._client.connection.ask(_PRE_BIND_PRE_FLIGHT, request.SerializeToString(), read)
+        except remote_connection.NotServed:
+            return [status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in items]
+        except remote_connection.PluginError as error:
+            return self._client.failure(prefix, str(error))
+
     async def pre_bind(
         self,
         cycle: cycle_pb2.Cycle,
         items: Sequence[bind_pb2.BindItem],
         during: remote_connection.During,
-        preflight: bool = False,
     ) -> list[bind_pb2.PreBindResult] | status.Status | None:
         """The result for each pod: done or waiting; on failure the error, or None where that is ignored."""
-        request = bind_pb2.PreBindRequest(
-            cycle=self._client.own_cycle(cycle), items=self._own_items(items), preflight=preflight
-        )
+        request = bind_pb2.PreBindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
 
-        prefix = f'running PreBindPreFlight "{self.name}"' if preflight else f'running PreBind plugin "{self.name}"'
+        prefix = f'running PreBind plugin "{self.name}"'
 
         def read(response: bind_pb2.PreBindResponse) -> list[bind_pb2.PreBindResult]:
             also = (status.Code.SKIP, status.Code.WAIT)

@@ -14,7 +14,7 @@ from typing import Protocol
 from trireme.framework import status
 from trireme.queueing import queued_pod
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, score_phase_pb2, status_pb2
 from trireme_kube.client import event_series
 
 # A profile's name and a class of pods.
@@ -138,11 +138,10 @@ class Evaluators(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreBindItem:
-    """A pod to prepare for binding. `preflight`: nothing is written, bind only answers whether there is work."""
+    """A pod to prepare for binding."""
 
     cycle: cycle_pb2.Cycle
     item: bind_pb2.BindItem
-    preflight: bool = False
 
 
 class Binder(Protocol):
@@ -152,6 +151,14 @@ class Binder(Protocol):
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
         """What the Permit plugins say of placed pods. Raises: PhaseFault."""
+        ...
+
+    async def pre_bind_pre_flight(
+        self, items: Sequence[PreBindItem], tell: Callable[[int, status_pb2.Status], None]
+    ) -> None:
+        """Find out whether the PreBind plugins have work for the items, and write nothing; `tell` receives each
+        result, by index, as it is known.
+        """
         ...
 
     async def pre_bind(

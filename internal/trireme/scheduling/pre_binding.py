@@ -14,7 +14,7 @@ from google.protobuf import duration_pb2
 from trireme.cache import object_waits
 from trireme.framework import status
 from trireme.scheduling import call_batches, ports
-from trireme.v1 import bind_pb2, cycle_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class PreBinding:
         self._waits = waits
         self._clock = clock
         self._nominating = nominating
+        self._pre_flights = call_batches.CallBatches(self._send_pre_flights, MAX_UNDER_WAY)
         self._calls = call_batches.CallBatches(self._send, MAX_UNDER_WAY)
         self._actions = call_batches.CallBatches(binder.apply)
         # By the pod's UID: the replica that runs its PreBind, which goes on there after a pod was cancelled here.
@@ -52,13 +53,14 @@ class PreBinding:
 
     async def close(self) -> None:
         """Cancel the calls under way."""
+        await self._pre_flights.close()
         await self._calls.close()
         await self._actions.close()
 
     async def has_work(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> "bool | status.Status":
         """Whether PreBind has work to do for the pod; a status if that is not known."""
-        result = await self._call(cycle, item, preflight=True)
-        answer = wire_status.from_message(result.status)
+        (result,) = await self._pre_flights.execute([ports.PreBindItem(cycle, item)])
+        answer = wire_status.from_message(result)
         return answer.code is status.Code.SUCCESS if answer.code in _PASSED else answer
 
     async def nominate(self, item: bind_pb2.BindItem) -> bool:
@@ -97,7 +99,7 @@ class PreBinding:
         with self._waits.recording():
             while True:
                 started = self._waits.now()
-                result = await self._call(cycle, item)
+                (result,) = await self._calls.execute([ports.PreBindItem(cycle, item)])
                 self._addresses.pop(item.pod.uid, None)
                 answer = wire_status.from_message(result.status)
                 if answer.code in _PASSED:
@@ -119,10 +121,10 @@ class PreBinding:
                 except TimeoutError:
                     continue
 
-    async def _call(
-        self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem, preflight: bool = False
-    ) -> bind_pb2.PreBindResult:
-        return (await self._calls.execute([ports.PreBindItem(cycle, item, preflight)]))[0]
+    async def _send_pre_flights(
+        self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
+    ) -> None:
+        await self._binder.pre_bind_pre_flight(items, on_result)
 
     async def _send(
         self,
@@ -131,7 +133,7 @@ class PreBinding:
     ) -> None:
         def started(index: int, address: str) -> None:
             # Without a state nothing is written that would have to be released.
-            if items[index].item.state and not items[index].preflight:
+            if items[index].item.state:
                 self._addresses[items[index].item.pod.uid] = address
 
         await self._binder.pre_bind(items, on_result, started)

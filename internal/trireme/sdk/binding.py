@@ -37,16 +37,24 @@ class BindServicer(bind_pb2_grpc.BindPluginServicer):
                     result.status.CopyFrom(self._invoker.message("permit", answer))
         return response
 
+    async def PreBindPreFlight(
+        self, request: bind_pb2.PreBindPreFlightRequest, context: aio.ServicerContext[Any, Any]
+    ) -> bind_pb2.PreBindPreFlightResponse:
+        """Answer that pre_bind has work for each pod: only the method itself knows."""
+        await self._invoker.require(context, "pre_bind")
+        success = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+        return bind_pb2.PreBindPreFlightResponse(statuses=[success] * len(request.items))
+
     async def PreBind(
         self, request: bind_pb2.PreBindRequest, context: aio.ServicerContext[Any, Any]
     ) -> bind_pb2.PreBindResponse:
-        """Call pre_bind for each pod; a preflight succeeds without calling it."""
+        """Call pre_bind for each pod."""
         await self._invoker.require(context, "pre_bind")
         response = bind_pb2.PreBindResponse()
         async with self._invoker.turn(context):
             call = await self._invoker.call_for(request.cycle, context)
             for item in request.items:
-                answer = None if request.preflight else await self._invoker.call("pre_bind", call, item)
+                answer = await self._invoker.call("pre_bind", call, item)
                 if isinstance(answer, bind_pb2.PreBindResult):
                     response.results.append(answer)
                 else:

@@ -30,7 +30,7 @@ from trireme.v1 import snapshot_pb2 as trireme_dot_v1_dot_snapshot__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15trireme/v1/bind.proto\x12\ntrireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x97\x01\n\x08\x42indItem\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12*\n\x07\x61ssumed\x18\x03 \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12\r\n\x05state\x18\x04 \x01(\x0c\x12\x17\n\x0foutcome_unknown\x18\x05 \x01(\x08\"V\n\rPermitRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x85\x01\n\x0cPermitResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x05waits\x18\x03 \x03(\x0b\x32\x16.trireme.v1.PermitWait\"H\n\nPermitWait\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\";\n\x0ePermitResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.trireme.v1.PermitResult\"j\n\x0ePreBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\x12\x11\n\tpreflight\x18\x03 \x01(\x08\"\x97\x01\n\rPreBindResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\'\n\x08wait_for\x18\x02 \x03(\x0b\x32\x15.trireme.v1.ObjectKey\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x04 \x01(\x0c\"=\n\x0fPreBindResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.trireme.v1.PreBindResult\"T\n\x0b\x42indRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"?\n\nBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\"\n\x06status\x18\x02 \x01(\x0b\x32\x12.trireme.v1.Status\"7\n\x0c\x42indResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"X\n\x0fPostBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x12\n\x10PostBindResponse\"\xb5\x03\n\x06\x41\x63tion\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\"\n\x05\x65vict\x18\x02 \x01(\x0b\x32\x11.trireme.v1.EvictH\x00\x12(\n\x08nominate\x18\x03 \x01(\x0b\x32\x14.trireme.v1.NominateH\x00\x12\x37\n\x10\x63lear_nomination\x18\x04 \x01(\x0b\x32\x1b.trireme.v1.ClearNominationH\x00\x12,\n\ndeallocate\x18\x05 \x01(\x0b\x32\x16.trireme.v1.DeallocateH\x00\x12\x31\n\rset_condition\x18\x06 \x01(\x0b\x32\x18.trireme.v1.SetConditionH\x00\x12<\n\x13set_group_condition\x18\x07 \x01(\x0b\x32\x1d.trireme.v1.SetGroupConditionH\x00\x12&\n\x07release\x18\x08 \x01(\x0b\x32\x13.trireme.v1.ReleaseH\x00\x12-\n\x0bleave_claim\x18\t \x01(\x0b\x32\x16.trireme.v1.LeaveClaimH\x00\x42\x08\n\x06\x61\x63tion\"t\n\x05\x45vict\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x1b\n\x13observed_generation\x18\x02 \x01(\x03\x12*\n\tpreemptor\x18\x03 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x04 \x01(\t\"\x1d\n\x08Nominate\x12\x11\n\tnode_name\x18\x01 \x01(\t\"\x11\n\x0f\x43learNomination\"\\\n\nDeallocate\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65lete\x18\x04 \x01(\x08\x12\x10\n\x08user_uid\x18\x05 \x01(\t\"L\n\nLeaveClaim\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x10\n\x08user_uid\x18\x04 \x01(\t\"\x18\n\x07Release\x12\r\n\x05state\x18\x01 \x01(\x0c\"u\n\x0cSetCondition\x12+\n\tcondition\x18\x01 \x01(\x0b\x32\x18.trireme.v1.PodCondition\x12 \n\x13nominated_node_name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x16\n\x14_nominated_node_name\"=\n\x11SetGroupCondition\x12(\n\tcondition\x18\x01 \x01(\x0b\x32\x15.trireme.v1.Condition2\x95\x02\n\nBindPlugin\x12?\n\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12\x42\n\x07PreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12;\n\x04\x42ind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12\x45\n\x08PostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15trireme/v1/bind.proto\x12\ntrireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x97\x01\n\x08\x42indItem\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12*\n\x07\x61ssumed\x18\x03 \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12\r\n\x05state\x18\x04 \x01(\x0c\x12\x17\n\x0foutcome_unknown\x18\x05 \x01(\x08\"V\n\rPermitRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x85\x01\n\x0cPermitResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x05waits\x18\x03 \x03(\x0b\x32\x16.trireme.v1.PermitWait\"H\n\nPermitWait\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\";\n\x0ePermitResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.trireme.v1.PermitResult\"`\n\x17PreBindPreFlightRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"@\n\x18PreBindPreFlightResponse\x12$\n\x08statuses\x18\x01 \x03(\x0b\x32\x12.trireme.v1.Status\"W\n\x0ePreBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x97\x01\n\rPreBindResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\'\n\x08wait_for\x18\x02 \x03(\x0b\x32\x15.trireme.v1.ObjectKey\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x04 \x01(\x0c\"=\n\x0fPreBindResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.trireme.v1.PreBindResult\"T\n\x0b\x42indRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"?\n\nBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\"\n\x06status\x18\x02 \x01(\x0b\x32\x12.trireme.v1.Status\"7\n\x0c\x42indResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"X\n\x0fPostBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x12\n\x10PostBindResponse\"\xb5\x03\n\x06\x41\x63tion\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\"\n\x05\x65vict\x18\x02 \x01(\x0b\x32\x11.trireme.v1.EvictH\x00\x12(\n\x08nominate\x18\x03 \x01(\x0b\x32\x14.trireme.v1.NominateH\x00\x12\x37\n\x10\x63lear_nomination\x18\x04 \x01(\x0b\x32\x1b.trireme.v1.ClearNominationH\x00\x12,\n\ndeallocate\x18\x05 \x01(\x0b\x32\x16.trireme.v1.DeallocateH\x00\x12\x31\n\rset_condition\x18\x06 \x01(\x0b\x32\x18.trireme.v1.SetConditionH\x00\x12<\n\x13set_group_condition\x18\x07 \x01(\x0b\x32\x1d.trireme.v1.SetGroupConditionH\x00\x12&\n\x07release\x18\x08 \x01(\x0b\x32\x13.trireme.v1.ReleaseH\x00\x12-\n\x0bleave_claim\x18\t \x01(\x0b\x32\x16.trireme.v1.LeaveClaimH\x00\x42\x08\n\x06\x61\x63tion\"t\n\x05\x45vict\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x1b\n\x13observed_generation\x18\x02 \x01(\x03\x12*\n\tpreemptor\x18\x03 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x04 \x01(\t\"\x1d\n\x08Nominate\x12\x11\n\tnode_name\x18\x01 \x01(\t\"\x11\n\x0f\x43learNomination\"\\\n\nDeallocate\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65lete\x18\x04 \x01(\x08\x12\x10\n\x08user_uid\x18\x05 \x01(\t\"L\n\nLeaveClaim\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x10\n\x08user_uid\x18\x04 \x01(\t\"\x18\n\x07Release\x12\r\n\x05state\x18\x01 \x01(\x0c\"u\n\x0cSetCondition\x12+\n\tcondition\x18\x01 \x01(\x0b\x32\x18.trireme.v1.PodCondition\x12 \n\x13nominated_node_name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x16\n\x14_nominated_node_name\"=\n\x11SetGroupCondition\x12(\n\tcondition\x18\x01 \x01(\x0b\x32\x15.trireme.v1.Condition2\xf4\x02\n\nBindPlugin\x12?\n\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12]\n\x10PreBindPreFlight\x12#.trireme.v1.PreBindPreFlightRequest\x1a$.trireme.v1.PreBindPreFlightResponse\x12\x42\n\x07PreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12;\n\x04\x42ind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12\x45\n\x08PostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,40 +47,44 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PERMITWAIT']._serialized_end=641
   _globals['_PERMITRESPONSE']._serialized_start=643
   _globals['_PERMITRESPONSE']._serialized_end=702
-  _globals['_PREBINDREQUEST']._serialized_start=704
-  _globals['_PREBINDREQUEST']._serialized_end=810
-  _globals['_PREBINDRESULT']._serialized_start=813
-  _globals['_PREBINDRESULT']._serialized_end=964
-  _globals['_PREBINDRESPONSE']._serialized_start=966
-  _globals['_PREBINDRESPONSE']._serialized_end=1027
-  _globals['_BINDREQUEST']._serialized_start=1029
-  _globals['_BINDREQUEST']._serialized_end=1113
-  _globals['_BINDRESULT']._serialized_start=1115
-  _globals['_BINDRESULT']._serialized_end=1178
-  _globals['_BINDRESPONSE']._serialized_start=1180
-  _globals['_BINDRESPONSE']._serialized_end=1235
-  _globals['_POSTBINDREQUEST']._serialized_start=1237
-  _globals['_POSTBINDREQUEST']._serialized_end=1325
-  _globals['_POSTBINDRESPONSE']._serialized_start=1327
-  _globals['_POSTBINDRESPONSE']._serialized_end=1345
-  _globals['_ACTION']._serialized_start=1348
-  _globals['_ACTION']._serialized_end=1785
-  _globals['_EVICT']._serialized_start=1787
-  _globals['_EVICT']._serialized_end=1903
-  _globals['_NOMINATE']._serialized_start=1905
-  _globals['_NOMINATE']._serialized_end=1934
-  _globals['_CLEARNOMINATION']._serialized_start=1936
-  _globals['_CLEARNOMINATION']._serialized_end=1953
-  _globals['_DEALLOCATE']._serialized_start=1955
-  _globals['_DEALLOCATE']._serialized_end=2047
-  _globals['_LEAVECLAIM']._serialized_start=2049
-  _globals['_LEAVECLAIM']._serialized_end=2125
-  _globals['_RELEASE']._serialized_start=2127
-  _globals['_RELEASE']._serialized_end=2151
-  _globals['_SETCONDITION']._serialized_start=2153
-  _globals['_SETCONDITION']._serialized_end=2270
-  _globals['_SETGROUPCONDITION']._serialized_start=2272
-  _globals['_SETGROUPCONDITION']._serialized_end=2333
-  _globals['_BINDPLUGIN']._serialized_start=2336
-  _globals['_BINDPLUGIN']._serialized_end=2613
+  _globals['_PREBINDPREFLIGHTREQUEST']._serialized_start=704
+  _globals['_PREBINDPREFLIGHTREQUEST']._serialized_end=800
+  _globals['_PREBINDPREFLIGHTRESPONSE']._serialized_start=802
+  _globals['_PREBINDPREFLIGHTRESPONSE']._serialized_end=866
+  _globals['_PREBINDREQUEST']._serialized_start=868
+  _globals['_PREBINDREQUEST']._serialized_end=955
+  _globals['_PREBINDRESULT']._serialized_start=958
+  _globals['_PREBINDRESULT']._serialized_end=1109
+  _globals['_PREBINDRESPONSE']._serialized_start=1111
+  _globals['_PREBINDRESPONSE']._serialized_end=1172
+  _globals['_BINDREQUEST']._serialized_start=1174
+  _globals['_BINDREQUEST']._serialized_end=1258
+  _globals['_BINDRESULT']._serialized_start=1260
+  _globals['_BINDRESULT']._serialized_end=1323
+  _globals['_BINDRESPONSE']._serialized_start=1325
+  _globals['_BINDRESPONSE']._serialized_end=1380
+  _globals['_POSTBINDREQUEST']._serialized_start=1382
+  _globals['_POSTBINDREQUEST']._serialized_end=1470
+  _globals['_POSTBINDRESPONSE']._serialized_start=1472
+  _globals['_POSTBINDRESPONSE']._serialized_end=1490
+  _globals['_ACTION']._serialized_start=1493
+  _globals['_ACTION']._serialized_end=1930
+  _globals['_EVICT']._serialized_start=1932
+  _globals['_EVICT']._serialized_end=2048
+  _globals['_NOMINATE']._serialized_start=2050
+  _globals['_NOMINATE']._serialized_end=2079
+  _globals['_CLEARNOMINATION']._serialized_start=2081
+  _globals['_CLEARNOMINATION']._serialized_end=2098
+  _globals['_DEALLOCATE']._serialized_start=2100
+  _globals['_DEALLOCATE']._serialized_end=2192
+  _globals['_LEAVECLAIM']._serialized_start=2194
+  _globals['_LEAVECLAIM']._serialized_end=2270
+  _globals['_RELEASE']._serialized_start=2272
+  _globals['_RELEASE']._serialized_end=2296
+  _globals['_SETCONDITION']._serialized_start=2298
+  _globals['_SETCONDITION']._serialized_end=2415
+  _globals['_SETGROUPCONDITION']._serialized_start=2417
+  _globals['_SETGROUPCONDITION']._serialized_end=2478
+  _globals['_BINDPLUGIN']._serialized_start=2481
+  _globals['_BINDPLUGIN']._serialized_end=2853
 # @@protoc_insertion_point(module_scope)

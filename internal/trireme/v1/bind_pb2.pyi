@@ -191,16 +191,13 @@ class PermitResponse(_message.Message):
 Global___PermitResponse: _TypeAlias = PermitResponse  # noqa: Y015
 
 @_typing.final
-class PreBindRequest(_message.Message):
-    """PreBindRequest is pods to prepare for binding."""
+class PreBindPreFlightRequest(_message.Message):
+    """PreBindPreFlightRequest is pods that PreBind may have work for."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CYCLE_FIELD_NUMBER: _builtins.int
     ITEMS_FIELD_NUMBER: _builtins.int
-    PREFLIGHT_FIELD_NUMBER: _builtins.int
-    preflight: _builtins.bool
-    """OPTIONAL. Write nothing, only find out whether there is work: CODE_SUCCESS: there is, CODE_SKIP: none."""
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The class and the caller."""
@@ -214,11 +211,64 @@ class PreBindRequest(_message.Message):
         *,
         cycle: _cycle_pb2.Cycle | None = ...,
         items: _abc.Iterable[Global___BindItem] | None = ...,
-        preflight: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "items", b"items", "preflight", b"preflight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreBindPreFlightRequest: _TypeAlias = PreBindPreFlightRequest  # noqa: Y015
+
+@_typing.final
+class PreBindPreFlightResponse(_message.Message):
+    """PreBindPreFlightResponse answers in the order of the items."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUSES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def statuses(self) -> _containers.RepeatedCompositeFieldContainer[_status_pb2.Status]:
+        """REQUIRED. One an item. CODE_SUCCESS: there is work. CODE_SKIP: there is none. Else: the pod goes back."""
+
+    def __init__(
+        self,
+        *,
+        statuses: _abc.Iterable[_status_pb2.Status] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["statuses", b"statuses"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreBindPreFlightResponse: _TypeAlias = PreBindPreFlightResponse  # noqa: Y015
+
+@_typing.final
+class PreBindRequest(_message.Message):
+    """PreBindRequest is pods to prepare for binding."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class and the caller."""
+
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___BindItem]:
+        """REQUIRED. The pods."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        items: _abc.Iterable[Global___BindItem] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "items", b"items"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

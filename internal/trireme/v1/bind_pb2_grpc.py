@@ -40,6 +40,11 @@ class BindPluginStub:
                 request_serializer=trireme_dot_v1_dot_bind__pb2.PermitRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_bind__pb2.PermitResponse.FromString,
                 _registered_method=True)
+        self.PreBindPreFlight = channel.unary_unary(
+                '/trireme.v1.BindPlugin/PreBindPreFlight',
+                request_serializer=trireme_dot_v1_dot_bind__pb2.PreBindPreFlightRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_bind__pb2.PreBindPreFlightResponse.FromString,
+                _registered_method=True)
         self.PreBind = channel.unary_unary(
                 '/trireme.v1.BindPlugin/PreBind',
                 request_serializer=trireme_dot_v1_dot_bind__pb2.PreBindRequest.SerializeToString,
@@ -64,6 +69,14 @@ class BindPluginServicer:
     def Permit(self, request, context):
         """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
         wait.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PreBindPreFlight(self, request, context):
+        """PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+        answers UNIMPLEMENTED, PreBind has work for every pod.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -99,6 +112,11 @@ def add_BindPluginServicer_to_server(servicer, server):
                     servicer.Permit,
                     request_deserializer=trireme_dot_v1_dot_bind__pb2.PermitRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_bind__pb2.PermitResponse.SerializeToString,
+            ),
+            'PreBindPreFlight': grpc.unary_unary_rpc_method_handler(
+                    servicer.PreBindPreFlight,
+                    request_deserializer=trireme_dot_v1_dot_bind__pb2.PreBindPreFlightRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_bind__pb2.PreBindPreFlightResponse.SerializeToString,
             ),
             'PreBind': grpc.unary_unary_rpc_method_handler(
                     servicer.PreBind,
@@ -144,6 +162,33 @@ class BindPlugin:
             '/trireme.v1.BindPlugin/Permit',
             trireme_dot_v1_dot_bind__pb2.PermitRequest.SerializeToString,
             trireme_dot_v1_dot_bind__pb2.PermitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PreBindPreFlight(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.BindPlugin/PreBindPreFlight',
+            trireme_dot_v1_dot_bind__pb2.PreBindPreFlightRequest.SerializeToString,
+            trireme_dot_v1_dot_bind__pb2.PreBindPreFlightResponse.FromString,
             options,
             channel_credentials,
             insecure,

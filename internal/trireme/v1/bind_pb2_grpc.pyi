@@ -37,6 +37,10 @@ class BindPluginStub:
     """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
     wait.
     """
+    PreBindPreFlight: _grpc.UnaryUnaryMultiCallable[_bind_pb2.PreBindPreFlightRequest, _bind_pb2.PreBindPreFlightResponse]
+    """PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+    answers UNIMPLEMENTED, PreBind has work for every pod.
+    """
     PreBind: _grpc.UnaryUnaryMultiCallable[_bind_pb2.PreBindRequest, _bind_pb2.PreBindResponse]
     """PreBind does what must be done before binding, or names what it waits for: it is called again when that has
     changed. Idempotent.
@@ -56,6 +60,10 @@ class BindPluginAsyncStub(BindPluginStub):
     Permit: _aio.UnaryUnaryMultiCallable[_bind_pb2.PermitRequest, _bind_pb2.PermitResponse]  # type: ignore[assignment]
     """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
     wait.
+    """
+    PreBindPreFlight: _aio.UnaryUnaryMultiCallable[_bind_pb2.PreBindPreFlightRequest, _bind_pb2.PreBindPreFlightResponse]  # type: ignore[assignment]
+    """PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+    answers UNIMPLEMENTED, PreBind has work for every pod.
     """
     PreBind: _aio.UnaryUnaryMultiCallable[_bind_pb2.PreBindRequest, _bind_pb2.PreBindResponse]  # type: ignore[assignment]
     """PreBind does what must be done before binding, or names what it waits for: it is called again when that has
@@ -79,6 +87,16 @@ class BindPluginServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_bind_pb2.PermitResponse, _abc.Awaitable[_bind_pb2.PermitResponse]]:
         """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
         wait.
+        """
+
+    @_abc_1.abstractmethod
+    def PreBindPreFlight(
+        self,
+        request: _bind_pb2.PreBindPreFlightRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_bind_pb2.PreBindPreFlightResponse, _abc.Awaitable[_bind_pb2.PreBindPreFlightResponse]]:
+        """PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+        answers UNIMPLEMENTED, PreBind has work for every pod.
         """
 
     @_abc_1.abstractmethod

@@ -10,6 +10,7 @@ from google.protobuf.internal import containers as _containers
 from trireme.v1 import bind_pb2 as _bind_pb2
 from trireme.v1 import cycle_pb2 as _cycle_pb2
 from trireme.v1 import snapshot_pb2 as _snapshot_pb2
+from trireme.v1 import status_pb2 as _status_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -64,6 +65,86 @@ class HostState(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HostState: _TypeAlias = HostState  # noqa: Y015
+
+@_typing.final
+class BindPhasePreBindPreFlightRequest(_message.Message):
+    """BindPhasePreBindPreFlightRequest is pods of several classes that PreBind may have work for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    timeout_ms: _builtins.int
+    """REQUIRED. How long the plugins may take over one pod. In milliseconds."""
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.PreBindPreFlightRequest]:
+        """REQUIRED. The pods of each class. A pod is in one of them only."""
+
+    def __init__(
+        self,
+        *,
+        requests: _abc.Iterable[_bind_pb2.PreBindPreFlightRequest] | None = ...,
+        timeout_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["requests", b"requests", "timeout_ms", b"timeout_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BindPhasePreBindPreFlightRequest: _TypeAlias = BindPhasePreBindPreFlightRequest  # noqa: Y015
+
+@_typing.final
+class BindPhasePreBindPreFlightResponse(_message.Message):
+    """BindPhasePreBindPreFlightResponse brings the results of some pods; empty: the replica is at work."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexedPreBindPreFlightResult]:
+        """OPTIONAL. Results that are new."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___IndexedPreBindPreFlightResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BindPhasePreBindPreFlightResponse: _TypeAlias = BindPhasePreBindPreFlightResponse  # noqa: Y015
+
+@_typing.final
+class IndexedPreBindPreFlightResult(_message.Message):
+    """IndexedPreBindPreFlightResult is the result for one pod of a BindPhasePreBindPreFlightRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """REQUIRED. The pod: counts the items of all requests, in order, from 0."""
+    @_builtins.property
+    def status(self) -> _status_pb2.Status:
+        """REQUIRED. CODE_SUCCESS: a plugin has work for it. CODE_SKIP: none has. Else: the pod goes back."""
+
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        status: _status_pb2.Status | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IndexedPreBindPreFlightResult: _TypeAlias = IndexedPreBindPreFlightResult  # noqa: Y015
 
 @_typing.final
 class BindPhasePreBindRequest(_message.Message):

@@ -33,8 +33,8 @@ class BindPhaseStub:
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
-    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
     for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
     waits may begin.
     """
@@ -49,6 +49,11 @@ class BindPhaseStub:
                 '/trireme.v1.BindPhase/Permit',
                 request_serializer=trireme_dot_v1_dot_bind__pb2.PermitRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_bind__pb2.PermitResponse.FromString,
+                _registered_method=True)
+        self.PreBindPreFlight = channel.unary_stream(
+                '/trireme.v1.BindPhase/PreBindPreFlight',
+                request_serializer=trireme_dot_v1_dot_bind__phase__pb2.BindPhasePreBindPreFlightRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_bind__phase__pb2.BindPhasePreBindPreFlightResponse.FromString,
                 _registered_method=True)
         self.PreBind = channel.unary_stream(
                 '/trireme.v1.BindPhase/PreBind',
@@ -84,8 +89,8 @@ class BindPhaseServicer:
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
-    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
     for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
     waits may begin.
     """
@@ -93,6 +98,14 @@ class BindPhaseServicer:
     def Permit(self, request, context):
         """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
         wait.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PreBindPreFlight(self, request, context):
+        """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each result
+        is sent as it is known. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -146,6 +159,11 @@ def add_BindPhaseServicer_to_server(servicer, server):
                     request_deserializer=trireme_dot_v1_dot_bind__pb2.PermitRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_bind__pb2.PermitResponse.SerializeToString,
             ),
+            'PreBindPreFlight': grpc.unary_stream_rpc_method_handler(
+                    servicer.PreBindPreFlight,
+                    request_deserializer=trireme_dot_v1_dot_bind__phase__pb2.BindPhasePreBindPreFlightRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_bind__phase__pb2.BindPhasePreBindPreFlightResponse.SerializeToString,
+            ),
             'PreBind': grpc.unary_stream_rpc_method_handler(
                     servicer.PreBind,
                     request_deserializer=trireme_dot_v1_dot_bind__phase__pb2.BindPhasePreBindRequest.FromString,
@@ -186,8 +204,8 @@ class BindPhase:
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
-    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
     for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
     waits may begin.
     """
@@ -209,6 +227,33 @@ class BindPhase:
             '/trireme.v1.BindPhase/Permit',
             trireme_dot_v1_dot_bind__pb2.PermitRequest.SerializeToString,
             trireme_dot_v1_dot_bind__pb2.PermitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PreBindPreFlight(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/trireme.v1.BindPhase/PreBindPreFlight',
+            trireme_dot_v1_dot_bind__phase__pb2.BindPhasePreBindPreFlightRequest.SerializeToString,
+            trireme_dot_v1_dot_bind__phase__pb2.BindPhasePreBindPreFlightResponse.FromString,
             options,
             channel_credentials,
             insecure,

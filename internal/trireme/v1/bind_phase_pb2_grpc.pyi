@@ -34,8 +34,8 @@ class BindPhaseStub:
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
-    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
     for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
     waits may begin.
     """
@@ -47,6 +47,10 @@ class BindPhaseStub:
     Permit: _grpc.UnaryUnaryMultiCallable[_bind_pb2.PermitRequest, _bind_pb2.PermitResponse]
     """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
     wait.
+    """
+    PreBindPreFlight: _grpc.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindPreFlightRequest, _bind_phase_pb2.BindPhasePreBindPreFlightResponse]
+    """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each result
+    is sent as it is known. Idempotent.
     """
     PreBind: _grpc.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindRequest, _bind_phase_pb2.BindPhasePreBindResponse]
     """PreBind does what must be done before pods of several classes are bound, or names what it waits for: the frontend,
@@ -75,8 +79,8 @@ class BindPhaseAsyncStub(BindPhaseStub):
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
-    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
     for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
     waits may begin.
     """
@@ -85,6 +89,10 @@ class BindPhaseAsyncStub(BindPhaseStub):
     Permit: _aio.UnaryUnaryMultiCallable[_bind_pb2.PermitRequest, _bind_pb2.PermitResponse]  # type: ignore[assignment]
     """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
     wait.
+    """
+    PreBindPreFlight: _aio.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindPreFlightRequest, _bind_phase_pb2.BindPhasePreBindPreFlightResponse]  # type: ignore[assignment]
+    """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each result
+    is sent as it is known. Idempotent.
     """
     PreBind: _aio.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindRequest, _bind_phase_pb2.BindPhasePreBindResponse]  # type: ignore[assignment]
     """PreBind does what must be done before pods of several classes are bound, or names what it waits for: the frontend,
@@ -112,8 +120,8 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
-    The calls that stream results (PreBind, Bind, Apply) last as long as their work, which may wait for the client's rate
-    limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
+    The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
     for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
     waits may begin.
     """
@@ -126,6 +134,16 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_bind_pb2.PermitResponse, _abc.Awaitable[_bind_pb2.PermitResponse]]:
         """Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
         wait.
+        """
+
+    @_abc_1.abstractmethod
+    def PreBindPreFlight(
+        self,
+        request: _bind_phase_pb2.BindPhasePreBindPreFlightRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_bind_phase_pb2.BindPhasePreBindPreFlightResponse], _abc.AsyncIterator[_bind_phase_pb2.BindPhasePreBindPreFlightResponse]]:
+        """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each result
+        is sent as it is known. Idempotent.
         """
 
     @_abc_1.abstractmethod

@@ -29,7 +29,6 @@ class _Plugin:
         self.answers = answers
         self.asked: list[list[str]] = []
         self.states: list[bytes] = []
-        self.preflights: list[bool] = []
         self.seconds = 60
 
     def _status(self, item: bind_pb2.BindItem) -> status_pb2.Status:
@@ -48,9 +47,12 @@ class _Plugin:
             result.timeout.seconds = self.seconds
         return results
 
+    async def pre_bind_pre_flight(self, request: bind_pb2.PreBindPreFlightRequest) -> list[status_pb2.Status]:
+        self._ask(request.items)
+        return [self._status(item) for item in request.items]
+
     async def pre_bind(self, request: bind_pb2.PreBindRequest) -> list[bind_pb2.PreBindResult]:
         self._ask(request.items)
-        self.preflights.append(request.preflight)
         return [
             bind_pb2.PreBindResult(
                 status=self._status(item),
@@ -71,7 +73,9 @@ class _Plugin:
         self._ask(request.items)
 
     def hosted(self) -> BindingCyclePlugin:
-        return BindingCyclePlugin(self.name, self.permit, self.pre_bind, self.bind, self.post_bind)
+        return BindingCyclePlugin(
+            self.name, self.permit, self.pre_bind, self.bind, self.post_bind, self.pre_bind_pre_flight
+        )
 
 
 def chain(*plugins: _Plugin) -> host.Chain:
@@ -138,12 +142,24 @@ async def test_pre_bind_skips_only_what_all_plugins_skip() -> None:
     assert [result.status.code for result in response.results] == [CODE_SKIP, CODE_SUCCESS]
 
 
-async def test_preflight_is_passed_on() -> None:
-    """The question whether there is work must not do the work."""
-    plugin = _Plugin("A")
-    await host.pre_bind(chain(plugin), bind_pb2.PreBindRequest(items=items("a"), preflight=True))
-    await host.pre_bind(chain(plugin), bind_pb2.PreBindRequest(items=items("a")))
-    assert plugin.preflights == [True, False]
+async def test_there_is_work_where_any_plugin_has_some() -> None:
+    """Else a pod is bound unprepared, or nominated for nothing; one plugin's refusal ends the questions about a pod."""
+    skip = (CODE_SKIP, "")
+    first = _Plugin("A", none=skip, second=skip, refused=(CODE_UNSCHEDULABLE, "x"))
+    second = _Plugin("B", none=skip, first=skip)
+    request = bind_pb2.PreBindPreFlightRequest(items=items("none", "first", "second", "refused"))
+    response = await host.pre_bind_pre_flight(chain(first, second), request)
+    codes = [status.code for status in response.statuses]
+    assert codes == [CODE_SKIP, CODE_SUCCESS, CODE_SUCCESS, CODE_UNSCHEDULABLE]
+    assert (response.statuses[3].plugin, list(response.statuses[3].messages)) == ("A", ["x"])
+    assert second.asked == [["none", "first", "second"]]
+
+
+async def test_a_plugin_without_a_pre_flight_has_work() -> None:
+    """Else its PreBind is left out."""
+    plugin = BindingCyclePlugin("A", pre_bind=_Plugin("A").pre_bind)
+    (status,) = await plugin.pre_bind_pre_flight(bind_pb2.PreBindPreFlightRequest(items=items("a")))
+    assert status.code == CODE_SUCCESS
 
 
 async def test_pre_bind_that_waits_is_called_again_with_its_state() -> None:

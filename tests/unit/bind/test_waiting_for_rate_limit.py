@@ -9,6 +9,7 @@ from virtual_time import on_virtual_time
 
 from trireme.bind import heartbeats, host, pre_binder, write_turns
 from trireme.bind.in_flight import InFlight
+from trireme.plugin_kit.binding_cycle import has_work
 from trireme.rpc.fencing import EpochGuard, Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 from trireme_kube.client.ratelimit import TokenBucket
@@ -136,7 +137,8 @@ class World:
         self.turns = write_turns.WriteTurns(write_turns.UNLIMITED)
         self.in_flight = InFlight(self.clock)
         self.jobs = pre_binder.PreBinder(self.turns, self.in_flight, self.clock)
-        self.chain = host.Chain((), (("Writes", self._pre_bind),), (), (), frozenset({"Writes"}))
+        pre_flight, calls = (("Writes", has_work),), (("Writes", self._pre_bind),)
+        self.chain = host.Chain((), pre_flight, calls, (), (), frozenset({"Writes"}))
 
     async def _pre_bind(self, request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         (item,) = request.items
@@ -151,18 +153,22 @@ class World:
         return [bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_SUCCESS))]
 
     def call(self, *uids: str) -> AsyncGenerator[list[tuple[int, bind_pb2.PreBindResult]], None]:
+        return self.jobs.run(self._classes(uids), TIMEOUT_SECONDS)
+
+    def call_pre_flight(self, *uids: str) -> AsyncGenerator[list[tuple[int, status_pb2.Status]], None]:
+        return self.jobs.run_pre_flight(self._classes(uids), TIMEOUT_SECONDS)
+
+    def _classes(self, uids: Sequence[str]) -> list[pre_binder.PodsOfClass]:
         state = bind_phase_pb2.HostState(plugin_states={"Writes": b"x"}).SerializeToString()
-        classes = [
+        return [
             pre_binder.PodsOfClass(
                 self.chain,
-                bind_pb2.PreBindRequest(
-                    items=[bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name=uid, uid=uid), state=state)]
-                ),
+                cycle_pb2.Cycle(),
+                [bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name=uid, uid=uid), state=state)],
                 self.tenure,
             )
             for uid in uids
         ]
-        return self.jobs.run(classes, TIMEOUT_SECONDS)
 
     async def results(self, *uids: str) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -277,6 +283,8 @@ async def test_nothing_begins_for_a_leader_that_is_gone_nor_goes_on_for_ever() -
     (text,) = (await world.results("b")).values()
     assert text.startswith('running PreBind plugin "Writes": not begun: a leader of epoch 8')
     assert "begin b" not in world.log
+    ((_, flight),) = [result async for batch in world.call_pre_flight("b") for result in batch]
+    assert flight.messages[0].startswith('running PreBindPreFlight "Writes": not begun: a leader of epoch 8')
 
 
 def test_work_that_waits_may_begin_as_long_as_its_leader_calls() -> None:

@@ -91,14 +91,21 @@ class Pod:
         self._plugin = volume_binding.make(binding_cycle.BindContext(args, {}, store, unused, lambda: 0))
         self.state = b"" if bindings is None else bindings.to_bytes()
 
-    async def pre_bind(self, preflight: bool = False) -> bind_pb2.PreBindResult:
+    def _item(self) -> bind_pb2.BindItem:
         state = bind_phase_pb2.HostState(plugin_states={volume_binding.NAME: self.state})
-        item = bind_pb2.BindItem(
+        return bind_pb2.BindItem(
             pod=cycle_pb2.PodIdentity(namespace="default", name="pod", uid="pod-uid"),
             node_name="node",
             state=state.SerializeToString(),
         )
-        request = bind_pb2.PreBindRequest(cycle=cycle_pb2.Cycle(profile="p"), items=[item], preflight=preflight)
+
+    async def pre_flight(self) -> status_pb2.Status:
+        request = bind_pb2.PreBindPreFlightRequest(cycle=cycle_pb2.Cycle(profile="p"), items=[self._item()])
+        (result,) = await self._plugin.pre_bind_pre_flight(request)
+        return result
+
+    async def pre_bind(self) -> bind_pb2.PreBindResult:
+        request = bind_pb2.PreBindRequest(cycle=cycle_pb2.Cycle(profile="p"), items=[self._item()])
         assert self._plugin.pre_bind is not None
         (result,) = await self._plugin.pre_bind(request)
         self.state = result.state or self.state
@@ -111,21 +118,20 @@ class Pod:
         return result.status.messages[0]
 
 
-@pytest.mark.parametrize("preflight", [False, True], ids=["pre-bind", "preflight"])
-async def test_a_pod_without_volumes_is_skipped(preflight: bool) -> None:
+async def test_a_pod_without_volumes_is_skipped() -> None:
     """Most pods: a write, or a wait, for each of them would be felt."""
-    result = await Pod(Store(), None).pre_bind(preflight)
-    assert result.status.code == status_pb2.CODE_SKIP
+    pod = Pod(Store(), None)
+    assert (await pod.pre_flight()).code == status_pb2.CODE_SKIP
+    assert (await pod.pre_bind()).status.code == status_pb2.CODE_SKIP
 
 
 @pytest.mark.parametrize("bindings", [TO_BIND, TO_PROVISION], ids=["to-bind", "to-provision"])
-async def test_the_preflight_reports_work_and_writes_nothing(
+async def test_the_pre_flight_reports_work_and_writes_nothing(
     bindings: volume_bindings.VolumeBindings,
 ) -> None:
     """The pod's status names the node before the work begins, so it has to be known beforehand."""
     store = Store()
-    result = await Pod(store, bindings).pre_bind(preflight=True)
-    assert result.status.code == status_pb2.CODE_SUCCESS
+    assert (await Pod(store, bindings).pre_flight()).code == status_pb2.CODE_SUCCESS
     assert not store.patched
 
 

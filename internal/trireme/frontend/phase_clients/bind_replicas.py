@@ -22,7 +22,7 @@ from grpc import aio
 from trireme.frontend.phase_clients import failure_log, replica_link
 from trireme.rpc import dialing, fencing
 from trireme.scheduling import ports
-from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2, status_pb2
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -235,6 +235,20 @@ class BindReplicas:
         except aio.AioRpcError as error:
             raise ports.PhaseFault(f"{error.code().name}: {error.details()}") from error
 
+    async def pre_bind_pre_flight(
+        self, items: Sequence[ports.PreBindItem], tell: Callable[[int, status_pb2.Status], None]
+    ) -> None:
+        """Find out whether the PreBind plugins have work for all items; `tell` gets each result, by index, as it is
+        known.
+        """
+
+        def call(part: Sequence[ports.PreBindItem], stub: Any) -> Any:
+            request = bind_phase_pb2.BindPhasePreBindPreFlightRequest(timeout_ms=round(self._deadline * 1000))
+            self._add_items(request, part)
+            return stub.PreBindPreFlight(request, timeout=STREAM_SECONDS)
+
+        await self._stream_items(items, call, lambda index, answer: tell(index, answer.status))
+
     async def pre_bind(
         self,
         items: Sequence[ports.PreBindItem],
@@ -245,6 +259,22 @@ class BindReplicas:
 
         `started` gets for each item the address of the replica that is called.
         """
+
+        def call(part: Sequence[ports.PreBindItem], stub: Any) -> Any:
+            request = bind_phase_pb2.BindPhasePreBindRequest(timeout_ms=round(self._deadline * 1000))
+            self._add_items(request, part)
+            return stub.PreBind(request, timeout=STREAM_SECONDS)
+
+        await self._stream_items(items, call, lambda index, answer: tell(index, answer.result), started)
+
+    async def _stream_items(
+        self,
+        items: Sequence[ports.PreBindItem],
+        call: Callable[[Sequence[ports.PreBindItem], Any], Any],
+        tell: Callable[[int, Any], None],
+        started: Callable[[int, str], None] = lambda index, address: None,
+    ) -> None:
+        """Repeat the call with the items that have no answer yet until each has one."""
         missing = set(range(len(items)))
         while missing:
             indexes = sorted(missing)
@@ -256,24 +286,23 @@ class BindReplicas:
                         started(index, link.address)
                 return link
 
-            def call(stub: Any, indexes: list[int] = indexes) -> Any:
-                request = self._pre_bind_request([items[index] for index in indexes])
-                return stub.PreBind(request, timeout=STREAM_SECONDS)
-
-            async for answer in self._stream(call, choose):
+            part = [items[index] for index in indexes]
+            async for answer in self._stream(functools.partial(call, part), choose):
                 if answer.index < len(indexes) and indexes[answer.index] in missing:
                     missing.discard(indexes[answer.index])
-                    tell(indexes[answer.index], answer.result)
+                    tell(indexes[answer.index], answer)
 
-    def _pre_bind_request(self, items: Sequence[ports.PreBindItem]) -> bind_phase_pb2.BindPhasePreBindRequest:
-        """The items in their order; neighbours of one cycle share it."""
-        request = bind_phase_pb2.BindPhasePreBindRequest(timeout_ms=round(self._deadline * 1000))
-        for (_, preflight), group in itertools.groupby(items, key=lambda item: (id(item.cycle), item.preflight)):
+    def _add_items(
+        self,
+        request: bind_phase_pb2.BindPhasePreBindRequest | bind_phase_pb2.BindPhasePreBindPreFlightRequest,
+        items: Sequence[ports.PreBindItem],
+    ) -> None:
+        """Add the items in their order; neighbours of one cycle share it."""
+        for _, group in itertools.groupby(items, key=lambda item: id(item.cycle)):
             same = list(group)
-            part = request.requests.add(items=[item.item for item in same], preflight=preflight)
+            part = request.requests.add(items=[item.item for item in same])
             part.cycle.CopyFrom(same[0].cycle)
             self._update(part.cycle)
-        return request
 
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
         """Call the PostBind plugins. Raises: AioRpcError."""

@@ -57,9 +57,31 @@ def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS) if waits else None
         pods = (_PodClaims(context.writer, item, timeout, context.wall) for item in request.items)
-        return await asyncio.gather(*(pod.pre_bind(request.preflight) for pod in pods))
+        return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
-    return binding_cycle.BindingCyclePlugin(NAME, pre_bind=pre_bind, writes=True)
+    return binding_cycle.BindingCyclePlugin(
+        NAME, pre_bind=pre_bind, pre_bind_pre_flight=_pre_bind_pre_flight, writes=True
+    )
+
+
+async def _pre_bind_pre_flight(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
+    return [_pre_flight(item) for item in request.items]
+
+
+def _pre_flight(item: bind_pb2.BindItem) -> status_pb2.Status:
+    """Whether Reserve left work for the pod."""
+    state = _own_state(item)
+    if not state:
+        return status_pb2.Status(code=status_pb2.CODE_SKIP)
+    try:
+        reserve_state.DeviceClaims.from_bytes(state)
+    except ValueError as failure:
+        return to_message(status.error(NAME, f'running PreBindPreFlight "{NAME}": {failure}'))
+    return status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+
+
+def _own_state(item: bind_pb2.BindItem) -> bytes:
+    return bind_phase_pb2.HostState.FromString(item.state).plugin_states.get(NAME, b"")
 
 
 class _PodClaims:
@@ -73,15 +95,13 @@ class _PodClaims:
         self._timeout = timeout
         self._wall = wall
 
-    async def pre_bind(self, preflight: bool) -> bind_pb2.PreBindResult:
+    async def pre_bind(self) -> bind_pb2.PreBindResult:
         """One call."""
         try:
-            state = bind_phase_pb2.HostState.FromString(self._item.state).plugin_states.get(NAME, b"")
+            state = _own_state(self._item)
             if not state:
                 return _result(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)
-            if preflight:
-                return _result(status_pb2.CODE_SUCCESS)
             written = []
             for claim in claims.claims:
                 written.append(await self._write(claim))

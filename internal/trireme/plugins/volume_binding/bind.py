@@ -70,9 +70,31 @@ def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS)
         pods = (_PodVolumes(context.writer, item, timeout) for item in request.items)
-        return await asyncio.gather(*(pod.pre_bind(request.preflight) for pod in pods))
+        return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
-    return binding_cycle.BindingCyclePlugin(NAME, pre_bind=pre_bind, writes=True)
+    return binding_cycle.BindingCyclePlugin(
+        NAME, pre_bind=pre_bind, pre_bind_pre_flight=_pre_bind_pre_flight, writes=True
+    )
+
+
+async def _pre_bind_pre_flight(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
+    return [_pre_flight(item) for item in request.items]
+
+
+def _pre_flight(item: bind_pb2.BindItem) -> status_pb2.Status:
+    """Whether Reserve left work for the pod."""
+    state = _own_state(item)
+    if not state:
+        return status_pb2.Status(code=status_pb2.CODE_SKIP)
+    try:
+        volume_bindings.VolumeBindings.from_bytes(state)
+    except ValueError as failure:
+        return to_message(status.error(NAME, f'running PreBindPreFlight "{NAME}": {failure}'))
+    return status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+
+
+def _own_state(item: bind_pb2.BindItem) -> bytes:
+    return bind_phase_pb2.HostState.FromString(item.state).plugin_states.get(NAME, b"")
 
 
 class _PodVolumes:
@@ -84,15 +106,13 @@ class _PodVolumes:
         self._timeout = timeout
         self._node: _Node | None = None
 
-    async def pre_bind(self, preflight: bool) -> bind_pb2.PreBindResult:
+    async def pre_bind(self) -> bind_pb2.PreBindResult:
         """One call."""
-        state = bind_phase_pb2.HostState.FromString(self._item.state).plugin_states.get(NAME, b"")
+        state = _own_state(self._item)
         if not state:
             return _result(status_pb2.CODE_SKIP)
         try:
             bindings = volume_bindings.VolumeBindings.from_bytes(state)
-            if preflight:
-                return _result(status_pb2.CODE_SUCCESS)
             if not _all_written(bindings):
                 return self._wait(await self._write(bindings))
             try:
