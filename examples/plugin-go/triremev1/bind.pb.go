@@ -386,7 +386,7 @@ func (x *PreBindPreFlightRequest) GetItems() []*BindItem {
 // PreBindPreFlightResponse answers in the order of the items.
 type PreBindPreFlightResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. One an item. CODE_SUCCESS: there is work. CODE_SKIP: there is none. Else: the pod goes back.
+	// REQUIRED. One an item. CODE_SUCCESS: there is work. CODE_SKIP: there is none. Else: the pod returns to the queue.
 	Statuses      []*Status `protobuf:"bytes,1,rep,name=statuses,proto3" json:"statuses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -488,7 +488,7 @@ func (x *PreBindRequest) GetItems() []*BindItem {
 type PreBindResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. CODE_SUCCESS: done. CODE_SKIP: there was nothing to do. CODE_WAIT: call again when one of `wait_for` has
-	// changed. Else: the pod goes back.
+	// changed. Else: the pod returns to the queue.
 	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// REQUIRED with CODE_WAIT. The objects waited for.
 	WaitFor []*ObjectKey `protobuf:"bytes,2,rep,name=wait_for,json=waitFor,proto3" json:"wait_for,omitempty"`
@@ -854,7 +854,7 @@ func (*PostBindResponse) Descriptor() ([]byte, []int) {
 	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{14}
 }
 
-// Action is one write that somebody decided on and bind carries out.
+// Action is one write that bind executes for the frontend, a phase or a plugin.
 type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The pod that the write is about; for deallocate the pod on whose behalf; for set_group_condition the
@@ -1221,7 +1221,7 @@ type Deallocate struct {
 	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
 	// OPTIONAL. Delete the claim instead.
 	Delete bool `protobuf:"varint,4,opt,name=delete,proto3" json:"delete,omitempty"`
-	// OPTIONAL. Who may be its only user. Unset: the pod.
+	// OPTIONAL. The UID of the only user that the claim may have. Empty: the pod's.
 	UserUid       string `protobuf:"bytes,5,opt,name=user_uid,json=userUid,proto3" json:"user_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -105,7 +105,7 @@ type Cycle struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The caller.
 	Fence *Fence `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
-	// REQUIRED by whoever follows the snapshot stream. The generation that the answer must have seen; a replica that
+	// REQUIRED by every follower of the snapshot stream. The generation that the answer must have seen; a replica that
 	// cannot reach it in time answers FAILED_PRECONDITION and is called again or resynchronised.
 	Generation uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	// REQUIRED by the phases, and by plugins that serve Configure. Hash of the configuration that the stream, Fence or

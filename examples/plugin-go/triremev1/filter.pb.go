@@ -381,7 +381,7 @@ func (x *PreFilterRequest) GetCycle() *Cycle {
 	return nil
 }
 
-// PreFilterResponse says whether the pod goes on.
+// PreFilterResponse is whether the pod can run anywhere, and on which nodes.
 type PreFilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. CODE_SKIP leaves out this plugin's Filter. A refusal ends the cycle.

@@ -34,9 +34,9 @@ const (
 //
 // FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve.
 type FilterPluginClient interface {
-	// PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
+	// PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
 	PreFilter(ctx context.Context, in *PreFilterRequest, opts ...grpc.CallOption) (*PreFilterResponse, error)
-	// Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
+	// Filter answers for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(ctx context.Context, in *FilterRequest, opts ...grpc.CallOption) (*FilterResponse, error)
 	// FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
 	// the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
@@ -125,9 +125,9 @@ func (c *filterPluginClient) Unreserve(ctx context.Context, in *UnreserveRequest
 //
 // FilterPlugin is served by plugins of PreFilter, Filter, PostFilter and Reserve.
 type FilterPluginServer interface {
-	// PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
+	// PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
 	PreFilter(context.Context, *PreFilterRequest) (*PreFilterResponse, error)
-	// Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
+	// Filter answers for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(context.Context, *FilterRequest) (*FilterResponse, error)
 	// FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
 	// the framework's AddPod and RemovePod. Preemption calls it. Idempotent.

@@ -290,7 +290,7 @@ func (x *RawExtension) GetRaw() []byte {
 	return nil
 }
 
-// What every object is known by.
+// What identifies an object, and what it has in common with objects of other kinds.
 type ObjectMeta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique in its namespace among objects of its kind.
@@ -303,7 +303,7 @@ type ObjectMeta struct {
 	Uid string `protobuf:"bytes,5,opt,name=uid,proto3" json:"uid,omitempty"`
 	// The version of the object; opaque except that it changes with every write and, within a kind, grows.
 	ResourceVersion string `protobuf:"bytes,6,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
-	// Counts the changes of what is asked for (the spec).
+	// Counts the changes of the spec.
 	Generation int64 `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
 	// OPTIONAL. When it was created.
 	CreationTimestamp *Time `protobuf:"bytes,8,opt,name=creation_timestamp,json=creationTimestamp,proto3" json:"creation_timestamp,omitempty"`
@@ -536,7 +536,7 @@ func (x *OwnerReference) GetBlockOwnerDeletion() bool {
 }
 
 // Which labels match: those that meet all of it. An empty selector matches everything; whether an unset one matches
-// nothing is said where it is used.
+// nothing depends on the field that has it.
 type LabelSelector struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Labels that must be there with these values.

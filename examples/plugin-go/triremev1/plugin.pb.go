@@ -34,7 +34,7 @@ const (
 	ExtensionPoint_EXTENSION_POINT_QUEUE_SORT ExtensionPoint = 2
 	// May refuse the pod outright, or narrow the nodes.
 	ExtensionPoint_EXTENSION_POINT_PRE_FILTER ExtensionPoint = 3
-	// Says on which nodes the pod may run, and how many copies fit.
+	// Filters the nodes that the pod may run on, and counts the copies that fit.
 	ExtensionPoint_EXTENSION_POINT_FILTER ExtensionPoint = 4
 	// Makes room when no node passed.
 	ExtensionPoint_EXTENSION_POINT_POST_FILTER ExtensionPoint = 5
@@ -44,11 +44,11 @@ const (
 	ExtensionPoint_EXTENSION_POINT_SCORE ExtensionPoint = 7
 	// Brings scores into the range 0 to 100 by an RPC of the plugin's own.
 	ExtensionPoint_EXTENSION_POINT_NORMALIZE_SCORE ExtensionPoint = 8
-	// Says what to assume beside the pod on the chosen node.
+	// Names what to assume beside the pod on the chosen node.
 	ExtensionPoint_EXTENSION_POINT_RESERVE ExtensionPoint = 9
 	// May let an assumed pod wait, or refuse it.
 	ExtensionPoint_EXTENSION_POINT_PERMIT ExtensionPoint = 10
-	// Does what must be done before the pod is bound.
+	// Does what must be done before the pod is bound; the RPCs PreBindPreFlight and PreBind.
 	ExtensionPoint_EXTENSION_POINT_PRE_BIND ExtensionPoint = 11
 	// Binds.
 	ExtensionPoint_EXTENSION_POINT_BIND ExtensionPoint = 12

@@ -556,8 +556,8 @@ type RemotePlugin struct {
 	Info *PluginInfo `protobuf:"bytes,7,opt,name=info,proto3" json:"info,omitempty"`
 	// OPTIONAL. TLS towards it; unset: none.
 	Tls *RemotePluginTls `protobuf:"bytes,8,opt,name=tls,proto3" json:"tls,omitempty"`
-	// OPTIONAL. Its configuration, one entry for each profile that names it. Without config_hash, which whoever sends it
-	// fills in.
+	// OPTIONAL. Its configuration, one entry for each profile that names it. Without config_hash, which the caller of
+	// Configure fills in.
 	Configurations []*ConfigureRequest `protobuf:"bytes,9,rep,name=configurations,proto3" json:"configurations,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -656,8 +656,8 @@ func (x *RemotePlugin) GetConfigurations() []*ConfigureRequest {
 	return nil
 }
 
-// RemotePluginTls is TLS as the plugin's callers have it. The files are on the machine of whoever calls; they are read
-// again when they change. Towards a Unix socket nothing of it holds.
+// RemotePluginTls is TLS as the plugin's callers have it. The files are on the caller's machine and are read again
+// when they change. A Unix socket is used without TLS.
 type RemotePluginTls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. The authorities, PEM, that the plugin's certificate must come from; empty: the system's.
@@ -898,10 +898,10 @@ type PodClass struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. From 1; not used again for another class as long as the stream lives.
 	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// REQUIRED. The fields that plugins see: namespace, labels projected to the keys that somebody selects by, the
+	// REQUIRED. The fields that plugins see: namespace, labels projected to the keys that a selector uses, the
 	// controlling owner, scheduling fields of the spec; of the status only what resource arithmetic needs.
 	Pod *Pod `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// OPTIONAL. Label keys that a pod of the class may have beside those in pod: nobody selects by them.
+	// OPTIONAL. Label keys that a pod of the class may have beside those in pod: no selector uses them.
 	LabelsProjected bool `protobuf:"varint,3,opt,name=labels_projected,json=labelsProjected,proto3" json:"labels_projected,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1152,7 +1152,7 @@ type ClusterObject struct {
 	// OPTIONAL. The frontend assumes this state; the API server does not show it yet.
 	Assumed bool `protobuf:"varint,30,opt,name=assumed,proto3" json:"assumed,omitempty"`
 	// OPTIONAL. The PodGroup, of the object's namespace, that is being tried and assumes this: its pods may count on it
-	// too. Unset: nobody else may.
+	// too. Empty: no other pod may.
 	OpenToGroup   string `protobuf:"bytes,31,opt,name=open_to_group,json=openToGroup,proto3" json:"open_to_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

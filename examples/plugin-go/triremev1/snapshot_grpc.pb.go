@@ -27,7 +27,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+// SnapshotFollower is served by every process that follows the cluster: filter, score, and plugins with
 // NODE_DATA_SNAPSHOT.
 type SnapshotFollowerClient interface {
 	// Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
@@ -61,7 +61,7 @@ type SnapshotFollower_SyncClient = grpc.BidiStreamingClient[SyncRequest, SyncRes
 // All implementations must embed UnimplementedSnapshotFollowerServer
 // for forward compatibility.
 //
-// SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+// SnapshotFollower is served by every process that follows the cluster: filter, score, and plugins with
 // NODE_DATA_SNAPSHOT.
 type SnapshotFollowerServer interface {
 	// Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens

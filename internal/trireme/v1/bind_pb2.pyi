@@ -229,7 +229,7 @@ class PreBindPreFlightResponse(_message.Message):
     STATUSES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def statuses(self) -> _containers.RepeatedCompositeFieldContainer[_status_pb2.Status]:
-        """REQUIRED. One an item. CODE_SUCCESS: there is work. CODE_SKIP: there is none. Else: the pod goes back."""
+        """REQUIRED. One an item. CODE_SUCCESS: there is work. CODE_SKIP: there is none. Else: the pod returns to the queue."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class PreBindResult(_message.Message):
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED. CODE_SUCCESS: done. CODE_SKIP: there was nothing to do. CODE_WAIT: call again when one of `wait_for` has
-        changed. Else: the pod goes back.
+        changed. Else: the pod returns to the queue.
         """
 
     @_builtins.property
@@ -475,7 +475,7 @@ Global___PostBindResponse: _TypeAlias = PostBindResponse  # noqa: Y015
 
 @_typing.final
 class Action(_message.Message):
-    """Action is one write that somebody decided on and bind carries out."""
+    """Action is one write that bind executes for the frontend, a phase or a plugin."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -646,7 +646,7 @@ class Deallocate(_message.Message):
     delete: _builtins.bool
     """OPTIONAL. Delete the claim instead."""
     user_uid: _builtins.str
-    """OPTIONAL. Who may be its only user. Unset: the pod."""
+    """OPTIONAL. The UID of the only user that the claim may have. Empty: the pod's."""
     def __init__(
         self,
         *,

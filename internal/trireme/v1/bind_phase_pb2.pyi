@@ -130,7 +130,7 @@ class IndexedPreBindPreFlightResult(_message.Message):
     """REQUIRED. The pod: counts the items of all requests, in order, from 0."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
-        """REQUIRED. CODE_SUCCESS: a plugin has work for it. CODE_SKIP: none has. Else: the pod goes back."""
+        """REQUIRED. CODE_SUCCESS: a plugin has work for it. CODE_SKIP: none has. Else: the pod returns to the queue."""
 
     def __init__(
         self,

@@ -29,14 +29,14 @@ if _version_not_supported:
 class BindPhaseStub:
     """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
     It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
+    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
-    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
-    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
-    waits may begin.
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
+    receives nothing for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that
+    work that still waits may begin.
     """
 
     def __init__(self, channel):
@@ -85,14 +85,14 @@ class BindPhaseStub:
 class BindPhaseServicer:
     """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
     It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
+    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
-    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
-    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
-    waits may begin.
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
+    receives nothing for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that
+    work that still waits may begin.
     """
 
     def Permit(self, request, context):
@@ -104,8 +104,8 @@ class BindPhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PreBindPreFlight(self, request, context):
-        """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each result
-        is sent as it is known. Idempotent.
+        """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each
+        result is sent as it is known. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -200,14 +200,14 @@ def add_BindPhaseServicer_to_server(servicer, server):
 class BindPhase:
     """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
     It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
+    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
-    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
-    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
-    waits may begin.
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
+    receives nothing for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that
+    work that still waits may begin.
     """
 
     @staticmethod

@@ -30,14 +30,14 @@ GRPC_VERSION: str
 class BindPhaseStub:
     """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
     It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
+    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
-    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
-    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
-    waits may begin.
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
+    receives nothing for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that
+    work that still waits may begin.
     """
 
     @_typing.overload
@@ -49,8 +49,8 @@ class BindPhaseStub:
     wait.
     """
     PreBindPreFlight: _grpc.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindPreFlightRequest, _bind_phase_pb2.BindPhasePreBindPreFlightResponse]
-    """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each result
-    is sent as it is known. Idempotent.
+    """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each
+    result is sent as it is known. Idempotent.
     """
     PreBind: _grpc.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindRequest, _bind_phase_pb2.BindPhasePreBindResponse]
     """PreBind does what must be done before pods of several classes are bound, or names what it waits for: the frontend,
@@ -75,14 +75,14 @@ class BindPhaseStub:
 class BindPhaseAsyncStub(BindPhaseStub):
     """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
     It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
+    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
-    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
-    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
-    waits may begin.
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
+    receives nothing for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that
+    work that still waits may begin.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -91,8 +91,8 @@ class BindPhaseAsyncStub(BindPhaseStub):
     wait.
     """
     PreBindPreFlight: _aio.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindPreFlightRequest, _bind_phase_pb2.BindPhasePreBindPreFlightResponse]  # type: ignore[assignment]
-    """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each result
-    is sent as it is known. Idempotent.
+    """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each
+    result is sent as it is known. Idempotent.
     """
     PreBind: _aio.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindRequest, _bind_phase_pb2.BindPhasePreBindResponse]  # type: ignore[assignment]
     """PreBind does what must be done before pods of several classes are bound, or names what it waits for: the frontend,
@@ -116,14 +116,14 @@ class BindPhaseAsyncStub(BindPhaseStub):
 class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
     """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
     It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
+    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
-    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that receives nothing
-    for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that work that still
-    waits may begin.
+    the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
+    receives nothing for 5 seconds calls another replica. While such a call is open the caller repeats Fence, so that
+    work that still waits may begin.
     """
 
     @_abc_1.abstractmethod
@@ -142,8 +142,8 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_phase_pb2.BindPhasePreBindPreFlightRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_bind_phase_pb2.BindPhasePreBindPreFlightResponse], _abc.AsyncIterator[_bind_phase_pb2.BindPhasePreBindPreFlightResponse]]:
-        """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each result
-        is sent as it is known. Idempotent.
+        """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each
+        result is sent as it is known. Idempotent.
         """
 
     @_abc_1.abstractmethod

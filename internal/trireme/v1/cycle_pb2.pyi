@@ -73,7 +73,7 @@ class Cycle(_message.Message):
     POD_CLASS_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
-    """REQUIRED by whoever follows the snapshot stream. The generation that the answer must have seen; a replica that
+    """REQUIRED by every follower of the snapshot stream. The generation that the answer must have seen; a replica that
     cannot reach it in time answers FAILED_PRECONDITION and is called again or resynchronised.
     """
     config_hash: _builtins.int

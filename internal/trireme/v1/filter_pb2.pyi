@@ -223,7 +223,7 @@ Global___PreFilterRequest: _TypeAlias = PreFilterRequest  # noqa: Y015
 
 @_typing.final
 class PreFilterResponse(_message.Message):
-    """PreFilterResponse says whether the pod goes on."""
+    """PreFilterResponse is whether the pod can run anywhere, and on which nodes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -72,14 +72,14 @@ class FilterPluginServicer:
     """
 
     def PreFilter(self, request, context):
-        """PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
+        """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Filter(self, request, context):
-        """Filter says for each node whether the pod may run there and how many copies fit. Idempotent.
+        """Filter answers for each node whether the pod may run there and how many copies fit. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

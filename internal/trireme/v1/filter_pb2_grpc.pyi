@@ -34,9 +34,9 @@ class FilterPluginStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> FilterPluginAsyncStub: ...
     PreFilter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.PreFilterRequest, _filter_pb2.PreFilterResponse]
-    """PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
+    """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
     Filter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.FilterRequest, _filter_pb2.FilterResponse]
-    """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
+    """Filter answers for each node whether the pod may run there and how many copies fit. Idempotent."""
     FilterDryRun: _grpc.UnaryUnaryMultiCallable[_filter_pb2.FilterDryRunRequest, _filter_pb2.FilterDryRunResponse]
     """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
     the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
@@ -58,9 +58,9 @@ class FilterPluginAsyncStub(FilterPluginStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PreFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PreFilterRequest, _filter_pb2.PreFilterResponse]  # type: ignore[assignment]
-    """PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
+    """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
     Filter: _aio.UnaryUnaryMultiCallable[_filter_pb2.FilterRequest, _filter_pb2.FilterResponse]  # type: ignore[assignment]
-    """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
+    """Filter answers for each node whether the pod may run there and how many copies fit. Idempotent."""
     FilterDryRun: _aio.UnaryUnaryMultiCallable[_filter_pb2.FilterDryRunRequest, _filter_pb2.FilterDryRunResponse]  # type: ignore[assignment]
     """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
     the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
@@ -85,7 +85,7 @@ class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_pb2.PreFilterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.PreFilterResponse, _abc.Awaitable[_filter_pb2.PreFilterResponse]]:
-        """PreFilter says whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
+        """PreFilter answers whether the pod can run anywhere, may narrow the nodes, and gives state for Filter. Idempotent."""
 
     @_abc_1.abstractmethod
     def Filter(
@@ -93,7 +93,7 @@ class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_pb2.FilterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.FilterResponse, _abc.Awaitable[_filter_pb2.FilterResponse]]:
-        """Filter says for each node whether the pod may run there and how many copies fit. Idempotent."""
+        """Filter answers for each node whether the pod may run there and how many copies fit. Idempotent."""
 
     @_abc_1.abstractmethod
     def FilterDryRun(

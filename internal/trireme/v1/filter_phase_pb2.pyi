@@ -864,7 +864,7 @@ Global___PodGroupMember: _TypeAlias = PodGroupMember  # noqa: Y015
 
 @_typing.final
 class ListPodGroupVictimsResponse(_message.Message):
-    """ListPodGroupVictimsResponse is who may be evicted."""
+    """ListPodGroupVictimsResponse is the potential victims."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -875,7 +875,7 @@ class ListPodGroupVictimsResponse(_message.Message):
     """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
-        """REQUIRED without victims. Nobody may be evicted, or room is being made already (CODE_SUCCESS)."""
+        """REQUIRED without victims. No pod may be evicted, or preemption for the group is under way already (CODE_SUCCESS)."""
 
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
@@ -966,7 +966,7 @@ Global___VictimPod: _TypeAlias = VictimPod  # noqa: Y015
 
 @_typing.final
 class ReprievePodGroupVictimsRequest(_message.Message):
-    """ReprievePodGroupVictimsRequest is a group that was placed, and those who may be evicted for it."""
+    """ReprievePodGroupVictimsRequest is a group that was placed, and its potential victims."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -149,7 +149,7 @@ Global___RawExtension: _TypeAlias = RawExtension  # noqa: Y015
 
 @_typing.final
 class ObjectMeta(_message.Message):
-    """What every object is known by."""
+    """What identifies an object, and what it has in common with objects of other kinds."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -217,7 +217,7 @@ class ObjectMeta(_message.Message):
     resource_version: _builtins.str
     """The version of the object; opaque except that it changes with every write and, within a kind, grows."""
     generation: _builtins.int
-    """Counts the changes of what is asked for (the spec)."""
+    """Counts the changes of the spec."""
     deletion_grace_period_seconds: _builtins.int
     """OPTIONAL. Seconds it was given to stop."""
     @_builtins.property
@@ -323,7 +323,7 @@ Global___OwnerReference: _TypeAlias = OwnerReference  # noqa: Y015
 @_typing.final
 class LabelSelector(_message.Message):
     """Which labels match: those that meet all of it. An empty selector matches everything; whether an unset one matches
-    nothing is said where it is used.
+    nothing depends on the field that has it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

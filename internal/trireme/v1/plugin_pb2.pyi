@@ -34,7 +34,7 @@ class _ExtensionPointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Extens
     EXTENSION_POINT_PRE_FILTER: _ExtensionPoint.ValueType  # 3
     """May refuse the pod outright, or narrow the nodes."""
     EXTENSION_POINT_FILTER: _ExtensionPoint.ValueType  # 4
-    """Says on which nodes the pod may run, and how many copies fit."""
+    """Filters the nodes that the pod may run on, and counts the copies that fit."""
     EXTENSION_POINT_POST_FILTER: _ExtensionPoint.ValueType  # 5
     """Makes room when no node passed."""
     EXTENSION_POINT_PRE_SCORE: _ExtensionPoint.ValueType  # 6
@@ -44,11 +44,11 @@ class _ExtensionPointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Extens
     EXTENSION_POINT_NORMALIZE_SCORE: _ExtensionPoint.ValueType  # 8
     """Brings scores into the range 0 to 100 by an RPC of the plugin's own."""
     EXTENSION_POINT_RESERVE: _ExtensionPoint.ValueType  # 9
-    """Says what to assume beside the pod on the chosen node."""
+    """Names what to assume beside the pod on the chosen node."""
     EXTENSION_POINT_PERMIT: _ExtensionPoint.ValueType  # 10
     """May let an assumed pod wait, or refuse it."""
     EXTENSION_POINT_PRE_BIND: _ExtensionPoint.ValueType  # 11
-    """Does what must be done before the pod is bound."""
+    """Does what must be done before the pod is bound; the RPCs PreBindPreFlight and PreBind."""
     EXTENSION_POINT_BIND: _ExtensionPoint.ValueType  # 12
     """Binds."""
     EXTENSION_POINT_POST_BIND: _ExtensionPoint.ValueType  # 13
@@ -66,7 +66,7 @@ EXTENSION_POINT_QUEUE_SORT: ExtensionPoint.ValueType  # 2
 EXTENSION_POINT_PRE_FILTER: ExtensionPoint.ValueType  # 3
 """May refuse the pod outright, or narrow the nodes."""
 EXTENSION_POINT_FILTER: ExtensionPoint.ValueType  # 4
-"""Says on which nodes the pod may run, and how many copies fit."""
+"""Filters the nodes that the pod may run on, and counts the copies that fit."""
 EXTENSION_POINT_POST_FILTER: ExtensionPoint.ValueType  # 5
 """Makes room when no node passed."""
 EXTENSION_POINT_PRE_SCORE: ExtensionPoint.ValueType  # 6
@@ -76,11 +76,11 @@ EXTENSION_POINT_SCORE: ExtensionPoint.ValueType  # 7
 EXTENSION_POINT_NORMALIZE_SCORE: ExtensionPoint.ValueType  # 8
 """Brings scores into the range 0 to 100 by an RPC of the plugin's own."""
 EXTENSION_POINT_RESERVE: ExtensionPoint.ValueType  # 9
-"""Says what to assume beside the pod on the chosen node."""
+"""Names what to assume beside the pod on the chosen node."""
 EXTENSION_POINT_PERMIT: ExtensionPoint.ValueType  # 10
 """May let an assumed pod wait, or refuse it."""
 EXTENSION_POINT_PRE_BIND: ExtensionPoint.ValueType  # 11
-"""Does what must be done before the pod is bound."""
+"""Does what must be done before the pod is bound; the RPCs PreBindPreFlight and PreBind."""
 EXTENSION_POINT_BIND: ExtensionPoint.ValueType  # 12
 """Binds."""
 EXTENSION_POINT_POST_BIND: ExtensionPoint.ValueType  # 13

@@ -334,8 +334,8 @@ class RemotePlugin(_message.Message):
 
     @_builtins.property
     def configurations(self) -> _containers.RepeatedCompositeFieldContainer[_plugin_pb2.ConfigureRequest]:
-        """OPTIONAL. Its configuration, one entry for each profile that names it. Without config_hash, which whoever sends it
-        fills in.
+        """OPTIONAL. Its configuration, one entry for each profile that names it. Without config_hash, which the caller of
+        Configure fills in.
         """
 
     def __init__(
@@ -361,8 +361,8 @@ Global___RemotePlugin: _TypeAlias = RemotePlugin  # noqa: Y015
 
 @_typing.final
 class RemotePluginTls(_message.Message):
-    """RemotePluginTls is TLS as the plugin's callers have it. The files are on the machine of whoever calls; they are read
-    again when they change. Towards a Unix socket nothing of it holds.
+    """RemotePluginTls is TLS as the plugin's callers have it. The files are on the caller's machine and are read again
+    when they change. A Unix socket is used without TLS.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -503,10 +503,10 @@ class PodClass(_message.Message):
     id: _builtins.int
     """REQUIRED. From 1; not used again for another class as long as the stream lives."""
     labels_projected: _builtins.bool
-    """OPTIONAL. Label keys that a pod of the class may have beside those in pod: nobody selects by them."""
+    """OPTIONAL. Label keys that a pod of the class may have beside those in pod: no selector uses them."""
     @_builtins.property
     def pod(self) -> _core_pb2.Pod:
-        """REQUIRED. The fields that plugins see: namespace, labels projected to the keys that somebody selects by, the
+        """REQUIRED. The fields that plugins see: namespace, labels projected to the keys that a selector uses, the
         controlling owner, scheduling fields of the spec; of the status only what resource arithmetic needs.
         """
 
@@ -648,7 +648,7 @@ class ClusterObject(_message.Message):
     """OPTIONAL. The frontend assumes this state; the API server does not show it yet."""
     open_to_group: _builtins.str
     """OPTIONAL. The PodGroup, of the object's namespace, that is being tried and assumes this: its pods may count on it
-    too. Unset: nobody else may.
+    too. Empty: no other pod may.
     """
     @_builtins.property
     def namespace(self) -> _core_pb2.Namespace:

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class SnapshotFollowerStub:
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    """SnapshotFollower is served by every process that follows the cluster: filter, score, and plugins with
     NODE_DATA_SNAPSHOT.
     """
 
@@ -44,7 +44,7 @@ class SnapshotFollowerStub:
 
 
 class SnapshotFollowerServicer:
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    """SnapshotFollower is served by every process that follows the cluster: filter, score, and plugins with
     NODE_DATA_SNAPSHOT.
     """
 
@@ -74,7 +74,7 @@ def add_SnapshotFollowerServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SnapshotFollower:
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    """SnapshotFollower is served by every process that follows the cluster: filter, score, and plugins with
     NODE_DATA_SNAPSHOT.
     """
 

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SnapshotFollowerStub:
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    """SnapshotFollower is served by every process that follows the cluster: filter, score, and plugins with
     NODE_DATA_SNAPSHOT.
     """
 
@@ -43,7 +43,7 @@ class SnapshotFollowerStub:
 
 @_typing.type_check_only
 class SnapshotFollowerAsyncStub(SnapshotFollowerStub):
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    """SnapshotFollower is served by every process that follows the cluster: filter, score, and plugins with
     NODE_DATA_SNAPSHOT.
     """
 
@@ -55,7 +55,7 @@ class SnapshotFollowerAsyncStub(SnapshotFollowerStub):
     """
 
 class SnapshotFollowerServicer(metaclass=_abc_1.ABCMeta):
-    """SnapshotFollower is served by whoever wants to follow the cluster: filter, score, and plugins with
+    """SnapshotFollower is served by every process that follows the cluster: filter, score, and plugins with
     NODE_DATA_SNAPSHOT.
     """
 
