@@ -6,6 +6,7 @@ questions covers them.
 """
 
 import asyncio
+import importlib
 import signal
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,8 @@ async def test_reflection_shows_the_contract_itself(served: Served) -> None:
 def ours(name: str) -> descriptor_pb2.FileDescriptorProto:
     """The file as our own code has it."""
     out = descriptor_pb2.FileDescriptorProto()
-    plugin_pb2.DESCRIPTOR.pool.FindFileByName(name).CopyToProto(out)
+    module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    module.DESCRIPTOR.CopyToProto(out)
     return out
 
 
