@@ -69,13 +69,15 @@ def pods(placed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]) -> 
         yield BYTES_PER_POD * len(some), functools.partial(_add_pods, some, known_rows)
 
 
-def numbers(values: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Iterator[Part]:
+def removed_numbers(
+    values: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]
+) -> Iterator[Part]:
     """Removed rows, slots or classes."""
     for start in range(0, len(values), NAMES_PER_PART):
-        yield _numbers(values[start : start + NAMES_PER_PART], add)
+        yield _removed_numbers(values[start : start + NAMES_PER_PART], add)
 
 
-def _numbers(some: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Part:
+def _removed_numbers(some: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Part:
     return 5 * len(some), lambda delta: add(delta, some)
 
 

@@ -146,9 +146,9 @@ class DeltaLog:
             if uid not in self._nominations:
                 yield delta_chunks.BYTES_PER_NAME, functools.partial(_remove_nomination, uid)
         removed_rows = [row for row, pod in changes.rows.items() if pod is None]
-        yield from delta_chunks.numbers(removed_rows, lambda delta, rows: delta.removed_pods.extend(rows))
+        yield from delta_chunks.removed_numbers(removed_rows, lambda delta, rows: delta.removed_pods.extend(rows))
         slots = sorted(changes.removed_slots)
-        yield from delta_chunks.numbers(slots, lambda delta, some: delta.removed_slots.extend(some))
+        yield from delta_chunks.removed_numbers(slots, lambda delta, some: delta.removed_slots.extend(some))
         for entry in added:
             yield delta_chunks.pod_class(_class_message(entry))
         for slot in sorted(changes.nodes):
@@ -161,7 +161,7 @@ class DeltaLog:
         for uid in changes.nominations:
             if uid in self._nominations:
                 yield delta_chunks.nomination(self._nominations[uid])
-        yield from delta_chunks.numbers(removed, lambda delta, some: delta.removed_classes.extend(some))
+        yield from delta_chunks.removed_numbers(removed, lambda delta, some: delta.removed_classes.extend(some))
 
     def drop_delta(self) -> None:
         """Discard the changes if there are no followers: new ones start with a full sync."""

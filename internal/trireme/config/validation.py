@@ -22,7 +22,7 @@ from trireme.config.model import (
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry import config_sides
 from trireme_kube.apimachinery.field_errors import (
-    Named,
+    NamedString,
     Problem,
     child,
     duplicate,
@@ -230,7 +230,7 @@ def _extenders(extenders: Sequence[Extender]) -> list[Problem]:
 
 
 def _extended_resource(path: str, name: str) -> list[Problem]:
-    problems = [invalid(path, Named(name), problem) for problem in label_key_problems(name)]
+    problems = [invalid(path, NamedString(name), problem) for problem in label_key_problems(name)]
     if problems:
         return problems
     native = "/" not in name or "kubernetes.io/" in name

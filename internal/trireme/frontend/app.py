@@ -167,7 +167,7 @@ def build_cluster(
         cache,
         object_waits.ObjectWaits(),
         reads,
-        node_json.NodeJson(remote_plugins.want_node_json(infos)),
+        node_json.NodeJson(remote_plugins.any_reads_node_json(infos)),
         make_extenders(completed.configuration.extenders, registry, cache),
     )
 

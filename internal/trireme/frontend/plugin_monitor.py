@@ -55,9 +55,9 @@ class PluginStatus:
 class _Plugin:
     """The state of one plugin."""
 
-    def __init__(self, config: own.RemotePlugin, line: dialing.Line) -> None:
+    def __init__(self, config: own.RemotePlugin, connection: dialing.RenewableChannel) -> None:
         self.config = config
-        self.line = line
+        self.connection = connection
         self.info: plugin_pb2.PluginInfo | None = None  # in its normal form
         self.version = ""
         self.changes = plugin_changes.DescriptionChanges(time.monotonic)
@@ -107,7 +107,7 @@ class PluginMonitor:
                     raise remote_client.HandshakeError(
                         f"profile {profile.scheduler_name}: plugin {name}: a QueueSort plugin must be in-tree"
                     )
-        self._plugins = [_Plugin(config, self._line(config)) for config in completed.trireme.remote_plugins]
+        self._plugins = [_Plugin(config, self._connect(config)) for config in completed.trireme.remote_plugins]
 
     def infos(self) -> dict[str, plugin_pb2.PluginInfo]:
         """The descriptions of the plugins that take part, or are rejected under Fail, in the normal form."""
@@ -153,16 +153,16 @@ class PluginMonitor:
     async def close(self) -> None:
         """Disconnect."""
         for plugin in self._plugins:
-            await plugin.line.close()
+            await plugin.connection.close()
 
-    def _line(self, config: own.RemotePlugin) -> dialing.Line:
+    def _connect(self, config: own.RemotePlugin) -> dialing.RenewableChannel:
         message = phase_configuration.remote_plugin(config, self._completed.trireme.tls)
         try:
             remote_connection.check_target(config.address, "address")
             dialer = dialing.Dialer(dialing.remote_settings(message))
         except ValueError as error:
             raise remote_client.HandshakeError(f"plugin {config.name} at {config.address}: {error}") from error
-        return dialer.line(config.address, remote_connection.OPTIONS)
+        return dialer.open(config.address, remote_connection.OPTIONS)
 
     async def _meet(self, plugin: _Plugin, seconds: float) -> None:
         try:
@@ -262,18 +262,18 @@ class PluginMonitor:
 
     async def _ask(self, plugin: _Plugin, seconds: float) -> plugin_pb2.GetPluginInfoResponse:
         try:
-            return await plugin_control.get_plugin_info(plugin.line.channel, seconds)
+            return await plugin_control.get_plugin_info(plugin.connection.channel, seconds)
         except message.DecodeError as error:
             raise remote_client.HandshakeError(f"{plugin.where}: {error}") from error
         except aio.AioRpcError as error:
-            plugin.line.renew()
+            plugin.connection.renew()
             raise self._rpc_error(plugin, error) from error
 
     async def _configure(self, plugin: _Plugin, config_hash: int) -> None:
         configurations = phase_configuration.plugin_configurations(self._completed, plugin.config.name)
         seconds = plugin.config.deadline.seconds + CHECK_TIMEOUT_SECONDS
         try:
-            await plugin_control.configure(plugin.line.channel, configurations, config_hash, seconds)
+            await plugin_control.configure(plugin.connection.channel, configurations, config_hash, seconds)
         except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
             raise remote_client.HandshakeError(f"{plugin.where}: {error}") from error
         except aio.AioRpcError as error:

@@ -89,7 +89,7 @@ class PluginUpdates:
 
     async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the cache store the nodes' JSON before the first call to a plugin that reads it."""
-        if self._nodes.enabled or not remote_plugins.want_node_json(infos):
+        if self._nodes.enabled or not remote_plugins.any_reads_node_json(infos):
             return
         self._nodes.enabled = True
         log.info("reading all nodes again, as JSON: a remote plugin reads them in this form")

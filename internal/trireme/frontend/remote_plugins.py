@@ -63,7 +63,7 @@ def pod_reads(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodReadSet:
     return PodReadSet(keys, frozenset(paths))
 
 
-def want_node_json(infos: Mapping[str, plugin_pb2.PluginInfo]) -> bool:
+def any_reads_node_json(infos: Mapping[str, plugin_pb2.PluginInfo]) -> bool:
     """Whether one of them reads nodes as the API server's JSON."""
     return any(info.node_data == plugin_pb2.NODE_DATA_JSON for info in infos.values())
 

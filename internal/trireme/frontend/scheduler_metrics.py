@@ -20,14 +20,13 @@ from trireme.framework import cluster_event, status
 from trireme.framework.plugin_spec import ExtensionPoint, Role
 from trireme.frontend import scheduler_instruments
 from trireme.queueing import pre_enqueue, queue_hints, queued_pod
-from trireme.registry.in_tree import IN_TREE
+from trireme.registry.in_tree import DEFAULT_PREEMPTION, IN_TREE
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
 from trireme.v1 import filter_pb2, filter_phase_pb2
 
 _SCHEDULED = "scheduled"
 
-_PREEMPTION = IN_TREE.name_of(Role.PREEMPTION)
 _VOLUME_BINDING = IN_TREE.name_of(Role.VOLUMES)
 _SUCCESS = status.Code.SUCCESS.label
 
@@ -60,7 +59,9 @@ class SchedulerMetrics:
         """
         self.clock = clock
         self._preempting = frozenset(
-            profile.scheduler_name for profile in profiles if _PREEMPTION in profile.names(ExtensionPoint.POST_FILTER)
+            profile.scheduler_name
+            for profile in profiles
+            if DEFAULT_PREEMPTION in profile.names(ExtensionPoint.POST_FILTER)
         )
         self._before = {
             (profile.scheduler_name, point): frozenset(profile.names(before))

@@ -158,15 +158,15 @@ def of_provisioner(name: str) -> InTree | None:
 
 def of_volume(volume: core_pb2.PersistentVolume) -> InTree | None:
     """The kind of in-tree source that the volume has; None: none that a driver took over."""
-    return _of(volume.spec.persistent_volume_source)
+    return _in_tree_kind_of(volume.spec.persistent_volume_source)
 
 
 def of_inline(source: core_pb2.VolumeSource) -> InTree | None:
     """The kind of in-tree source that a pod's own volume has; None: none that a driver took over."""
-    return _of(source)
+    return _in_tree_kind_of(source)
 
 
-def _of(source: core_pb2.VolumeSource | core_pb2.PersistentVolumeSource) -> InTree | None:
+def _in_tree_kind_of(source: core_pb2.VolumeSource | core_pb2.PersistentVolumeSource) -> InTree | None:
     stated = {field.name for field, _ in source.ListFields()}
     return next((kind for kind in _KINDS if kind.field in stated), None)
 

@@ -7,14 +7,10 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from trireme.config import model
-from trireme.framework.plugin_spec import ExtensionPoint, Role
+from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext, PreEnqueuePlugin
 from trireme.queueing import queued_pod
 from trireme.registry import queue_sides
-from trireme.registry.in_tree import IN_TREE
-
-# It holds a preemptor back while its victims are being deleted.
-DEFAULT_PREEMPTION = IN_TREE.name_of(Role.PREEMPTION)
 
 
 class PreEnqueueResult(enum.Enum):

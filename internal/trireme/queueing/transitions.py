@@ -15,7 +15,7 @@ from trireme.queueing.batch_key import BatchKey
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pod_info import PodInfo
-from trireme.queueing.pre_enqueue import DEFAULT_PREEMPTION, PreEnqueue, PreEnqueueResult
+from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
 from trireme.queueing.queue_hints import Decision
 from trireme.queueing.queued_entity import QueuedEntity
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -35,6 +35,7 @@ from trireme.queueing.states import (
 )
 from trireme.queueing.transition_log import TransitionLog
 from trireme.queueing.unschedulable import RefusalGroup, UnschedulablePods
+from trireme.registry.in_tree import DEFAULT_PREEMPTION
 
 
 class Transitions:

@@ -5,10 +5,10 @@ Source: pkg/scheduler/framework/plugins of Kubernetes 1.37.
 
 import importlib
 
-from trireme.framework.plugin_spec import Registry
+from trireme.framework.plugin_spec import Registry, Role
 
 # The folders in trireme.plugins; the `spec` of each has the plugin's SPEC.
-_ROOMS = (
+_FOLDERS = (
     "default_binder",
     "default_preemption",
     "deferred_pod_scheduling",
@@ -36,4 +36,7 @@ _ROOMS = (
     "volume_zone",
 )
 
-IN_TREE = Registry.of(*(importlib.import_module(f"trireme.plugins.{room}.spec").SPEC for room in _ROOMS))
+IN_TREE = Registry.of(*(importlib.import_module(f"trireme.plugins.{folder}.spec").SPEC for folder in _FOLDERS))
+
+# It has two parts: PostFilter makes room for a pod, PreEnqueue holds the pod back while its victims are being deleted.
+DEFAULT_PREEMPTION = IN_TREE.name_of(Role.PREEMPTION)

@@ -167,16 +167,16 @@ async def configure(
     Raises:
         HandshakeError: it does not accept it, or did not answer in time.
     """
-    line = dialing.Dialer(tls).line(address, remote_connection.OPTIONS)
+    connection = dialing.Dialer(tls).open(address, remote_connection.OPTIONS)
     try:
-        await plugin_control.configure(line.channel, configurations, config_hash, deadline_seconds)
+        await plugin_control.configure(connection.channel, configurations, config_hash, deadline_seconds)
     except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
         raise HandshakeError(f"plugin {name} at {address}: {error}") from error
     except aio.AioRpcError as error:
         detail = remote_connection.one_line(error.details() or "")
         raise HandshakeError(f"plugin {name} at {address}: Configure: {error.code().name}: {detail}") from error
     finally:
-        await line.close()
+        await connection.close()
 
 
 async def _plugin_info(
@@ -189,15 +189,15 @@ async def _plugin_info(
         wait=tenacity.wait_random(0.1, 0.3),
         reraise=True,
     )
-    line = dialer.line(address, remote_connection.OPTIONS)
+    connection = dialer.open(address, remote_connection.OPTIONS)
     try:
         async for attempt in retrying:
             if attempt.retry_state.attempt_number > 1:
-                line.renew()
+                connection.renew()
             with attempt:
-                return await plugin_control.get_plugin_info(line.channel, deadline_seconds)
+                return await plugin_control.get_plugin_info(connection.channel, deadline_seconds)
     finally:
-        await line.close()
+        await connection.close()
     raise AssertionError("the last attempt either answers or raises")
 
 

@@ -115,7 +115,7 @@ class ConnectionStatistics:
 class _Endpoint:
     """One replica of the plugin."""
 
-    __slots__ = ("_calls", "_line", "_turns", "avoid_until", "in_flight", "target", "waiting")
+    __slots__ = ("_calls", "_connection", "_turns", "avoid_until", "in_flight", "target", "waiting")
 
     def __init__(self, target: str, dialer: dialing.Dialer, max_calls: int) -> None:
         self.target = target
@@ -124,7 +124,7 @@ class _Endpoint:
         self.in_flight = 0
         self._turns = asyncio.Semaphore(max_calls) if max_calls else None
         self._calls: dict[tuple[str, bool], Any] = {}
-        self._line = dialer.line(target, OPTIONS)
+        self._connection = dialer.open(target, OPTIONS)
 
     @property
     def busy(self) -> int:
@@ -132,14 +132,14 @@ class _Endpoint:
 
     @property
     def channel(self) -> aio.Channel:
-        return self._line.channel
+        return self._connection.channel
 
     def call(self, method: Method[Any], streaming: bool = False) -> Any:
         """Return the callable of the method, from bytes to bytes: gRPC would turn an undecodable message into None."""
         key = (method.path, streaming)
         call = self._calls.get(key)
         if call is None:
-            channel = self._line.channel
+            channel = self._connection.channel
             make = channel.unary_stream if streaming else channel.unary_unary
             call = make(method.path, request_serializer=None, response_deserializer=None)
             self._calls[key] = call
@@ -168,11 +168,11 @@ class _Endpoint:
 
     def renew(self) -> None:
         """Call this after it was unreachable."""
-        if self._line.renew():
+        if self._connection.renew():
             self._calls.clear()
 
     async def close(self) -> None:
-        await self._line.close()
+        await self._connection.close()
 
 
 class PluginConnection:

@@ -1,7 +1,7 @@
 """Connections to other services: TLS, our certificate, and the identity expected of the server.
 
-A `Dialer` is made once from the settings; each `Line` it opens holds a channel to one address. Renewed certificates do
-not affect an established connection, so no call in flight is dropped. When the connection breaks, its owner calls
+A `Dialer` is made once from the settings; each `RenewableChannel` it opens leads to one address. Renewed certificates
+do not affect an established connection, so no call in flight is dropped. When the connection breaks, its owner calls
 `renew`, which replaces the channel if the certificates have changed; gRPC by itself would keep the old ones.
 
 The expected identity is a DNS name or an IP address in the server's certificate: gRPC compares that, whatever address
@@ -37,7 +37,7 @@ class Settings:
 
 
 class Dialer:
-    """Opens lines. Without settings they are plaintext."""
+    """Opens channels. Without settings they are plaintext."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         """Reads the files.
@@ -53,9 +53,9 @@ class Dialer:
         """How often the files were reloaded."""
         return 0 if self._watched is None else self._watched.reloads
 
-    def line(self, address: str, options: Sequence[tuple[str, Any]]) -> "Line":
-        """Open a line to an address, on the running loop."""
-        return Line(self, address, options)
+    def open(self, address: str, options: Sequence[tuple[str, Any]]) -> "RenewableChannel":
+        """Open a channel to an address, on the running loop."""
+        return RenewableChannel(self, address, options)
 
     def channel(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> channels.DrainingChannel:
         """Open a channel with the current certificates. `attempt` selects the expected identity."""
@@ -81,7 +81,7 @@ class Dialer:
         return len(self._identities) > 1 or self._watched.reloads != reloads
 
 
-class Line:
+class RenewableChannel:
     """A channel to one address, replaced when it breaks if certificates or the expected identity changed."""
 
     def __init__(self, dialer: Dialer, address: str, options: Sequence[tuple[str, Any]]) -> None:

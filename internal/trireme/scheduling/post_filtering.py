@@ -15,6 +15,7 @@ from trireme.cache import cluster_cache
 from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.queueing import nominator, queued_pod
+from trireme.registry import in_tree
 from trireme.results.phase_results import FilterResult, PostFilterResult
 from trireme.scheduling import attempt, attempt_reporter, batch_limit, ports, preemption_executor
 from trireme.scheduling.refusal import Refusal
@@ -193,4 +194,4 @@ def _log_no_candidate(key: str, result: PostFilterResult) -> None:
     """Preemption was tried in vain. If the pod may not preempt at all, its event has the reason instead."""
     if klog.enabled(log, 2) and "not eligible" not in result.message:
         text = "No preemption candidate is found; preemption is not helpful for scheduling"
-        klog.info(log, 2, text, **klog.named(log, f"PostFilter.{preemption_executor.NAME}"), pod=klog.Ref(key))
+        klog.info(log, 2, text, **klog.named(log, f"PostFilter.{in_tree.DEFAULT_PREEMPTION}"), pod=klog.Ref(key))

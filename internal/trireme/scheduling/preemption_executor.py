@@ -28,9 +28,8 @@ from dataclasses import dataclass
 from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
-from trireme.framework.plugin_spec import Role
 from trireme.queueing import nominator, queued_entity
-from trireme.registry.in_tree import IN_TREE
+from trireme.registry.in_tree import DEFAULT_PREEMPTION
 from trireme.scheduling import attempt_reporter, call_batches, pods_in_pre_bind, ports, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
@@ -39,7 +38,6 @@ from trireme_kube.componentbase import klog, supervision
 
 log = logging.getLogger(__name__)
 
-NAME = IN_TREE.name_of(Role.PREEMPTION)
 
 # How long the release of what PreBind had written for a victim may take.
 RELEASE_SECONDS = 10.0
@@ -335,7 +333,9 @@ class PreemptionExecutor:
         uid = victim.pod.uid
         reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, self._version_of(uid))
         end = _End.DELETED
-        if self._waiting.preempt(uid, NAME, "preempted") or self._pre_binding.cancel(uid, f"preempted by {NAME}"):
+        if self._waiting.preempt(uid, DEFAULT_PREEMPTION, "preempted") or self._pre_binding.cancel(
+            uid, f"preempted by {DEFAULT_PREEMPTION}"
+        ):
             text += " (in kube-scheduler memory)."
             end = _End.IN_MEMORY
             await self._room_freed(uid)
@@ -369,4 +369,6 @@ def _name(victim: bind_pb2.Action) -> str:
 
 def _log_target(pod: queued_entity.QueuedEntity, node_name: str) -> None:
     text = "the target node for the preemption is determined"
-    klog.info(log, 2, text, **klog.named(log, f"PostFilter.{NAME}"), pod=klog.Ref(pod.key), node=node_name)
+    klog.info(
+        log, 2, text, **klog.named(log, f"PostFilter.{DEFAULT_PREEMPTION}"), pod=klog.Ref(pod.key), node=node_name
+    )

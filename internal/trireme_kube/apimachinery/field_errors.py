@@ -12,7 +12,7 @@ from trireme_kube.apimachinery import golang
 Problem = str
 
 
-class Named(str):
+class NamedString(str):
     """A string whose type has a name of its own: messages show it as JSON, not as `%q`."""
 
     __slots__ = ()
@@ -39,7 +39,7 @@ def _prefix(path: str) -> str:
 
 def show(value: object) -> str:
     """Format an invalid value for messages."""
-    if isinstance(value, str) and not isinstance(value, Named):
+    if isinstance(value, str) and not isinstance(value, NamedString):
         return golang.quote(value)
     return golang.json_text(value)
 

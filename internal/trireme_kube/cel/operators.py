@@ -114,22 +114,22 @@ def invert(value: Any) -> bool:
 
 def less(left: Any, right: Any) -> bool:
     """left < right."""
-    return _compared("_<_", left, right) < 0
+    return _ordering("_<_", left, right) < 0
 
 
 def less_or_equal(left: Any, right: Any) -> bool:
     """left <= right."""
-    return _compared("_<=_", left, right) <= 0
+    return _ordering("_<=_", left, right) <= 0
 
 
 def greater(left: Any, right: Any) -> bool:
     """left > right."""
-    return _compared("_>_", left, right) > 0
+    return _ordering("_>_", left, right) > 0
 
 
 def greater_or_equal(left: Any, right: Any) -> bool:
     """left >= right."""
-    return _compared("_>=_", left, right) >= 0
+    return _ordering("_>=_", left, right) >= 0
 
 
 def within(left: Any, right: Any) -> bool:
@@ -148,7 +148,8 @@ def size(value: Any) -> int:
     raise refused("size", value, ())
 
 
-def _compared(name: str, left: Any, right: Any) -> int:
+def _ordering(name: str, left: Any, right: Any) -> int:
+    """Below zero, zero or above it: the order of the two operands of the operator `name`."""
     if not values.is_ordered(left):
         raise refused(name, left, ())
     return values.compare(left, right)

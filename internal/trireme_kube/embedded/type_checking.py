@@ -125,7 +125,7 @@ class _Check:
             return value
         if code in _LIST_OF_TEXT:
             return self._list("s", value, path, owner)
-        return self.message(code, value, path, owner)
+        return self.typed_object(code, value, path, owner)
 
     def _list(self, code: str, value: Any, path: str, owner: str) -> list[Any]:
         if not isinstance(value, list):
@@ -142,7 +142,7 @@ class _Check:
             raise self._mismatch(value, path, f"map[string]{_go_type(code)}", owner)
         return {key: self.value(code, item, f"{path}.{key}", owner) for key, item in value.items() if item is not None}
 
-    def message(self, name: str, value: Any, path: str, owner: str = "") -> Object:
+    def typed_object(self, name: str, value: Any, path: str, owner: str = "") -> Object:
         """An object of a message's type, cleaned and with the fields that JSON always has."""
         if not isinstance(value, dict):
             raise self._mismatch(value, path, _go_type(name), owner)
@@ -183,7 +183,7 @@ def conform(resource: Resource, body: Object, *, strict: bool) -> Object:
     try:
         if resource.custom:
             return _conform_custom(check, body)
-        cleaned = check.message(protobuf.message_name(resource.api_version, resource.kind), body, "")
+        cleaned = check.typed_object(protobuf.message_name(resource.api_version, resource.kind), body, "")
     except api_errors.ApiError as error:
         raise api_errors.bad_request(_handled(resource, error.message)) from error
     if strict and check.unknown:
@@ -194,7 +194,7 @@ def conform(resource: Resource, body: Object, *, strict: bool) -> Object:
 
 def _conform_custom(check: _Check, body: Object) -> Object:
     """A custom resource unchanged, except for its metadata."""
-    metadata = check.message(
+    metadata = check.typed_object(
         "meta.v1.ObjectMeta", body.get("metadata") or {}, "metadata", "meta.v1.PartialObjectMetadata"
     )
     metadata = {key: value for key, value in metadata.items() if value is not None}

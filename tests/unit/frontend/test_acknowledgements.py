@@ -52,7 +52,7 @@ class Frontend:
     def channel(self) -> "Frontend":
         return self
 
-    def line(self, *_: Any) -> "Frontend":
+    def open(self, *_: Any) -> "Frontend":
         return self
 
     def renew(self) -> bool:

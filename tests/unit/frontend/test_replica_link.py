@@ -80,8 +80,8 @@ class Channel:
         return open_stream
 
 
-class Line:
-    """A line to one replica."""
+class RenewableChannel:
+    """A channel to one replica."""
 
     def __init__(self) -> None:
         self.channel = Channel()
@@ -91,13 +91,13 @@ class Line:
 
 
 class Dialer(dialing.Dialer):
-    """Has one line."""
+    """Has one channel."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.only = Line()
+        self.only = RenewableChannel()
 
-    def line(self, address: str, options: Sequence[tuple[str, Any]]) -> Any:
+    def open(self, address: str, options: Sequence[tuple[str, Any]]) -> Any:
         return self.only
 
 

@@ -92,7 +92,7 @@ class Evaluator:
             await self._bring_up_in_tree(profile, pod_class, kept, watch)
             return kept
         for attempt in range(ATTEMPTS):
-            failed = await self._remote.bring_up(remotes, profile, pod_class, kept, watch, again=attempt > 0)
+            failed = await self._remote.bring_up(remotes, profile, pod_class, kept, watch, only_changed=attempt > 0)
             if failed is not None:
                 kept.refusal = failed
                 kept.generation = -1

@@ -73,10 +73,12 @@ class RemoteColumns:
         pod_class: classes.PodClass,
         kept: columns.ClassColumns,
         watch: stopwatch.Stopwatch,
-        again: bool,
+        only_changed: bool,
     ) -> status.Status | None:
-        """Call the services about what changed; a status where one failed and the pod with it. `again`: they have
-        answered for this evaluation before, and are called only about nodes that changed since.
+        """Call the services about what changed; a status where one failed and the pod with it.
+
+        `only_changed`: they have answered for this evaluation before, and are called only about nodes that changed
+        since.
 
         Raises: OutOfStepError where the snapshot was replaced meanwhile.
         """
@@ -87,28 +89,37 @@ class RemoteColumns:
                 for remote in remotes:
                     self._snap.must_still_be(incarnation)
                     started = watch.now()
-                    failed = await self._call(remote, profile, pod_class, kept, again or number > 0)
+                    failed = await self._call(remote, profile, pod_class, kept, only_changed or number > 0)
                     code = status.Code.SUCCESS if failed is None else failed.code
                     watch.plugin(remote.name, "Filter", started, code)
                     watch.point("Filter", started, code)
                     if failed is not None:
                         return failed
-                if not any(self._due(remote, kept, again=True).size for remote in remotes):
+                if not any(self._due(remote, kept, only_changed=True).size for remote in remotes):
                     break
         return None
 
     async def _call(
-        self, remote: RemoteFilter, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, again: bool
+        self,
+        remote: RemoteFilter,
+        profile: str,
+        pod_class: classes.PodClass,
+        kept: columns.ClassColumns,
+        only_changed: bool,
     ) -> status.Status | None:
+        """Call one service and write its verdicts to its column; a status where it failed and the pod with it.
+
+        PreFilter is called first if it has not answered yet or, unless `only_changed`, its answer may have changed.
+        """
         incarnation = self._snap.incarnation
         column = kept.plugins.get(remote.name)
-        if column is None or not (again or _keeps_pre_filter(remote, column)):
+        if column is None or not (only_changed or _keeps_pre_filter(remote, column)):
             failed = await self._pre_filter(remote, profile, pod_class, kept)
             if failed is not None:
                 return failed
             column = kept.plugins[remote.name]
         generation = self._snap.generation
-        slots = self._due(remote, kept, again)
+        slots = self._due(remote, kept, only_changed)
         if slots.size:
             verdicts = await remote.filter(profile, pod_class, self._snap, column.prefilter.state, slots, kept.table)
             self._snap.must_still_be(incarnation)
@@ -122,7 +133,7 @@ class RemoteColumns:
                 column.ignored_generation = generation
                 return None
             column.write(slots, verdicts, self._snap.nodes.capacity)
-        if again and column.ignored_generation > column.generation:
+        if only_changed and column.ignored_generation > column.generation:
             column.ignored_generation = generation  # There are nodes that it is still to be called about.
         else:
             column.generation = max(column.generation, generation)
@@ -142,17 +153,19 @@ class RemoteColumns:
         kept.plugins[remote.name] = columns.PluginColumn(answer, generation, remote=remote.depends_on)
         return None
 
-    def _due(self, remote: RemoteFilter, kept: columns.ClassColumns, again: bool) -> arrays.SlotArray:
-        """The slots to call the plugin about. `again`: those that changed since its last answer, ignored failures
-        included; otherwise all those whose verdict may have changed.
+    def _due(self, remote: RemoteFilter, kept: columns.ClassColumns, only_changed: bool) -> arrays.SlotArray:
+        """The slots to call the plugin about.
+
+        `only_changed`: those that changed since its last answer, ignored failures included; otherwise all those whose
+        verdict may have changed.
         """
         column = kept.plugins[remote.name]
         if column.prefilter.skip or column.prefilter.status is not None:
             return np.zeros(0, dtype=np.intp)
         nodes = self._snap.nodes
         live = nodes.alive[: nodes.size]
-        since = column.answered_generation if again else column.generation
-        if since < 0 or (remote.depends_on == interfaces.Dependency.CLUSTER and not again):
+        since = column.answered_generation if only_changed else column.generation
+        if since < 0 or (remote.depends_on == interfaces.Dependency.CLUSTER and not only_changed):
             return np.flatnonzero(live)
         changed = column.changed_since(nodes, since)
         return changed[live[changed]]

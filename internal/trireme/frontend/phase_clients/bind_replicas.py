@@ -62,8 +62,8 @@ class _BindLink:
 
     def __init__(self, address: str, dialer: dialing.Dialer) -> None:
         self.address = address
-        self.line = dialer.line(address, replica_link.CHANNEL_OPTIONS)
-        self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.line.channel)
+        self.connection = dialer.open(address, replica_link.CHANNEL_OPTIONS)
+        self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.connection.channel)
         self.fenced = False
         self.drain_seconds = 0.0
         self.in_flight = 0
@@ -88,8 +88,8 @@ class _BindLink:
 
     def renew(self) -> None:
         """Before it is asked again after a failure."""
-        if self.line.renew():
-            self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.line.channel)
+        if self.connection.renew():
+            self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.connection.channel)
 
 
 class BindReplicas:
@@ -152,10 +152,10 @@ class BindReplicas:
     async def _retire(self, link: _BindLink, task: asyncio.Task[None]) -> None:
         """Close a link to an endpoint that is gone once its calls have ended or reached their deadlines."""
         try:
-            await link.line.drain()
+            await link.connection.drain()
             await self.supervisor.stop(task)
         finally:
-            await link.line.close()
+            await link.connection.close()
 
     async def announced(self, patience: float) -> float:
         """Return when all replicas that can be reached know this leader; answers how long old work may take, seconds.
@@ -322,7 +322,7 @@ class BindReplicas:
 
     def channels(self) -> list[tuple[str, aio.Channel]]:
         """The address and the channel of each replica."""
-        return [(link.address, link.line.channel) for link in self._links.values()]
+        return [(link.address, link.connection.channel) for link in self._links.values()]
 
     def _update(self, cycle: cycle_pb2.Cycle) -> None:
         """Name the leadership and the configuration as they are now: both may have changed while the call waited."""
@@ -334,7 +334,7 @@ class BindReplicas:
         """End all links."""
         await self.supervisor.close()
         for link in self._links.values():
-            await link.line.close()
+            await link.connection.close()
 
     async def _unary(self, call: Callable[[Any], Awaitable[Answer]]) -> Answer:
         """The answer of the next replica, and of another one while the last is unavailable or has another
@@ -452,7 +452,7 @@ class BindReplicas:
     async def _broken_or_disconnected(self, link: _BindLink) -> None:
         broken = asyncio.create_task(link.broken.wait())
         try:
-            channel = link.line.channel
+            channel = link.connection.channel
             state = channel.get_state()
             while state == grpc.ChannelConnectivity.READY and not broken.done():
                 changing = asyncio.create_task(channel.wait_for_state_change(state))

@@ -90,7 +90,7 @@ class ReplicaLink:
         changed: Callable[[], None],
     ) -> None:
         self.address = address
-        self._line = dialer.line(address, CHANNEL_OPTIONS)
+        self._connection = dialer.open(address, CHANNEL_OPTIONS)
         self._source = source
         self._clock = clock
         self._changed = changed
@@ -120,7 +120,7 @@ class ReplicaLink:
     @property
     def channel(self) -> aio.Channel:
         """For calls; another one once the connection broke and certificates have changed."""
-        return self._line.channel
+        return self._connection.channel
 
     @property
     def identity(self) -> tuple[str, int]:
@@ -201,7 +201,7 @@ class ReplicaLink:
             started = self._clock()
             self._restarting.clear()
             try:
-                await self._follow()
+                await self._feed_follower()
             except (aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, OSError) as error:
                 self._last_error = _reason(error)
                 kind = error.code().name if isinstance(error, aio.AioRpcError) else type(error).__name__
@@ -221,7 +221,7 @@ class ReplicaLink:
             if self._clock() - started > MAX_RECONNECT_SECONDS:
                 delay = RECONNECT_SECONDS
             delay = RECONNECT_SECONDS if await self._restarted_within(delay) else min(delay * 2, MAX_RECONNECT_SECONDS)
-            self._line.renew()
+            self._connection.renew()
 
     async def _restarted_within(self, seconds: float) -> bool:
         """Wait so long, or until the configuration changes."""
@@ -234,11 +234,11 @@ class ReplicaLink:
 
     async def drain(self) -> None:
         """Refuse new calls, and return once those under way have ended or reached their deadlines."""
-        await self._line.drain()
+        await self._connection.drain()
 
     async def close(self) -> None:
         """Close the channel."""
-        await self._line.close()
+        await self._connection.close()
 
     def _notify_if_in_step_again(self, was_in_step: bool) -> None:
         """Time alone takes a silent replica out of step and notifies nobody, so its return must: whoever found no
@@ -262,8 +262,9 @@ class ReplicaLink:
         if was:
             self._changed()
 
-    async def _follow(self) -> None:
-        call: Any = self._line.channel.stream_stream(
+    async def _feed_follower(self) -> None:
+        """Write the cluster and then its changes to the follower, until the stream is to be opened anew or ends."""
+        call: Any = self._connection.channel.stream_stream(
             _SYNC, request_serializer=_identity, response_deserializer=snapshot_pb2.SyncResponse.FromString
         )(None)
         reader = asyncio.create_task(self._read(call))

@@ -9,7 +9,7 @@ from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import (
-    Named,
+    NamedString,
     Problem,
     child,
     index,
@@ -53,7 +53,7 @@ def _selector_term(path: str, term: JsonArgs) -> list[Problem]:
         where = index(child(path, "matchFields"), position)
         operator, values = requirement["operator"], requirement.get("values")
         if operator not in ("In", "NotIn"):
-            problems.append(not_supported(child(where, "operator"), Named(operator), ("In", "NotIn")))
+            problems.append(not_supported(child(where, "operator"), NamedString(operator), ("In", "NotIn")))
         elif len(values or ()) != 1:
             problems.append(invalid(child(where, "values"), values, "must have one element"))
     return problems
@@ -62,7 +62,7 @@ def _selector_term(path: str, term: JsonArgs) -> list[Problem]:
 def _label_requirement(path: str, requirement: JsonArgs) -> list[Problem]:
     operator, name = requirement["operator"], requirement["key"]
     if operator not in _OPERATORS:
-        return [not_supported(child(path, "operator"), Named(operator), _OPERATORS)]
+        return [not_supported(child(path, "operator"), NamedString(operator), _OPERATORS)]
     problems: list[Problem] = []
     wrong = label_key_problems(name)
     if wrong:

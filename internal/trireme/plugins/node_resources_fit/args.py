@@ -10,7 +10,7 @@ from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import (
-    Named,
+    NamedString,
     Problem,
     child,
     forbidden,
@@ -71,7 +71,7 @@ def _scoring_strategy(path: str, strategy: JsonArgs) -> list[Problem]:
     problems: list[Problem] = []
     kind = strategy.get("type", "")
     if kind not in _STRATEGIES:
-        problems.append(not_supported(child(path, "type"), Named(kind), _STRATEGIES))
+        problems.append(not_supported(child(path, "type"), NamedString(kind), _STRATEGIES))
     for position, resource in enumerate(strategy.get("resources") or ()):
         weight = resource["weight"]
         if not 0 < weight <= 100:

@@ -7,7 +7,7 @@ from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs, Value
 from trireme.plugin_kit import args_schema
 from trireme_kube.apimachinery.field_errors import (
-    Named,
+    NamedString,
     Problem,
     child,
     duplicate,
@@ -38,9 +38,9 @@ def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Pr
     kind, constraints = args["defaultingType"], args.get("defaultConstraints") or ()
     where = child(path, "defaultingType")
     if kind not in ("System", "List"):
-        problems.append(not_supported(where, Named(kind), ("System", "List")))
+        problems.append(not_supported(where, NamedString(kind), ("System", "List")))
     elif kind == "System" and constraints:
-        problems.append(invalid(where, Named(kind), "when .defaultConstraints are not empty"))
+        problems.append(invalid(where, NamedString(kind), "when .defaultConstraints are not empty"))
     seen: set[tuple[str, str]] = set()
     for position, constraint in enumerate(constraints):
         where = index(child(path, "defaultConstraints"), position)
@@ -63,7 +63,7 @@ def _constraint(path: str, constraint: JsonArgs) -> list[Problem]:
     if not action:
         problems.append(required(where, "can not be empty"))
     elif action not in actions:
-        problems.append(not_supported(where, Named(action), actions))
+        problems.append(not_supported(where, NamedString(action), actions))
     if constraint.get("labelSelector") is not None:
         rule = "constraint must not define a selector, as they deduced for each pod"
         problems.append(forbidden(child(path, "labelSelector"), rule))

@@ -14,7 +14,7 @@ from trireme.queueing.groups.member_calls import MemberCaller
 from trireme.queueing.groups.queued_group import GANG_SCHEDULING, PodGroups, QueuedPodGroupInfo, group_of
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.nominator import Nominator
-from trireme.queueing.pre_enqueue import DEFAULT_PREEMPTION, PreEnqueue, PreEnqueueResult
+from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.states import (
     ACTIVE,
@@ -32,6 +32,7 @@ from trireme.queueing.states import (
     WaitingForGroup,
 )
 from trireme.queueing.transitions import Transitions
+from trireme.registry.in_tree import DEFAULT_PREEMPTION
 
 ADDED: Final = cluster_event.UNSCHEDULED_POD_ADD.label
 CHANGED: Final = "PodGroupUpdate"

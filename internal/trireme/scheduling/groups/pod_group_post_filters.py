@@ -14,8 +14,8 @@ from typing import Protocol
 
 from trireme.cache import cluster_cache
 from trireme.framework import status
-from trireme.queueing import pre_enqueue, queued_pod
-from trireme.registry import group_sides
+from trireme.queueing import queued_pod
+from trireme.registry import group_sides, in_tree
 from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import MemberAttempt, PodGroupRequest, Result, TryGroup, Verdict
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
@@ -90,7 +90,7 @@ class PodGroupPostFilters:
         for plugin in self._plugins.get(request.profile, ()):
             if group_sides.releases_claims(plugin):
                 result = await self._devices(request, tried.attempts)
-            elif plugin == pre_enqueue.DEFAULT_PREEMPTION:
+            elif plugin == in_tree.DEFAULT_PREEMPTION:
                 result = await self._preempt(request)
                 self._observer.group_preemption_attempted(result.code)
             else:
@@ -207,7 +207,7 @@ class PodGroupPostFilters:
 
 def not_preempted(failure: str) -> PodGroupPostFilterResult:
     """The result of DefaultPreemption if victims were found and could not be deleted."""
-    text = _error(pre_enqueue.DEFAULT_PREEMPTION, f"pod group preemption: {failure}")
+    text = _error(in_tree.DEFAULT_PREEMPTION, f"pod group preemption: {failure}")
     return PodGroupPostFilterResult(status.Code.ERROR, text)
 
 
