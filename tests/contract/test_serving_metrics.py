@@ -283,7 +283,17 @@ def test_resources_are_those_of_the_specification() -> None:
 
 def _filtered(timing: filter_phase_pb2.Timing) -> FilterResult:
     answer = support.FakeFrontend().answers.of(("default-scheduler", 1))
-    return FilterResult(answer, filter_pb2.NodeColumns(), None, (), 0, False, False, ("Fit",), (timing,))
+    return FilterResult(
+        answer=answer,
+        columns=filter_pb2.NodeColumns(),
+        refusal=None,
+        constraints=(),
+        max_batch=0,
+        needs_reserve=False,
+        needs_pre_bind=False,
+        evaluated=("Fit",),
+        timings=(timing,),
+    )
 
 
 def _values(registry: Registry) -> dict[str, float]:

@@ -251,7 +251,16 @@ class Cluster:
         answer = class_answer.ClassAnswer(
             self.cache.generation, None, (FULL,), np.where(free > 0, 0, 1).astype(np.int16), free
         )
-        return FilterResult(answer, filter_pb2.NodeColumns(), None, (), 0, self.reserving, False, ("Fit",))
+        return FilterResult(
+            answer=answer,
+            columns=filter_pb2.NodeColumns(),
+            refusal=None,
+            constraints=(),
+            max_batch=0,
+            needs_reserve=self.reserving,
+            needs_pre_bind=False,
+            evaluated=("Fit",),
+        )
 
     async def place(
         self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()

@@ -64,15 +64,15 @@ class LocalEvaluators(ports.Evaluators):
         with self._answering(cycle):
             found = await self.engine.filter.filter_nominated(cycle, pairs)
         return FilterResult(
-            class_answer.ClassAnswer.of_nominated(slots[: found.admitted], generation),
-            filter_pb2.NodeColumns(),
-            None,
-            (),
-            0,
-            found.needs_reserve,
-            found.needs_pre_bind,
-            tuple(found.evaluated),
-            found.timings,
+            answer=class_answer.ClassAnswer.of_nominated(slots[: found.admitted], generation),
+            columns=filter_pb2.NodeColumns(),
+            refusal=None,
+            constraints=(),
+            max_batch=0,
+            needs_reserve=found.needs_reserve,
+            needs_pre_bind=found.needs_pre_bind,
+            evaluated=tuple(found.evaluated),
+            timings=found.timings,
             of_one=True,
             admitted=found.admitted,
         )
@@ -197,18 +197,18 @@ class LocalEvaluators(ports.Evaluators):
 def _result(answer: class_answer.ClassAnswer, found: filter_engine.FilterAnswer, *, of_one: bool) -> FilterResult:
     columns = filter_pb2.NodeColumns() if found.columns is None else node_columns.to_message(found.columns)
     return FilterResult(
-        answer,
-        columns,
-        found.refusal,
-        tuple(domain_constraints.to_message(each) for each in found.constraints),
-        found.max_batch,
-        found.needs_reserve,
-        found.needs_pre_bind,
-        tuple(found.evaluated),
-        found.timings,
-        of_one,
-        found.narrowed_by,
-        found.post_filter_results,
+        answer=answer,
+        columns=columns,
+        refusal=found.refusal,
+        constraints=tuple(domain_constraints.to_message(each) for each in found.constraints),
+        max_batch=found.max_batch,
+        needs_reserve=found.needs_reserve,
+        needs_pre_bind=found.needs_pre_bind,
+        evaluated=tuple(found.evaluated),
+        timings=found.timings,
+        of_one=of_one,
+        narrowed_by=found.narrowed_by,
+        post_filter=found.post_filter_results,
     )
 
 

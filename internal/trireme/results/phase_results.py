@@ -9,7 +9,7 @@ from trireme.v1 import bind_pb2, filter_pb2, filter_phase_pb2
 from trireme.wire import status as wire_status
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FilterResult:
     """Where pods of a class may run.
 

@@ -75,7 +75,16 @@ class World:
         index = np.array([0, 0, 0, 1], dtype=np.int16)
         capacity = np.array([5, 5, 5, 0], dtype=np.int32)
         answer = class_answer.ClassAnswer(self.cache.generation, None, (FULL,), index, capacity)
-        filtered = FilterResult(answer, answer.message(), None, (), 0, False, False, ())
+        filtered = FilterResult(
+            answer=answer,
+            columns=answer.message(),
+            refusal=None,
+            constraints=(),
+            max_batch=0,
+            needs_reserve=False,
+            needs_pre_bind=False,
+            evaluated=(),
+        )
         slot = self.cache.slot_of(promised)
         narrowed, scores = await self.extenders.consult("me", self.number, filtered, slot)
         return narrowed, list(scores)

@@ -27,5 +27,14 @@ def test_a_failure_for_one_node_is_a_refusal_of_all(index: tuple[int, ...], prom
     verdicts = np.array(index, dtype=np.int16)
     capacity = np.where(verdicts == 0, 1, 0).astype(np.int32)
     answer = class_answer.ClassAnswer(1, None, (FULL, BROKEN), verdicts, capacity)
-    filtered = FilterResult(answer, answer.message(), None, (), 0, False, False, ())
+    filtered = FilterResult(
+        answer=answer,
+        columns=answer.message(),
+        refusal=None,
+        constraints=(),
+        max_batch=0,
+        needs_reserve=False,
+        needs_pre_bind=False,
+        evaluated=(),
+    )
     assert filtered.refuses(promised) is refuses

@@ -13,7 +13,16 @@ from trireme.v1 import filter_pb2
 
 def _answer(max_batch: int) -> FilterResult:
     columns = filter_pb2.NodeColumns()
-    return FilterResult(class_answer.ClassAnswer(1), columns, None, (), max_batch, False, False, ())
+    return FilterResult(
+        answer=class_answer.ClassAnswer(1),
+        columns=columns,
+        refusal=None,
+        constraints=(),
+        max_batch=max_batch,
+        needs_reserve=False,
+        needs_pre_bind=False,
+        evaluated=(),
+    )
 
 
 @pytest.mark.parametrize(("max_pods", "target"), [(100, GROWTH_TARGET), (GROWTH_TARGET, GROWTH_TARGET), (4, 4), (1, 1)])

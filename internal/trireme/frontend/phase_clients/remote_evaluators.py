@@ -112,18 +112,18 @@ class RemoteEvaluators:
             except ValueError as error:
                 raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error
         return FilterResult(
-            answer,
-            response.columns,
-            refusal,
-            tuple(response.constraints),
-            response.max_batch,
-            response.needs_reserve,
-            response.needs_pre_bind,
-            tuple(response.evaluated_plugins),
-            response.timings,
-            nominee is not None,
-            frozenset(response.narrowed_by),
-            response.post_filter_results,
+            answer=answer,
+            columns=response.columns,
+            refusal=refusal,
+            constraints=tuple(response.constraints),
+            max_batch=response.max_batch,
+            needs_reserve=response.needs_reserve,
+            needs_pre_bind=response.needs_pre_bind,
+            evaluated=tuple(response.evaluated_plugins),
+            timings=response.timings,
+            of_one=nominee is not None,
+            narrowed_by=frozenset(response.narrowed_by),
+            post_filter=response.post_filter_results,
         )
 
     async def _filter(
@@ -156,15 +156,15 @@ class RemoteEvaluators:
         if response.admitted > len(slots):
             raise ports.PhaseFault(f"filter admitted {response.admitted} of {len(slots)} nominated pods")
         return FilterResult(
-            class_answer.ClassAnswer.of_nominated(slots[: response.admitted], generation),
-            filter_pb2.NodeColumns(),
-            None,
-            (),
-            0,
-            response.needs_reserve,
-            response.needs_pre_bind,
-            tuple(response.evaluated_plugins),
-            response.timings,
+            answer=class_answer.ClassAnswer.of_nominated(slots[: response.admitted], generation),
+            columns=filter_pb2.NodeColumns(),
+            refusal=None,
+            constraints=(),
+            max_batch=0,
+            needs_reserve=response.needs_reserve,
+            needs_pre_bind=response.needs_pre_bind,
+            evaluated=tuple(response.evaluated_plugins),
+            timings=response.timings,
             of_one=True,
             admitted=response.admitted,
         )
