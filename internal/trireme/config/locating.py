@@ -41,6 +41,9 @@ def locate(data: bytes, problem: str) -> Position | None:
     text = data.decode("utf-8", "replace")
     if "json parse error" in problem and "cannot unmarshal" not in problem:
         return _json_syntax(text)
+    if text.lstrip().startswith("{"):
+        # JSON has tabs between values only, where YAML has none.
+        text = text.replace("\t", " ")
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:

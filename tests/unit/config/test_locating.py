@@ -126,6 +126,11 @@ def test_syntax(text: str, line: int) -> None:
     assert found.line == line
 
 
+def test_position_in_json_indented_by_tabs() -> None:
+    """JSON allows tabs between values and YAML does not: the first tab is shown as the place of the problem."""
+    assert locate(b'{\n\t"kind": "x",\n\t"nope": "a\\tb"\n}\n', 'unknown field "nope"') == (3, 2)
+
+
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"- 1\n- 2\n", b"a: &x [*x]\n"])
 def test_files_without_a_position(data: bytes) -> None:
     """A message is shown without a position, not as a traceback."""
