@@ -163,7 +163,8 @@ class Stage:
                 group["metadata"]["name"]: _conditions(group, ("PodGroupInitiallyScheduled",))
                 for group in (*groups, *composites)
             },
-            "events": sorted({_event(event, uids) for event in events}),
+            # The API server writes events of its own about its Service.
+            "events": sorted({_event(event, uids) for event in events if event["regarding"]["kind"] != "Service"}),
         }
 
 
