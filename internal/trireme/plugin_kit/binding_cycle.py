@@ -8,10 +8,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Any
 
+from trireme.framework import status
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugin_kit.pod_binder import PodBinder
 from trireme.rpc.fencing import Tenure
-from trireme.v1 import bind_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_phase_pb2, status_pb2
+from trireme.wire.status import to_message
 from trireme_kube.apimachinery.api_writes import Outcome, PodName
 
 
@@ -29,6 +31,32 @@ PostBindCall = Callable[[bind_pb2.PostBindRequest], Awaitable[None]]
 async def has_work(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
     """The PreBindPreFlight of a plugin that cannot know beforehand: PreBind is called for every pod."""
     return [status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in request.items]
+
+
+def own_state(plugin: str, item: bind_pb2.BindItem) -> bytes:
+    """What the plugin's Reserve left for the pod; empty: nothing."""
+    return bind_phase_pb2.HostState.FromString(item.state).plugin_states.get(plugin, b"")
+
+
+def pre_flight_of_state(plugin: str, read: Callable[[bytes], object]) -> PreBindPreFlightCall:
+    """The PreBindPreFlight of a plugin that has work where its Reserve left state. `read` raises ValueError for state
+    that is not the plugin's.
+    """
+
+    def of_pod(item: bind_pb2.BindItem) -> status_pb2.Status:
+        state = own_state(plugin, item)
+        if not state:
+            return status_pb2.Status(code=status_pb2.CODE_SKIP)
+        try:
+            read(state)
+        except ValueError as failure:
+            return to_message(status.error(plugin, f'running PreBindPreFlight "{plugin}": {failure}'))
+        return status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+
+    async def pre_flight(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
+        return [of_pod(item) for item in request.items]
+
+    return pre_flight
 
 
 @dataclass(frozen=True, slots=True)

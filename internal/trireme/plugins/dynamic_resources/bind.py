@@ -31,7 +31,7 @@ from trireme.plugins.dynamic_resources import (
     readiness,
     reserve_state,
 )
-from trireme.v1 import bind_pb2, bind_phase_pb2, resource_pb2, status_pb2
+from trireme.v1 import bind_pb2, resource_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery import api_writes, decode, durations, timestamps
 
@@ -59,29 +59,8 @@ def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin
         pods = (_PodClaims(context.writer, item, timeout, context.wall) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
-    return binding_cycle.BindingCyclePlugin(
-        NAME, pre_bind=pre_bind, pre_bind_pre_flight=_pre_bind_pre_flight, writes=True
-    )
-
-
-async def _pre_bind_pre_flight(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
-    return [_pre_flight(item) for item in request.items]
-
-
-def _pre_flight(item: bind_pb2.BindItem) -> status_pb2.Status:
-    """Whether Reserve left work for the pod."""
-    state = _own_state(item)
-    if not state:
-        return status_pb2.Status(code=status_pb2.CODE_SKIP)
-    try:
-        reserve_state.DeviceClaims.from_bytes(state)
-    except ValueError as failure:
-        return to_message(status.error(NAME, f'running PreBindPreFlight "{NAME}": {failure}'))
-    return status_pb2.Status(code=status_pb2.CODE_SUCCESS)
-
-
-def _own_state(item: bind_pb2.BindItem) -> bytes:
-    return bind_phase_pb2.HostState.FromString(item.state).plugin_states.get(NAME, b"")
+    pre_flight = binding_cycle.pre_flight_of_state(NAME, reserve_state.DeviceClaims.from_bytes)
+    return binding_cycle.BindingCyclePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
 
 
 class _PodClaims:
@@ -98,7 +77,7 @@ class _PodClaims:
     async def pre_bind(self) -> bind_pb2.PreBindResult:
         """One call."""
         try:
-            state = _own_state(self._item)
+            state = binding_cycle.own_state(NAME, self._item)
             if not state:
                 return _result(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)

@@ -21,7 +21,7 @@ from trireme.framework import selectors, status
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugin_kit import binding_cycle, volumes_objects, volumes_translation
 from trireme.plugins.volume_binding import volume_bindings
-from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, status_pb2
+from trireme.v1 import bind_pb2, core_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.apimachinery import api_writes, decode
 from trireme_kube.componentbase import klog
@@ -72,29 +72,8 @@ def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin
         pods = (_PodVolumes(context.writer, item, timeout) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
-    return binding_cycle.BindingCyclePlugin(
-        NAME, pre_bind=pre_bind, pre_bind_pre_flight=_pre_bind_pre_flight, writes=True
-    )
-
-
-async def _pre_bind_pre_flight(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
-    return [_pre_flight(item) for item in request.items]
-
-
-def _pre_flight(item: bind_pb2.BindItem) -> status_pb2.Status:
-    """Whether Reserve left work for the pod."""
-    state = _own_state(item)
-    if not state:
-        return status_pb2.Status(code=status_pb2.CODE_SKIP)
-    try:
-        volume_bindings.VolumeBindings.from_bytes(state)
-    except ValueError as failure:
-        return to_message(status.error(NAME, f'running PreBindPreFlight "{NAME}": {failure}'))
-    return status_pb2.Status(code=status_pb2.CODE_SUCCESS)
-
-
-def _own_state(item: bind_pb2.BindItem) -> bytes:
-    return bind_phase_pb2.HostState.FromString(item.state).plugin_states.get(NAME, b"")
+    pre_flight = binding_cycle.pre_flight_of_state(NAME, volume_bindings.VolumeBindings.from_bytes)
+    return binding_cycle.BindingCyclePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
 
 
 class _PodVolumes:
@@ -108,7 +87,7 @@ class _PodVolumes:
 
     async def pre_bind(self) -> bind_pb2.PreBindResult:
         """One call."""
-        state = _own_state(self._item)
+        state = binding_cycle.own_state(NAME, self._item)
         if not state:
             return _result(status_pb2.CODE_SKIP)
         try:
