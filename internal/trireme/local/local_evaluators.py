@@ -63,18 +63,13 @@ class LocalEvaluators(ports.Evaluators):
         pairs = [identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)]
         with self._answering(cycle):
             found = await self.engine.filter.filter_nominated(cycle, pairs)
-        return FilterResult(
-            answer=class_answer.ClassAnswer.of_nominated(slots[: found.admitted], generation),
-            columns=filter_pb2.NodeColumns(),
-            refusal=None,
-            constraints=(),
-            max_batch=0,
+        return FilterResult.of_nominated(
+            slots[: found.admitted],
+            generation,
             needs_reserve=found.needs_reserve,
             needs_pre_bind=found.needs_pre_bind,
-            evaluated=tuple(found.evaluated),
+            evaluated=found.evaluated,
             timings=found.timings,
-            of_one=True,
-            admitted=found.admitted,
         )
 
     async def run_post_filter(

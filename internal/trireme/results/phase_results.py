@@ -34,6 +34,32 @@ class FilterResult:
     # How many of the nominated pods, the first of them, may have the nodes that they are nominated for.
     admitted: int = 0
 
+    @classmethod
+    def of_nominated(
+        cls,
+        slots: Sequence[int],
+        generation: int,
+        *,
+        needs_reserve: bool,
+        needs_pre_bind: bool,
+        evaluated: Sequence[str],
+        timings: Sequence[filter_phase_pb2.Timing],
+    ) -> "FilterResult":
+        """The result for pods that may have the nodes at these slots, which they are nominated for, in order."""
+        return cls(
+            answer=class_answer.ClassAnswer.of_nominated(slots, generation),
+            columns=filter_pb2.NodeColumns(),
+            refusal=None,
+            constraints=(),
+            max_batch=0,
+            needs_reserve=needs_reserve,
+            needs_pre_bind=needs_pre_bind,
+            evaluated=tuple(evaluated),
+            timings=timings,
+            of_one=True,
+            admitted=len(slots),
+        )
+
     def refuses(self, nominated: int) -> bool:
         """Whether the pod can be placed nowhere: no node passes, or a plugin failed for one of them.
 

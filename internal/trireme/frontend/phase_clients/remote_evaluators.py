@@ -155,18 +155,13 @@ class RemoteEvaluators:
         response = await self._ask_filter("FilterNominated", request.cycle, lambda stub: stub.FilterNominated, request)
         if response.admitted > len(slots):
             raise ports.PhaseFault(f"filter admitted {response.admitted} of {len(slots)} nominated pods")
-        return FilterResult(
-            answer=class_answer.ClassAnswer.of_nominated(slots[: response.admitted], generation),
-            columns=filter_pb2.NodeColumns(),
-            refusal=None,
-            constraints=(),
-            max_batch=0,
+        return FilterResult.of_nominated(
+            slots[: response.admitted],
+            generation,
             needs_reserve=response.needs_reserve,
             needs_pre_bind=response.needs_pre_bind,
-            evaluated=tuple(response.evaluated_plugins),
+            evaluated=response.evaluated_plugins,
             timings=response.timings,
-            of_one=True,
-            admitted=response.admitted,
         )
 
     async def run_post_filter(
