@@ -236,11 +236,11 @@ class Actor:
                 raise binding_cycle.TenureOver(tenure.ended_because)
             work.until = self._clock() + ROUND_SECONDS
 
-        carry_out = bind_sides.action(action.WhichOneof("action") or "")
-        if carry_out is None:
+        execute = bind_sides.action(action.WhichOneof("action") or "")
+        if execute is None:
             return status.error("", "action: not set")
         try:
-            return _status_of(await carry_out(action, binding_cycle.ActionContext(self._writer, begin_round)))
+            return _status_of(await execute(action, binding_cycle.ActionContext(self._writer, begin_round)))
         except binding_cycle.TenureOver as why:
             return _not_begun(str(why))
 

@@ -185,7 +185,7 @@ class Binder:
     async def _take_turn(self, job: _Job) -> None:
         outcome: Outcome = Open("the binding was interrupted")
         try:
-            outcome = await self._carry_out(job)
+            outcome = await self._execute(job)
         except Exception:
             # Whatever it is, it must not take the worker with it, nor let the pod pass for unbound.
             log.exception("binding pod %s/%s failed", job.target.pod.namespace, job.target.pod.name)
@@ -195,7 +195,7 @@ class Binder:
             for results, index in job.waiting:
                 results.put(index, outcome)
 
-    async def _carry_out(self, job: _Job) -> Outcome:
+    async def _execute(self, job: _Job) -> Outcome:
         if job.abandoned:
             return Failed(f"not bound: {job.ended_because}", Reason("notBegun"))
         attempt = Attempt(job.target, self._jitter)

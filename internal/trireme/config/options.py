@@ -74,7 +74,7 @@ class AuthenticationOptions:
     tolerate_lookup_failure: bool
 
     def problems(self, gates: FeatureGates, log: Log) -> list[str]:
-        """The problems of these flags; harmless oddities are logged."""
+        """The problems of these flags; those that only API aggregation suffers from are logged."""
         found = [
             f"empty value in {quote(flag)}"
             for flag, values in (

@@ -123,9 +123,9 @@ class FilterEngine:
         answer = self._answer(cycle, count, kept, watch, found)
         if not preemptors:
             return answer
-        plugins, bring_up = self._profiles.post_filters[cycle.profile], self._bring_up(cycle)
+        plugins, refresh = self._profiles.post_filters[cycle.profile], self._refresher(cycle)
         chain = self.chains[cycle.profile]
-        running = post_filter_results.PostFilterResults(cycle, chain, plugins, kept, bring_up, self._snap)
+        running = post_filter_results.PostFilterResults(cycle, chain, plugins, kept, refresh, self._snap)
         results = [result async for result in running.of(preemptors)]
         if found is not None:
             # What nodes said of pods that were nominated meanwhile may be new.
@@ -152,7 +152,7 @@ class FilterEngine:
             return NominatedAnswer(0)
         kept, slot = nominated
         found = [slot, *self._evaluator.admits_beside(about, kept, [each.pod for each in nominees[1:]])]
-        # Where a pod is by now nominated to another node than the caller knew, it is asked about anew.
+        # If a pod is nominated to another node than the caller knew, the caller has to call again.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1].slot, zip(found, nominees, strict=False))
         needs_reserve, needs_pre_bind = self._needs(cycle, kept)
         evaluated = self._evaluated(cycle, kept)
@@ -266,7 +266,7 @@ class FilterEngine:
             self._class_of(cycle),
             self.chains[cycle.profile],
             await self.evaluate(cycle),
-            self._bring_up(cycle),
+            self._refresher(cycle),
             refused.statuses,
             refused.index if pre_filter is None else None,
             pre_filter,
@@ -376,15 +376,15 @@ class FilterEngine:
                 break
         return kept
 
-    def _bring_up(self, cycle: cycle_pb2.Cycle) -> preemption.BringUp:
+    def _refresher(self, cycle: cycle_pb2.Cycle) -> preemption.Refresh:
         """Brings the columns of the cycle's class up to date while the same question is being answered."""
         incarnation = self._snap.incarnation
 
-        async def bring_up() -> columns.ClassColumns:
+        async def refresh() -> columns.ClassColumns:
             self._snap.must_still_be(incarnation)
             return await self.evaluate(cycle)
 
-        return bring_up
+        return refresh
 
     def _class_of(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
         return questions.class_of(cycle, self.chains, self._snap)

@@ -10,7 +10,7 @@ from trireme.v1 import core_pb2
 
 
 class PodToEnqueue(NamedTuple):
-    """A pod that PreEnqueue is asked about. `gates` are the names of its scheduling gates; `pod` has the fields of its
+    """A pod for which PreEnqueue is called. `gates` are the names of its scheduling gates; `pod` has the fields of its
     class, None where they cannot be read.
     """
 

@@ -89,29 +89,29 @@ class Evaluator:
         watch = watch or stopwatch.Stopwatch()
         remotes = self._chains[profile].remote
         if not remotes:
-            await self._bring_up_in_tree(profile, pod_class, kept, watch)
+            await self._refresh_in_tree(profile, pod_class, kept, watch)
             return kept
         for attempt in range(ATTEMPTS):
-            failed = await self._remote.bring_up(remotes, profile, pod_class, kept, watch, only_changed=attempt > 0)
+            failed = await self._remote.refresh(remotes, profile, pod_class, kept, watch, only_changed=attempt > 0)
             if failed is not None:
                 kept.refusal = failed
                 kept.generation = -1
                 return kept
-            await self._bring_up_in_tree(profile, pod_class, kept, watch)
+            await self._refresh_in_tree(profile, pod_class, kept, watch)
             if kept.refusal is not None or not kept.undecided:
                 return kept
         kept.refusal = status.error("", f"nodes change faster than {_list_names(remotes)} can be called about them")
         kept.generation = -1
         return kept
 
-    async def _bring_up_in_tree(
+    async def _refresh_in_tree(
         self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
     ) -> None:
         if self._preparing[profile] and kept.generation != self._snap.generation:
             incarnation = self._snap.incarnation
             await self._prepare(profile, pod_class, kept)
             self._snap.must_still_be(incarnation)
-        self._bring_up(profile, pod_class, kept, watch)
+        self._refresh(profile, pod_class, kept, watch)
 
     async def _prepare(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
         """Let plugins whose answers take long find them, while others are answered."""
@@ -186,7 +186,7 @@ class Evaluator:
         admitted: list[int] = slots[: int(refused[0]) if refused.size else slots.size].tolist()
         return admitted
 
-    def _bring_up(
+    def _refresh(
         self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
     ) -> None:
         """Bring the in-tree plugins' columns to the snapshot's generation, and combine what has changed."""

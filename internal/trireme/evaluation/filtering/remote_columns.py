@@ -66,7 +66,7 @@ class RemoteColumns:
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._snap = snap
 
-    async def bring_up(
+    async def refresh(
         self,
         remotes: Sequence[RemoteFilter],
         profile: str,

@@ -28,7 +28,7 @@ class PostFilterResults:
         chain: evaluation.Chain,
         plugins: Sequence[post_filtering.PostFilter],
         kept: columns.ClassColumns,
-        bring_up: preemption.BringUp,
+        refresh: preemption.Refresh,
         snap: snapshot.Snapshot,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -37,7 +37,7 @@ class PostFilterResults:
         self._chain = chain
         self._plugins = plugins
         self._kept = kept
-        self._bring_up = bring_up
+        self._refresh = refresh
         self._snap = snap
         self._clock = clock
 
@@ -86,7 +86,7 @@ class PostFilterResults:
             self._class,
             self._chain,
             self._kept,
-            self._bring_up,
+            self._refresh,
             tuple(self._kept.table.statuses),
             index,
             self._kept.refusal,

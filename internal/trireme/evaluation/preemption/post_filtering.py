@@ -84,7 +84,7 @@ class InTreePostFilter:
 
 @dataclass(frozen=True, slots=True)
 class RemotePostFilter:
-    """A plugin that is a service of its own; it is told which nodes refuse the pod."""
+    """A plugin that is a service of its own; its call says which nodes refuse the pod."""
 
     plugin: reserving.RemoteReserve
     remote: bool = True

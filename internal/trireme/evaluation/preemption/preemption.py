@@ -42,7 +42,7 @@ _PREFIX = "preemption: "
 _PRIORITY_SHIFT = 2**31
 
 # Brings the columns of the class that is asked about up to date.
-BringUp = Callable[[], Awaitable[columns.ClassColumns]]
+Refresh = Callable[[], Awaitable[columns.ClassColumns]]
 
 # The nodes to choose from, at least one.
 Candidates = tuple[filter_phase_pb2.PreemptionCandidate, ...]
@@ -89,7 +89,7 @@ class Before:
 @dataclass(frozen=True, slots=True)
 class Question:
     """A pod that fits nowhere. `cycle.pod` is its name, UID and nomination; `refusals` and `index` say why, by slot
-    (None: PreFilter refused it on all nodes, by `pre_filter`). `bring_up` answers `kept`, as the cluster is by then.
+    (None: PreFilter refused it on all nodes, by `pre_filter`). `refresh` answers `kept`, as the cluster is by then.
     Shape: index (slot,).
     """
 
@@ -97,7 +97,7 @@ class Question:
     pod_class: classes.PodClass
     chain: evaluation.Chain
     kept: columns.ClassColumns
-    bring_up: BringUp
+    refresh: Refresh
     refusals: tuple[status.Status, ...]
     index: arrays.Int16Array | None
     pre_filter: status.Status | None
@@ -181,7 +181,7 @@ class DefaultPreemption:
             except snapshot.OutOfStepError as error:
                 moved = str(error)
                 # What takes long to find is found here, where others are answered meanwhile.
-                question = dataclasses.replace(question, kept=await question.bring_up())
+                question = dataclasses.replace(question, kept=await question.refresh())
         else:
             return _answer(status.error(NAME, moved))
         if found.candidates and question.offer:

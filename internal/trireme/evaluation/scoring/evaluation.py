@@ -146,10 +146,10 @@ class Evaluator:
                 slots = self._due(plugin.depends_on, column.generation, live)
                 await plugin.prepare(pod_class, self._snap, slots)
             self._snap.must_still_be(incarnation)
-        failed = self._bring_up(profile, pod_class, kept, watch)
+        failed = self._refresh(profile, pod_class, kept, watch)
         return kept if failed is None else failed
 
-    def _bring_up(
+    def _refresh(
         self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
     ) -> status.Status | None:
         """Bring the in-tree plugins' columns to the snapshot's generation; the status where one cannot score."""

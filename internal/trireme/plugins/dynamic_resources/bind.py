@@ -7,7 +7,7 @@ where it has been allocated meanwhile, the pod goes back. The claim for extended
 noted in the pod's status.
 
 A claim of a PodGroup is reserved for the group by whichever of its pods comes first, and stays so while the group is
-there. Pods that were promised one claim together write the same: who comes second finds the devices there.
+there. If several pods of a batch share a claim, each writes the same: the second one finds the devices there.
 
 A call that is repeated because its answer was lost finds its own writes and takes them for done.
 Source: pkg/scheduler/framework/plugins/dynamicresources (PreBind, bindClaim).
