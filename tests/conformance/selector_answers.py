@@ -43,7 +43,7 @@ def answer(expression: str, asked: values.Map, known: expressions.Expressions) -
         return {"matches": known.matches(expression, asked), "cost": compiled.evaluate({"device": asked})[1]}
     except expressions.CompileError as error:
         return {"compile": str(error)}
-    except expressions.EvaluationError as error:
+    except expressions.DeviceExpressionError as error:
         return {"runtime": str(error)}
 
 

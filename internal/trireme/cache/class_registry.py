@@ -18,8 +18,9 @@ from trireme_kube.apimachinery import normalization
 # How many classes without pods to keep.
 IDLE_CLASSES = 1024
 
-# A base, the selected labels, and whether the pod has no labels at all: a budget protects no pod without labels.
-ClassKey = tuple[int, Labels, bool]
+# What makes pods one class: a base, the selected labels, and whether the pod has no labels at all (a budget protects no
+# pod without labels).
+ClassIdentity = tuple[int, Labels, bool]
 
 
 _IN_FORCE: tuple[
@@ -54,7 +55,7 @@ class ClassEntry:
     """
 
     id: int
-    key: ClassKey
+    identity: ClassIdentity
     pod: core_pb2.Pod
     projected: bool
     pods: int = 0
@@ -92,7 +93,7 @@ class ClassRegistry:
         self._base_entries: dict[int, _Base] = {}
         self._next_base = 1
         self._next_class = 1
-        self._ids: dict[ClassKey, int] = {}
+        self._ids: dict[ClassIdentity, int] = {}
         self._entries: dict[int, ClassEntry] = {}
         self._idle: OrderedDict[int, None] = OrderedDict()
         self._keys: set[str] = set()
@@ -205,7 +206,7 @@ class ClassRegistry:
         self._base_entries[number] = _Base(pod)
         return number
 
-    def _new_class(self, key: ClassKey, projected: bool) -> int:
+    def _new_class(self, key: ClassIdentity, projected: bool) -> int:
         class_id = self._next_class
         self._next_class += 1
         pod = core_pb2.Pod()
@@ -221,10 +222,10 @@ class ClassRegistry:
 
     def _drop(self, class_id: int) -> None:
         entry = self._entries.pop(class_id)
-        del self._ids[entry.key]
+        del self._ids[entry.identity]
         if self._added.pop(class_id, None) is None:
             self._removed.append(class_id)
-        number = entry.key[0]
+        number = entry.identity[0]
         base = self._base_entries[number]
         base.classes -= 1
         if base.classes == 0:

@@ -5,7 +5,8 @@ import dataclasses
 POD_GROUP = "PodGroup"
 COMPOSITE_POD_GROUP = "CompositePodGroup"
 
-ClassKey = int
+# Number of the class in the cache's registry.
+ClassId = int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,4 +36,4 @@ class GroupKey:
         return f"{self.kind}/{self.name}"
 
 
-BatchKey = ClassKey | GroupKey
+BatchKey = ClassId | GroupKey

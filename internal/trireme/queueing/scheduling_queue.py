@@ -26,7 +26,7 @@ from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.active import ActiveQueue, ClassAhead
 from trireme.queueing.backoff import BackoffQueue
-from trireme.queueing.batch_key import ClassKey
+from trireme.queueing.batch_key import ClassId
 from trireme.queueing.event_requeuer import EventRequeuer
 from trireme.queueing.groups import group_statistics
 from trireme.queueing.groups.queue_groups import QueueGroups
@@ -71,7 +71,7 @@ _POPPED_EARLY = cluster_event.POP_FROM_BACKOFF_Q
 class PodBatch(NamedTuple):
     """What `pop` hands out: pods of one class, in order."""
 
-    class_id: ClassKey
+    class_id: ClassId
     profile: str
     pods: list[QueuedPodInfo]
 

@@ -124,7 +124,7 @@ class Search:
     def run(self) -> list[Solution] | None:
         """A solution for each claim, or None where they cannot all be had.
 
-        Raises: AllocationError, InvalidPoolsError, TimedOutError, CompileError and EvaluationError as AllocationError.
+        Raises: AllocationError, also for expressions that fail; InvalidPoolsError, TimedOutError.
         """
         for number, claim in enumerate(self._claims):
             self._prepare(number, claim)
@@ -456,7 +456,7 @@ class Search:
             raise TimedOutError from error
         except expressions.CompileError as error:
             raise AllocationError(f"compile derived attribute {name} failed: {error}") from error
-        except expressions.EvaluationError as error:
+        except expressions.DeviceExpressionError as error:
             text = f"evaluate derived attribute {name} on device {device.name} failed: {error}"
             raise AllocationError(text) from error
 
@@ -548,7 +548,7 @@ class Search:
                 raise TimedOutError from error
             except expressions.CompileError as error:
                 raise AllocationError(f"{where}: selector #{at}: CEL compile error: {error}") from error
-            except expressions.EvaluationError as error:
+            except expressions.DeviceExpressionError as error:
                 text = f"{where}: selector #{at} on device {device.name}: CEL runtime error: {error}"
                 raise AllocationError(text) from error
         return True

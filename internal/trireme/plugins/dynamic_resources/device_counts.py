@@ -71,7 +71,7 @@ def _count(
         return
     try:
         chosen = [device for device in there if _matches(known, device_class, device)]
-    except (expressions.CompileError, expressions.EvaluationError):
+    except (expressions.CompileError, expressions.DeviceExpressionError):
         failed |= at
         return
     total[0, at] += len(chosen)

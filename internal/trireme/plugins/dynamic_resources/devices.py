@@ -77,10 +77,10 @@ class Device:
     placement: Placement
     taints: tuple[resource_pb2.DeviceTaint, ...]
     # By expression: whether it matches, or why that cannot be told.
-    matched: dict[str, "bool | expressions.EvaluationError"] = field(default_factory=dict)
+    matched: dict[str, "bool | expressions.DeviceExpressionError"] = field(default_factory=dict)
     # By expression: the attribute that it computes, or why it cannot.
-    derived: dict[str, "resource_pb2.DeviceAttribute | expressions.EvaluationError"] = field(default_factory=dict)
-    _values: "cel_values.Map | expressions.EvaluationError | None" = None
+    derived: dict[str, "resource_pb2.DeviceAttribute | expressions.DeviceExpressionError"] = field(default_factory=dict)
+    _values: "cel_values.Map | expressions.DeviceExpressionError | None" = None
 
     @property
     def name(self) -> str:
@@ -90,28 +90,28 @@ class Device:
     def matches(self, expression: str, known: expressions.Expressions, expired: Callable[[], bool]) -> bool:
         """Whether the device meets the expression.
 
-        Raises: CompileError, EvaluationError, InterruptedEvaluationError where it is `expired` before it is known.
+        Raises: CompileError, DeviceExpressionError, InterruptedEvaluationError if it is `expired` before that.
         """
         said = self.matched.get(expression)
         if said is None:
             known.compiled(expression)
             try:
                 said = known.matches(expression, self.values(), expired)
-            except expressions.EvaluationError as error:
+            except expressions.DeviceExpressionError as error:
                 said = error
             self.matched[expression] = said
-        if isinstance(said, expressions.EvaluationError):
+        if isinstance(said, expressions.DeviceExpressionError):
             raise said
         return said
 
     def values(self) -> cel_values.Map:
-        """As expressions see it. Raises: EvaluationError where an attribute cannot be read."""
+        """As expressions see it. Raises: DeviceExpressionError where an attribute cannot be read."""
         if self._values is None:
             try:
                 self._values = _values(self)
-            except expressions.EvaluationError as error:
+            except expressions.DeviceExpressionError as error:
                 self._values = error
-        if isinstance(self._values, expressions.EvaluationError):
+        if isinstance(self._values, expressions.DeviceExpressionError):
             raise self._values
         return self._values
 
@@ -120,17 +120,17 @@ class Device:
     ) -> resource_pb2.DeviceAttribute:
         """The attribute that the expression computes.
 
-        Raises: CompileError, EvaluationError, InterruptedEvaluationError where it is `expired` before it is known.
+        Raises: CompileError, DeviceExpressionError, InterruptedEvaluationError if it is `expired` before that.
         """
         computed = self.derived.get(expression)
         if computed is None:
             known.compiled(expression, attribute=True)
             try:
                 computed = known.attribute(expression, self.values(), expired)
-            except expressions.EvaluationError as error:
+            except expressions.DeviceExpressionError as error:
                 computed = error
             self.derived[expression] = computed
-        if isinstance(computed, expressions.EvaluationError):
+        if isinstance(computed, expressions.DeviceExpressionError):
             raise computed
         return computed
 
@@ -270,7 +270,7 @@ def _values(device: Device) -> cel_values.Map:
         try:
             attributes.setdefault(domain, {})[name] = _attribute_value(attribute)
         except ValueError as error:
-            raise expressions.EvaluationError(f"attribute {full}: {error}") from error
+            raise expressions.DeviceExpressionError(f"attribute {full}: {error}") from error
     capacity: dict[str, dict[str, Any]] = {}
     for full, entry in device.message.capacity.items():
         domain, name = _qualified(full, driver)

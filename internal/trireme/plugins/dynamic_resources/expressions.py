@@ -38,7 +38,7 @@ class CompileError(Exception):
     """The expression is not one."""
 
 
-class EvaluationError(Exception):
+class DeviceExpressionError(Exception):
     """The expression has no answer for this device."""
 
 
@@ -51,36 +51,36 @@ class Expressions:
     def matches(self, expression: str, device: values.Map, expired: Callable[[], bool] | None = None) -> bool:
         """Whether the device meets the expression.
 
-        Raises: CompileError, EvaluationError, program.InterruptedEvaluationError where it is `expired`.
+        Raises: CompileError, DeviceExpressionError, program.InterruptedEvaluationError where it is `expired`.
         """
         try:
             return _truth(self._value(self.compiled(expression), device, expired))
-        except EvaluationError as error:
+        except DeviceExpressionError as error:
             text = str(error)
-            raise EvaluationError(text + _HINT if "no such key:" in text else text) from None
+            raise DeviceExpressionError(text + _HINT if "no such key:" in text else text) from None
 
     def attribute(
         self, expression: str, device: values.Map, expired: Callable[[], bool] | None = None
     ) -> resource_pb2.DeviceAttribute:
         """The attribute that the expression computes from those of the device.
 
-        Raises: CompileError, EvaluationError, program.InterruptedEvaluationError where it is `expired`.
+        Raises: CompileError, DeviceExpressionError, program.InterruptedEvaluationError where it is `expired`.
         """
         value = self._value(self.compiled(expression, attribute=True), device, expired)
         try:
             return derived.attribute_of(value)
         except ValueError as error:
-            raise EvaluationError(str(error)) from error
+            raise DeviceExpressionError(str(error)) from error
 
     def _value(self, compiled: program.Program, device: values.Map, expired: Callable[[], bool] | None) -> Any:
         try:
             return compiled.evaluate({"device": device}, expired)[0]
         except program.CostLimitError:
-            raise EvaluationError("operation cancelled: actual cost limit exceeded") from None
+            raise DeviceExpressionError("operation cancelled: actual cost limit exceeded") from None
         except costs.CrashError as error:
-            raise EvaluationError(str(error)) from None
+            raise DeviceExpressionError(str(error)) from None
         except values.EvaluationError as error:
-            raise EvaluationError(str(error)) from None
+            raise DeviceExpressionError(str(error)) from None
 
     def compiled(self, expression: str, *, attribute: bool = False) -> program.Program:
         """The compiled expression, of a selector or of an attribute. Raises: CompileError."""
@@ -127,8 +127,8 @@ def _truth(value: Any) -> bool:
     try:
         if isinstance(value, values.Optional) and value.present:
             return _truth(value.value)
-    except EvaluationError as error:
+    except DeviceExpressionError as error:
         inner = values.type_name(value.value)
-        raise EvaluationError(str(error).replace(f"of type {inner} ", f"of type {kind} ")) from None
+        raise DeviceExpressionError(str(error).replace(f"of type {inner} ", f"of type {kind} ")) from None
     why = _NO_BOOL.get(kind, f"type conversion error from '{kind.rpartition('.')[2]}' to 'bool'")
-    raise EvaluationError(f"CEL result of type {kind} could not be converted to bool: {why}")
+    raise DeviceExpressionError(f"CEL result of type {kind} could not be converted to bool: {why}")

@@ -133,7 +133,7 @@ def test_results_of_selectors(expression: str, matches: bool) -> None:
 )
 def test_runtime_errors_have_the_message_of_kube_scheduler(expression: str, text: str) -> None:
     """The text goes into the event of the pod."""
-    with pytest.raises(expressions.EvaluationError) as failed:
+    with pytest.raises(expressions.DeviceExpressionError) as failed:
         expressions.Expressions().matches(expression, DEVICE)
     assert str(failed.value) == text
 

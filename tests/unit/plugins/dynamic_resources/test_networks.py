@@ -114,7 +114,7 @@ def test_address_functions_evaluate_as_in_kubernetes(expression: str, matches: b
 )
 def test_errors_of_address_parsing(text: str, why: str) -> None:
     """The text goes into the event of the pod, in the words of Go's parser."""
-    with pytest.raises(expressions.EvaluationError) as failed:
+    with pytest.raises(expressions.DeviceExpressionError) as failed:
         expressions.Expressions().matches(f'ip("{text}").isLoopback()', DEVICE)
     assert str(failed.value) == f'IP Address "{text}" {NOT_AN_ADDRESS}("{text}"): {why}'
 
@@ -160,7 +160,7 @@ def test_errors_of_address_parsing(text: str, why: str) -> None:
 )
 def test_values_that_are_not_addresses_are_refused(expression: str, text: str) -> None:
     """What reads as an address and is not taken as one, said in kube-scheduler's words."""
-    with pytest.raises(expressions.EvaluationError) as failed:
+    with pytest.raises(expressions.DeviceExpressionError) as failed:
         expressions.Expressions().matches(expression, DEVICE)
     assert str(failed.value) == text
 
