@@ -24,7 +24,7 @@ import grpc
 from trireme.cache import cluster_cache
 from trireme.evaluation import score_engine
 from trireme.framework import amounts, status
-from trireme.score import assembly as score_assembly
+from trireme.registry import score_profiles
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import (
     core_pb2,
@@ -241,7 +241,7 @@ class Phases:
 
     def _make_scorer(self) -> score_engine.ScoreEngine:
         self._snap.amount_rules = amounts.rules_of(self._configuration.feature_gates)
-        return score_engine.ScoreEngine(self._snap, score_assembly.score_profiles(self._configuration, no_remote))
+        return score_engine.ScoreEngine(self._snap, score_profiles.make(self._configuration, no_remote))
 
     def _apply(self, deltas: Iterable[snapshot_pb2.Delta]) -> None:
         for delta in deltas:

@@ -14,11 +14,10 @@ from decision_phases import Filtered, no_remote
 
 from trireme.cache import cluster_cache
 from trireme.evaluation import engine, score_engine
-from trireme.filter import assembly as filter_assembly
 from trireme.framework import amounts, status
 from trireme.local import local_evaluators
+from trireme.registry import filter_profiles, score_profiles
 from trireme.results import phase_results
-from trireme.score import assembly as score_assembly
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, snapshot_pb2
 from trireme.wire import identities
@@ -158,6 +157,6 @@ def evaluators_of(
 ) -> local_evaluators.LocalEvaluators:
     """Evaluators of the configuration's profiles, which have no remote plugins."""
     snap.amount_rules = amounts.rules_of(configuration.feature_gates)
-    filters = filter_assembly.filter_profiles(configuration, no_remote)
-    scores = score_assembly.score_profiles(configuration, no_remote)
+    filters = filter_profiles.make(configuration, no_remote)
+    scores = score_profiles.make(configuration, no_remote)
     return local_evaluators.LocalEvaluators(engine.Engine(snap, filters, scores))

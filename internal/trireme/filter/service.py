@@ -11,9 +11,9 @@ from grpc import aio
 
 from trireme.evaluation import filter_engine, questions, reserving
 from trireme.evaluation.filtering import evaluation, remote_columns
-from trireme.filter import assembly
 from trireme.framework import amounts, status
 from trireme.phases import answering
+from trireme.registry import filter_profiles
 from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2, filter_phase_pb2_grpc, snapshot_pb2
@@ -52,7 +52,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         rules = amounts.rules_of(configuration.feature_gates)
-        profiles = assembly.filter_profiles(configuration, self._make_remote, self._make_remote_reserve)
+        profiles = filter_profiles.make(configuration, self._make_remote, self._make_remote_reserve)
         # From here on nothing fails: a configuration that is refused changes nothing.
         self._snap.amount_rules = rules
         self._engine = filter_engine.FilterEngine(self._snap, profiles)

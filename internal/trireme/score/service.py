@@ -10,8 +10,8 @@ from trireme.evaluation import questions, score_engine
 from trireme.evaluation.scoring import evaluation
 from trireme.framework import amounts, status
 from trireme.phases import answering
+from trireme.registry import score_profiles
 from trireme.rpc import follower
-from trireme.score import assembly
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, score_phase_pb2, score_phase_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns
@@ -54,7 +54,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         rules = amounts.rules_of(configuration.feature_gates)
-        profiles = assembly.score_profiles(configuration, self._make_remote)
+        profiles = score_profiles.make(configuration, self._make_remote)
         # From here on nothing fails: a configuration that is refused changes nothing.
         self._snap.amount_rules = rules
         self._engine = score_engine.ScoreEngine(self._snap, profiles)

@@ -8,12 +8,11 @@ from phase_calls import PROFILE, configuration, no_remote_plugins
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation import engine
-from trireme.filter import assembly as filter_assembly
 from trireme.framework import status
 from trireme.local import local_evaluators
+from trireme.registry import filter_profiles, score_profiles
 from trireme.results.phase_results import PostFilterResult
 from trireme.scheduling import ports
-from trireme.score import assembly as score_assembly
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, score_phase_pb2, snapshot_pb2
 
 FILTERS = ("TaintToleration", "NodeResourcesFit")
@@ -40,8 +39,8 @@ class Cluster:
         self.evaluators = local_evaluators.LocalEvaluators(
             engine.Engine(
                 self.builder.snap,
-                filter_assembly.filter_profiles(message, no_remote_plugins),
-                score_assembly.score_profiles(message, no_remote_plugins),
+                filter_profiles.make(message, no_remote_plugins),
+                score_profiles.make(message, no_remote_plugins),
             )
         )
 

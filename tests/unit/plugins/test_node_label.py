@@ -11,16 +11,14 @@ from snapshot_views import SnapshotBuilder, node_of, pod_of
 
 from trireme.config import gates, loading, model, profiles, validation
 from trireme.evaluation import engine
-from trireme.filter import assembly as filter_assembly
 from trireme.framework import fit_reasons, status
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.local import local_evaluators
 from trireme.plugin_api import hints as hints_api
 from trireme.plugins.node_label import args, hints, score
 from trireme.plugins.node_label import filter as label_filter
-from trireme.registry import explain_sides
+from trireme.registry import explain_sides, filter_profiles, score_profiles
 from trireme.registry.in_tree import IN_TREE
-from trireme.score import assembly as score_assembly
 from trireme.snapshot import classes
 
 LABELS = {"both": {"foo": "1", "bar": "1"}, "foo": {"foo": "any"}, "empty": {"foo": ""}, "none": {"other": "1"}}
@@ -178,8 +176,8 @@ async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:
     evaluators = local_evaluators.LocalEvaluators(
         engine.Engine(
             builder.snap,
-            filter_assembly.filter_profiles(message, no_remote_plugins),
-            score_assembly.score_profiles(message, no_remote_plugins),
+            filter_profiles.make(message, no_remote_plugins),
+            score_profiles.make(message, no_remote_plugins),
         )
     )
     filtered = await evaluators.filter(PROFILE, 1, 1, builder.snap.generation)

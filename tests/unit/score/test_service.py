@@ -17,7 +17,8 @@ from trireme.evaluation.scoring import evaluation
 from trireme.filter import service as filter_service
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.score import assembly, service
+from trireme.registry import score_profiles
+from trireme.score import service
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import filter_pb2, filter_phase_pb2, score_phase_pb2, snapshot_pb2
 from trireme.wire import node_columns
@@ -148,7 +149,7 @@ async def _ready(builder: SnapshotBuilder) -> service.ScorePhase:
 
 def _engine(builder: SnapshotBuilder) -> score_engine.ScoreEngine:
     """What the service answers from."""
-    profiles = assembly.score_profiles(phase_calls.configuration(FILTERS, SCORES), _nobody)
+    profiles = score_profiles.make(phase_calls.configuration(FILTERS, SCORES), _nobody)
     return score_engine.ScoreEngine(builder.snap, profiles)
 
 

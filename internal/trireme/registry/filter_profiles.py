@@ -1,4 +1,4 @@
-"""From the configuration that the stream brought to the filter and PostFilter plugins of each profile."""
+"""Makes the filter, Reserve and PostFilter plugins of each profile in a configuration."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -67,12 +67,12 @@ def claim_releases(
     return {profile: filter_sides.claim_release_plugin(features, chain.local) for profile, chain in chains.items()}
 
 
-def filter_profiles(
+def make(
     configuration: snapshot_pb2.Configuration,
     make_remote: Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter],
     make_remote_reserve: reserving.MakeRemoteReserve | None = None,
 ) -> filter_engine.FilterProfiles:
-    """All that filter is configured with. Raises: as chains."""
+    """The profiles that the configuration describes. Raises: as chains."""
     made = chains(configuration, make_remote)
     return filter_engine.FilterProfiles(
         made,

@@ -1,4 +1,4 @@
-"""From the configuration that the stream brought to the chain of score plugins of each profile."""
+"""Makes the score plugins of each profile in a configuration."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -37,11 +37,11 @@ def chains(
     return out
 
 
-def score_profiles(
+def make(
     configuration: snapshot_pb2.Configuration,
     make_remote: Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore],
 ) -> score_engine.ScoreProfiles:
-    """All that score is configured with. Raises: as chains."""
+    """The profiles that the configuration describes. Raises: as chains."""
     features = dict(configuration.feature_gates)
     placement_scorers = {
         profile.scheduler_name: score_sides.placement_score_plugins(
