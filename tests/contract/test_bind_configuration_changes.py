@@ -9,7 +9,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from trireme.frontend.phase_clients import bind_replicas
+from trireme.frontend.phase_clients import bind_phase_client
 from trireme.rpc import dialing, fencing, grpc_server, listening
 from trireme.scheduling import ports
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2
@@ -63,7 +63,7 @@ class Setting:
         self.config_hash = 1
         #: What Fence brings; None: the configuration in force.
         self.announced_hash: int | None = None
-        self.replicas = bind_replicas.BindReplicas(
+        self.replicas = bind_phase_client.BindPhaseClient(
             cycle_pb2.Fence, self._fence_request, dialing.Dialer(), 10.0, lambda: None, lambda: self.config_hash
         )
 
@@ -128,7 +128,7 @@ async def test_a_replica_that_never_takes_the_configuration_is_not_called_for_ev
     setting.announced_hash, setting.config_hash = 1, 2
     with pytest.raises(ports.PhaseFault, match="call Fence with it"):
         await setting.permit()
-    assert len(setting.bind.calls) == bind_replicas.UNARY_TRIES
+    assert len(setting.bind.calls) == bind_phase_client.UNARY_TRIES
 
 
 async def test_a_refusal_for_another_reason_is_not_repeated(setting: Setting) -> None:

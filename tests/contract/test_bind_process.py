@@ -105,7 +105,7 @@ async def test_a_write_under_way_outlives_sigterm(cluster: EmbeddedCluster, tmp_
 
     The answer mostly arrives, too. gRPC closes the connection as soon as the last answer is written, and a caller that
     writes at that moment (an acknowledgement of its own will do) loses what it has not read: it gets UNAVAILABLE, and
-    asks another replica, which finds the pod bound (`tests/unit/frontend/test_bind_replicas.py`).
+    asks another replica, which finds the pod bound (`tests/unit/frontend/test_bind_phase_client.py`).
     """
     async with _binding(cluster, tmp_path, 0.5) as (process, bind, under_way):
         process.send_signal(signal.SIGTERM)

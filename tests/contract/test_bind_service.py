@@ -11,7 +11,7 @@ import pytest
 from bind_cluster import Bind, details
 from grpc import aio
 
-from trireme.bind import binding
+from trireme.bind import binding_retries
 from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, plugin_pb2, plugin_pb2_grpc, status_pb2
 from trireme_kube.client.errors import ApiError
 from trireme_kube.embedded.faults import Action, Fault
@@ -96,7 +96,7 @@ async def test_two_nodes_at_once_bind_once(bind: Bind) -> None:
 )
 async def test_faults_of_the_api_server_do_no_harm(bind: Bind, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost, late and failing answers: the pod is bound, once, and the caller hears so."""
-    monkeypatch.setattr(binding, "POST_DEADLINE_SECONDS", 1.5)
+    monkeypatch.setattr(binding_retries, "POST_DEADLINE_SECONDS", 1.5)
     await bind.make_pods("web", "other")
     armed = bind.cluster.faults.add(
         Fault(fault.action, fault.method, f"web{fault.path}", fault.times, fault.code, fault.seconds, fault.retry_after)
@@ -108,8 +108,8 @@ async def test_faults_of_the_api_server_do_no_harm(bind: Bind, fault: Fault, mon
 
 async def test_a_lost_reply_hidden_by_failing_reads_stays_open(bind: Bind, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody can tell, the call ends with UNAVAILABLE for that pod alone; asked again it is the truth."""
-    monkeypatch.setattr(binding, "RESOLVE_SECONDS", 0.2)
-    monkeypatch.setattr(binding, "READ_DEADLINE_SECONDS", 0.2)
+    monkeypatch.setattr(binding_retries, "RESOLVE_SECONDS", 0.2)
+    monkeypatch.setattr(binding_retries, "READ_DEADLINE_SECONDS", 0.2)
     await bind.make_pods("web", "other")
     faults = bind.cluster.faults
     faults.add(Fault(Action.DROP_AFTER, "POST", f"web{BINDING}"))
@@ -132,8 +132,8 @@ async def test_a_lost_reply_hidden_by_failing_reads_stays_open(bind: Bind, monke
 
 async def test_a_frozen_api_server_is_not_waited_for_forever(bind: Bind, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that accepts and never answers costs a deadline; the caller's own deadline ends the call."""
-    monkeypatch.setattr(binding, "POST_DEADLINE_SECONDS", 0.3)
-    monkeypatch.setattr(binding, "READ_DEADLINE_SECONDS", 0.3)
+    monkeypatch.setattr(binding_retries, "POST_DEADLINE_SECONDS", 0.3)
+    monkeypatch.setattr(binding_retries, "READ_DEADLINE_SECONDS", 0.3)
     await bind.make_pods("web")
     bind.cluster.faults.add(Fault(Action.HANG, ".*", "pods/web", times=-1, seconds=30.0))
     started = time.monotonic()
@@ -208,7 +208,7 @@ async def test_a_successor_fences_its_predecessor(bind: Bind) -> None:
 
 async def test_fence_returns_how_long_older_work_may_last(bind: Bind, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that does not end within the caller's patience is told with the time that is left of it."""
-    monkeypatch.setattr(binding, "POST_DEADLINE_SECONDS", 4.0)
+    monkeypatch.setattr(binding_retries, "POST_DEADLINE_SECONDS", 4.0)
     await bind.make_pods("web")
     bind.cluster.faults.add(Fault(Action.HANG, "POST", BINDING, seconds=1.0))
     old = asyncio.create_task(bind.bind("web", node="node-00000"))

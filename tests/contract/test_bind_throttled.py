@@ -11,7 +11,7 @@ from bind_cluster import CONFIG_HASH, Bind
 
 from trireme.cache import object_waits
 from trireme.framework import status
-from trireme.frontend.phase_clients import bind_replicas
+from trireme.frontend.phase_clients import bind_phase_client
 from trireme.plugins.dynamic_resources import reserve_state
 from trireme.rpc import dialing
 from trireme.scheduling import pre_binding
@@ -31,7 +31,7 @@ async def bind(tmp_path: Path) -> AsyncIterator[Bind]:
         yield found
 
 
-class Replicas(bind_replicas.BindReplicas):
+class Replicas(bind_phase_client.BindPhaseClient):
     """The frontend's side of one bind replica; keeps what went wrong with it."""
 
     def __init__(self, bind: Bind, plugins: dict[str, list[str]], valid_ms: int) -> None:
@@ -46,7 +46,7 @@ class Replicas(bind_replicas.BindReplicas):
         super().__init__(fence, fence_request, dialing.Dialer(), 60.0, lambda: None)
         self.failures: list[str] = []
 
-    def _broke(self, link: bind_replicas._BindLink, error: BaseException) -> None:
+    def _broke(self, link: bind_phase_client._BindLink, error: BaseException) -> None:
         self.failures.append(repr(error))
         super()._broke(link, error)
 
@@ -71,7 +71,7 @@ def condition(bind: Bind, name: str) -> bind_pb2.Action:
 @pytest.fixture
 def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A frontend that waits for less time than the work here takes."""
-    monkeypatch.setattr(bind_replicas, "SILENCE_SECONDS", SILENCE_SECONDS)
+    monkeypatch.setattr(bind_phase_client, "SILENCE_SECONDS", SILENCE_SECONDS)
 
 
 @pytest.mark.usefixtures("short_silence")

@@ -8,7 +8,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from trireme.frontend.phase_clients import bind_replicas
+from trireme.frontend.phase_clients import bind_phase_client
 from trireme.rpc import dialing
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2
 
@@ -35,14 +35,14 @@ async def test_a_busy_replica_stays_available_to_other_callers(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each refusal takes the replica from all callers and costs a Fence, and the log a line for each."""
-    monkeypatch.setattr(bind_replicas, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(bind_phase_client, "BUSY_SECONDS", 0.01)
     bind = _Bind(refusals=3)
     server = aio.server()
     bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(bind, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     changes: list[bool] = []
-    replicas = bind_replicas.BindReplicas(
+    replicas = bind_phase_client.BindPhaseClient(
         cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: changes.append(replicas.available)
     )
     try:

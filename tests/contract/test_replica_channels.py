@@ -9,7 +9,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from trireme.frontend.phase_clients import bind_replicas
+from trireme.frontend.phase_clients import bind_phase_client
 from trireme.rpc import channels, dialing
 from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, cycle_pb2
 
@@ -162,7 +162,9 @@ class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
 
 
 @contextlib.asynccontextmanager
-async def _binders(*servicers: _Bind) -> AsyncIterator[tuple[bind_replicas.BindReplicas, list[str], list[aio.Server]]]:
+async def _binders(
+    *servicers: _Bind,
+) -> AsyncIterator[tuple[bind_phase_client.BindPhaseClient, list[str], list[aio.Server]]]:
     """The frontend's side of these bind replicas, of which the first is an endpoint; their addresses and servers."""
     async with contextlib.AsyncExitStack() as stack:
         addresses, servers = [], []
@@ -173,7 +175,7 @@ async def _binders(*servicers: _Bind) -> AsyncIterator[tuple[bind_replicas.BindR
             await server.start()
             servers.append(server)
             stack.push_async_callback(server.stop, 0)
-        binders = bind_replicas.BindReplicas(
+        binders = bind_phase_client.BindPhaseClient(
             cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: None
         )
         stack.push_async_callback(binders.close)
@@ -264,7 +266,7 @@ async def test_a_bind_replica_that_answers_fence_with_nonsense_is_not_used() -> 
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("trireme.v1.BindPhase", handlers),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    replicas = bind_replicas.BindReplicas(
+    replicas = bind_phase_client.BindPhaseClient(
         cycle_pb2.Fence, bind_phase_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: None
     )
     replicas.set_endpoints([f"127.0.0.1:{port}"])

@@ -16,7 +16,7 @@ from linked_frontend import Frontend
 from trireme.config import own
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import handle
-from trireme.frontend.phase_clients import bind_replicas
+from trireme.frontend.phase_clients import bind_phase_client
 from trireme.phases import phase_process
 from trireme.remote import remote_client, remote_connection
 from trireme.rpc import dialing, follower, grpc_server, listening
@@ -173,7 +173,7 @@ async def test_bind_is_found_again_after_a_renewal(tmp_path: Path) -> None:
     old, new = Authority("old"), Authority("new")
     caller = Side(tmp_path / "frontend", old, "frontend")
     phase = Side(tmp_path / "bind", old, "bind", NAME)
-    binders = bind_replicas.BindReplicas(
+    binders = bind_phase_client.BindPhaseClient(
         cycle_pb2.Fence, bind_phase_pb2.FenceRequest, caller.dialer(NAME), 60.0, lambda: None
     )
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from trireme.config import commandline, inspection, own_loading
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
-from trireme.frontend.phase_clients import bind_replicas, replica_link
+from trireme.frontend.phase_clients import bind_phase_client, replica_link
 from trireme.frontend.serving import metrics_resources, own_certificates, serving_site
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import filter_pb2, filter_phase_pb2
@@ -131,7 +131,7 @@ def test_a_replica_that_is_gone_leaves_no_series(tmp_path: Path) -> None:
     """Each rollout would add five series for each replica, and show replicas that nobody has any more."""
     frontend = support.FakeFrontend()
     frontend.filters.links = [replica_link.LinkStatistics("10.0.0.1:1", True, 1, 0, 10, 1, "")]
-    frontend.binders.links = [bind_replicas.BindLinkStatistics("10.0.0.2:1", True, 0, "")]
+    frontend.binders.links = [bind_phase_client.BindLinkStatistics("10.0.0.2:1", True, 0, "")]
     registry, _ = metrics_document.site(tmp_path, frontend).registries()
 
     def addresses() -> set[str]:

@@ -17,7 +17,7 @@ from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.framework.status import Reason, Status
-from trireme.plugin_kit import binding_cycle
+from trireme.plugin_kit import bind_phase_plugin
 from trireme.registry import bind_sides
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2
@@ -233,15 +233,15 @@ class Actor:
 
         def begin_round() -> None:
             if not tenure.active:
-                raise binding_cycle.TenureOver(tenure.ended_because)
+                raise bind_phase_plugin.TenureOver(tenure.ended_because)
             work.until = self._clock() + ROUND_SECONDS
 
         execute = bind_sides.action(action.WhichOneof("action") or "")
         if execute is None:
             return status.error("", "action: not set")
         try:
-            return _status_of(await execute(action, binding_cycle.ActionContext(self._writer, begin_round)))
-        except binding_cycle.TenureOver as why:
+            return _status_of(await execute(action, bind_phase_plugin.ActionContext(self._writer, begin_round)))
+        except bind_phase_plugin.TenureOver as why:
             return _not_begun(str(why))
 
 

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from google.protobuf import duration_pb2
 
-from trireme.plugin_kit.binding_cycle import (
+from trireme.plugin_kit.bind_phase_plugin import (
     BindCall,
-    BindingCyclePlugin,
+    BindPhasePlugin,
     PermitCall,
     PostBindCall,
     PreBindCall,
@@ -47,7 +47,7 @@ class Chain:
     writing: frozenset[str] = frozenset()
 
 
-def chains(configuration: snapshot_pb2.Configuration, plugins: Mapping[str, BindingCyclePlugin]) -> dict[str, Chain]:
+def chains(configuration: snapshot_pb2.Configuration, plugins: Mapping[str, BindPhasePlugin]) -> dict[str, Chain]:
     """The chain of each profile.
 
     Raises:
@@ -80,8 +80,8 @@ def _at(
     profile: snapshot_pb2.Profile,
     point: plugin_pb2.ExtensionPoint.ValueType,
     label: str,
-    plugins: Mapping[str, BindingCyclePlugin],
-    call_of: Callable[[BindingCyclePlugin], C | None],
+    plugins: Mapping[str, BindPhasePlugin],
+    call_of: Callable[[BindPhasePlugin], C | None],
 ) -> tuple[tuple[str, C], ...]:
     found = []
     for entry in profiles.plugins_at(profile, point):

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from trireme.bind import binding, host
+from trireme.bind import binding_retries, host
 from trireme.bind.in_flight import InFlight
 from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import WriteTurns
@@ -154,8 +154,8 @@ class PreBinder:
             async with self._turns if writes and plugin in states else nullcontext():
                 if not pods.tenure.active:
                     raise _NotBegun(pods.tenure.ended_because)
-                until = self._clock() + timeout + binding.SETTLE_SECONDS
-                with self._in_flight.under(pods.tenure.leader, until, binding.SETTLE_SECONDS):
+                until = self._clock() + timeout + binding_retries.SETTLE_SECONDS
+                with self._in_flight.under(pods.tenure.leader, until, binding_retries.SETTLE_SECONDS):
                     async with asyncio.timeout(timeout):
                         yield
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from trireme.bind import flags, metrics
 from trireme.bind.actions import Actor
-from trireme.bind.binder import Binder
+from trireme.bind.binding_writer import BindingWriter
 from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeaseReader
 from trireme.bind.pre_binder import PreBinder
@@ -20,7 +20,7 @@ from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindPhase, HostedPlugins
 from trireme.bind.write_turns import RateLimit, WriteTurns
 from trireme.phases import phase_metrics
-from trireme.plugin_kit.binding_cycle import BindingCyclePlugin
+from trireme.plugin_kit.bind_phase_plugin import BindPhasePlugin
 from trireme.registry import bind_sides
 from trireme.rpc import grpc_server, listening, parent_death
 from trireme.rpc.fencing import EpochGuard
@@ -67,7 +67,7 @@ async def lifespan(
         in_flight = InFlight(clock)
         writer = Writer(api)
         limit = RateLimit(options.connection.qps, api.rate_limit_delay)
-        binder = Binder(writer, in_flight, clock=clock, jitter=random.random, limit=limit)
+        binder = BindingWriter(writer, in_flight, clock=clock, jitter=random.random, limit=limit)
         pre_binder = PreBinder(WriteTurns(limit), in_flight, clock)
         actor = Actor(
             writer,
@@ -81,7 +81,7 @@ async def lifespan(
 
         remotes = RemotePlugins(writer, in_flight, clock, lambda: service.config_hash)
 
-        def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, BindingCyclePlugin]:
+        def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, BindPhasePlugin]:
             return {
                 **bind_sides.plugins(configuration, writer, binder, clocks.wall_ns),
                 **remotes.plugins_of(configuration.remote_plugins),

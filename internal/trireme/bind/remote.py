@@ -12,9 +12,9 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 
-from trireme.bind import binding, in_flight
+from trireme.bind import binding_retries, in_flight
 from trireme.framework import status
-from trireme.plugin_kit import binding_cycle
+from trireme.plugin_kit import bind_phase_plugin
 from trireme.remote.remote_client import PluginClient
 from trireme.remote.remote_connection import ConnectionStatistics, PluginConnection, PluginError
 from trireme.remote.remote_stages import RemoteBindPlugin
@@ -44,7 +44,7 @@ class RemotePlugins:
         self._config_hash = config_hash
         self._connections: weakref.WeakValueDictionary[bytes, PluginConnection] = weakref.WeakValueDictionary()
 
-    def plugins_of(self, configs: Iterable[snapshot_pb2.RemotePlugin]) -> dict[str, binding_cycle.BindingCyclePlugin]:
+    def plugins_of(self, configs: Iterable[snapshot_pb2.RemotePlugin]) -> dict[str, bind_phase_plugin.BindPhasePlugin]:
         """The plugins that have a part in binding.
 
         Raises:
@@ -64,7 +64,7 @@ class RemotePlugins:
         """Lists one call to the plugin; where it ends without an answer, until its deadline: the plugin may go on
         though its caller does not wait any more.
         """
-        until = self._clock() + client.connection.deadline_seconds + binding.SETTLE_SECONDS
+        until = self._clock() + client.connection.deadline_seconds + binding_retries.SETTLE_SECONDS
         return self._in_flight.under(leader, until)
 
     def statistics(self) -> dict[str, ConnectionStatistics]:
@@ -81,7 +81,7 @@ def _plugin(
     client: PluginClient,
     writer: writes.Writer,
     listed: Callable[[PluginClient, Leader], contextlib.AbstractContextManager[object]],
-) -> binding_cycle.BindingCyclePlugin:
+) -> bind_phase_plugin.BindPhasePlugin:
     remote = RemoteBindPlugin(client)
 
     async def permit(request: bind_pb2.PermitRequest) -> Sequence[bind_pb2.PermitResult]:
@@ -136,12 +136,12 @@ def _plugin(
             ]
             unread = found.count(None)
             if unread:
-                raise binding_cycle.FateUnknown(f"{unread} pods may be bound or not: {error}") from error
+                raise bind_phase_plugin.BindResultUnknown(f"{unread} pods may be bound or not: {error}") from error
 
     async def post_bind(request: bind_pb2.PostBindRequest) -> None:
         await remote.post_bind(request.cycle, request.items)
 
-    return binding_cycle.BindingCyclePlugin(
+    return bind_phase_plugin.BindPhasePlugin(
         client.name,
         permit if client.serves(plugin_pb2.EXTENSION_POINT_PERMIT) else None,
         pre_bind if client.serves(plugin_pb2.EXTENSION_POINT_PRE_BIND) else None,
@@ -156,7 +156,7 @@ async def _read_back(
 ) -> status_pb2.Status | None:
     """The status of a pod whose binder went silent; None: it cannot be read."""
     pod = api_writes.PodName(item.pod.namespace, item.pod.name, item.pod.uid)
-    outcome = await writer.settle_binding(pod, item.node_name, binding.READ_DEADLINE_SECONDS)
+    outcome = await writer.settle_binding(pod, item.node_name, binding_retries.READ_DEADLINE_SECONDS)
     match outcome:
         case api_writes.Written():
             return to_message(status.SUCCESS)

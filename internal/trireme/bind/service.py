@@ -17,15 +17,15 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
-from trireme.bind import binding, host
+from trireme.bind import binding_retries, host
 from trireme.bind.actions import Actor
-from trireme.bind.binder import Binder, BinderStatistics
+from trireme.bind.binding_writer import BindingWriter, BindingWriterStatistics
 from trireme.bind.heartbeats import with_heartbeats
 from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeadershipStatistics
 from trireme.bind.pre_binder import PodsOfClass, PreBinder
 from trireme.bind.results import Busy
-from trireme.plugin_kit import binding_cycle
+from trireme.plugin_kit import bind_phase_plugin
 from trireme.remote import plugin_statistics, remote_connection
 from trireme.rpc import grpc_server
 from trireme.rpc.fencing import Refusal, RefusalReason, Tenure
@@ -44,7 +44,7 @@ from trireme_kube.client.lease import EpochClaim
 log = logging.getLogger(__name__)
 
 Context = aio.ServicerContext[Any, Any]
-PluginsOf = Callable[[snapshot_pb2.Configuration], Mapping[str, binding_cycle.BindingCyclePlugin]]
+PluginsOf = Callable[[snapshot_pb2.Configuration], Mapping[str, bind_phase_plugin.BindPhasePlugin]]
 
 DRAIN_SECONDS = 10.0
 """How long Fence waits for older work, if its caller has set no deadline."""
@@ -63,7 +63,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 class BindStatistics:
     """What this replica has done."""
 
-    binder: BinderStatistics  # bindings
+    binder: BindingWriterStatistics  # bindings
     leadership: LeadershipStatistics  # leaders
     actions: Mapping[tuple[str, str], int]  # by kind and result (`success`, `error`)
     configured: bool  # a configuration has come
@@ -75,7 +75,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
     def __init__(
         self,
         leadership: Leadership,
-        binder: Binder,
+        binder: BindingWriter,
         pre_binder: PreBinder,
         actor: Actor,
         in_flight: InFlight,
@@ -93,7 +93,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         self._clock = clock
         self._config_hash = 0
         self._chains: Mapping[str, host.Chain] = {}
-        self.plugins: Mapping[str, binding_cycle.BindingCyclePlugin] = {}
+        self.plugins: Mapping[str, bind_phase_plugin.BindPhasePlugin] = {}
 
     def statistics(self) -> BindStatistics:
         """What it has done so far."""
@@ -169,7 +169,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
             async with aclosing(with_heartbeats(host.bind(chain, request, tenure))) as batches:
                 async for results in batches:
                     yield bind_pb2.BindResponse(results=results)
-        except binding_cycle.FateUnknown as error:
+        except bind_phase_plugin.BindResultUnknown as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
         except Busy as busy:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
@@ -248,7 +248,7 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
     async def _plugin_work(self, tenure: Tenure, context: Context, work: Awaitable[Any]) -> Any:
         remaining = context.time_remaining()
         until = self._clock() + (PLUGIN_CALL_SECONDS if remaining is None else remaining)
-        with self._in_flight.under(tenure.leader, until, binding.SETTLE_SECONDS):
+        with self._in_flight.under(tenure.leader, until, binding_retries.SETTLE_SECONDS):
             return await work
 
 
@@ -290,7 +290,7 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
         return plugin_statistics.response(self._remotes())
 
 
-def _points(plugin: binding_cycle.BindingCyclePlugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:
+def _points(plugin: bind_phase_plugin.BindPhasePlugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:
     calls = (
         (plugin_pb2.EXTENSION_POINT_PERMIT, plugin.permit),
         (plugin_pb2.EXTENSION_POINT_PRE_BIND, plugin.pre_bind),

@@ -1,4 +1,4 @@
-"""What binds pods for a Bind plugin: the pod to bind, how that ended, and who does it."""
+"""How DefaultBinder has pods bound: the pod and its node, the outcome, and the protocol of what writes bindings."""
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from trireme_kube.apimachinery.api_writes import PodName
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BindTarget:
     """The pod to bind and the node. `outcome_unknown`: an earlier call, here or elsewhere, may have bound it."""
 
     pod: PodName
@@ -26,7 +26,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class NotBound:
     """It is certain that we did not bind it and will not."""
 
     message: str
@@ -34,18 +34,20 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """Nobody knows: neither the POST nor reading the pod was answered."""
+class ResultUnknown:
+    """The pod may be bound or not: neither the POST nor reading the pod was answered."""
 
     message: str
 
 
-Outcome = Bound | Failed | Open
+BindOutcome = Bound | NotBound | ResultUnknown
 
 
 class PodBinder(Protocol):
     """Binds pods, each at most once at a time."""
 
-    def bind(self, targets: Sequence[Target], tenure: Tenure) -> AsyncGenerator[list[tuple[int, Outcome]], None]:
+    def bind(
+        self, targets: Sequence[BindTarget], tenure: Tenure
+    ) -> AsyncGenerator[list[tuple[int, BindOutcome]], None]:
         """Bind pods, and yield the outcomes as they come, by index. Nothing begins once the tenure is over."""
         ...

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api.api_writer import ApiWriter
-from trireme.plugin_kit.binding_cycle import ActionCall, BindContext, BindingCyclePlugin, UnreserveCall
+from trireme.plugin_kit.bind_phase_plugin import ActionCall, BindContext, BindPhasePlugin, UnreserveCall
 from trireme.plugin_kit.pod_binder import PodBinder
 from trireme.registry import json_args
 from trireme.registry.in_tree import IN_TREE
@@ -17,7 +17,7 @@ from trireme.wire import profiles
 # The points of the phase. The side at the first of them that a plugin has a side at makes all that it is there.
 _POINTS = (ExtensionPoint.PERMIT, ExtensionPoint.PRE_BIND, ExtensionPoint.BIND, ExtensionPoint.POST_BIND)
 
-_MAKERS: Mapping[str, Callable[[BindContext], BindingCyclePlugin]] = {
+_MAKERS: Mapping[str, Callable[[BindContext], BindPhasePlugin]] = {
     name: next(spec.sides[point].load(spec.package) for point in _POINTS if point in spec.sides)
     for name, spec in IN_TREE.plugins.items()
     if not spec.sides.keys().isdisjoint(_POINTS)
@@ -36,7 +36,7 @@ _ACTIONS: Mapping[str, ActionCall] = {
 
 def plugins(
     configuration: snapshot_pb2.Configuration, writer: ApiWriter, binder: PodBinder, wall: Callable[[], int]
-) -> dict[str, BindingCyclePlugin]:
+) -> dict[str, BindPhasePlugin]:
     """The in-tree plugins of the phase, by name. `wall`: nanoseconds since 1970. Raises: ValueError for bad args."""
     made = {}
     for name, make in _MAKERS.items():

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 
 from trireme.bind import host
-from trireme.plugin_kit.binding_cycle import BindingCyclePlugin
+from trireme.plugin_kit.bind_phase_plugin import BindPhasePlugin
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.v1.status_pb2 import (
@@ -72,8 +72,8 @@ class _Plugin:
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
         self._ask(request.items)
 
-    def hosted(self) -> BindingCyclePlugin:
-        return BindingCyclePlugin(
+    def hosted(self) -> BindPhasePlugin:
+        return BindPhasePlugin(
             self.name, self.permit, self.pre_bind, self.bind, self.post_bind, self.pre_bind_pre_flight
         )
 
@@ -157,7 +157,7 @@ async def test_there_is_work_where_any_plugin_has_some() -> None:
 
 async def test_a_plugin_without_a_pre_flight_has_work() -> None:
     """Else its PreBind is left out."""
-    plugin = BindingCyclePlugin("A", pre_bind=_Plugin("A").pre_bind)
+    plugin = BindPhasePlugin("A", pre_bind=_Plugin("A").pre_bind)
     (status,) = await plugin.pre_bind_pre_flight(bind_pb2.PreBindPreFlightRequest(items=items("a")))
     assert status.code == CODE_SUCCESS
 
@@ -234,6 +234,6 @@ def test_a_plugin_that_is_not_there_is_refused(known: bool) -> None:
         )
     ]
     configuration = snapshot_pb2.Configuration(profiles=[snapshot_pb2.Profile(scheduler_name="s", plugin_sets=sets)])
-    plugins = {"Gate": BindingCyclePlugin("Gate", bind=_Plugin("Gate").bind)} if known else {}
+    plugins = {"Gate": BindPhasePlugin("Gate", bind=_Plugin("Gate").bind)} if known else {}
     with pytest.raises(ValueError, match="profile s: no Permit plugin Gate"):
         host.chains(configuration, plugins)

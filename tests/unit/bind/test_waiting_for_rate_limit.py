@@ -9,7 +9,7 @@ from virtual_time import on_virtual_time
 
 from trireme.bind import heartbeats, host, pre_binder, write_turns
 from trireme.bind.in_flight import InFlight
-from trireme.plugin_kit.binding_cycle import has_work
+from trireme.plugin_kit.bind_phase_plugin import has_work
 from trireme.rpc.fencing import EpochGuard, Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
 from trireme_kube.client.ratelimit import TokenBucket

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from trireme.framework.status import Reason
-from trireme.plugin_kit import binding_cycle
-from trireme.plugin_kit.pod_binder import Bound, Failed, Open, Outcome, Target
+from trireme.plugin_kit import bind_phase_plugin
+from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, Bound, NotBound, ResultUnknown
 from trireme.plugins.default_binder import bind
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
@@ -19,11 +19,13 @@ TENURE = Tenure(EpochGuard(), lambda: 0.0, Leader("", 0), 1.0)
 class Binder:
     """Answers the outcome that a pod's name stands for, one batch a pod."""
 
-    def __init__(self, **outcomes: Outcome) -> None:
+    def __init__(self, **outcomes: BindOutcome) -> None:
         self._outcomes = outcomes
-        self.targets: list[Target] = []
+        self.targets: list[BindTarget] = []
 
-    async def bind(self, targets: Sequence[Target], tenure: Tenure) -> AsyncGenerator[list[tuple[int, Outcome]], None]:
+    async def bind(
+        self, targets: Sequence[BindTarget], tenure: Tenure
+    ) -> AsyncGenerator[list[tuple[int, BindOutcome]], None]:
         self.targets.extend(targets)
         for index, target in enumerate(targets):
             yield [(index, self._outcomes[target.pod.name])]
@@ -31,7 +33,7 @@ class Binder:
 
 def _call(binder: Binder, *names: str) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
     unused: Any = None
-    plugin = bind.make(binding_cycle.BindContext({}, {}, unused, binder, lambda: 0))
+    plugin = bind.make(bind_phase_plugin.BindContext({}, {}, unused, binder, lambda: 0))
     assert plugin.bind is not None
     items = [
         bind_pb2.BindItem(
@@ -46,7 +48,7 @@ def _call(binder: Binder, *names: str) -> AsyncGenerator[Sequence[bind_pb2.BindR
 
 async def test_each_pod_has_the_result_of_its_binding() -> None:
     """Else a pod that is bound goes back to the queue, or one that is not is taken for bound."""
-    binder = Binder(again=Bound(True), full=Failed("no room", Reason("conflict")))
+    binder = Binder(again=Bound(True), full=NotBound("no room", Reason("conflict")))
     results = [result async for batch in _call(binder, "again", "full") for result in batch]
     assert [(result.index, result.status.code) for result in results] == [
         (0, status_pb2.CODE_SUCCESS),
@@ -64,10 +66,12 @@ async def test_a_pod_whose_fate_is_open_has_no_result_and_the_call_ends_with_an_
     results: list[bind_pb2.BindResult] = []
 
     async def collect() -> None:
-        async for batch in _call(Binder(lost=Open("no answer"), fine=Bound(False)), "lost", "fine"):
+        async for batch in _call(Binder(lost=ResultUnknown("no answer"), fine=Bound(False)), "lost", "fine"):
             results.extend(batch)
 
-    with pytest.raises(binding_cycle.FateUnknown, match="1 pods may be bound or not; the first: ns/lost: no answer"):
+    with pytest.raises(
+        bind_phase_plugin.BindResultUnknown, match="1 pods may be bound or not; the first: ns/lost: no answer"
+    ):
         await collect()
     assert [result.index for result in results] == [1]
 

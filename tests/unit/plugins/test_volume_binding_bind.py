@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trireme.plugin_kit import binding_cycle
+from trireme.plugin_kit import bind_phase_plugin
 from trireme.plugins.volume_binding import bind as volume_binding
 from trireme.plugins.volume_binding import volume_bindings
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
@@ -88,7 +88,7 @@ class Pod:
     def __init__(self, store: Store, bindings: volume_bindings.VolumeBindings | None) -> None:
         args = {"p": {"bindTimeoutSeconds": 30}}
         unused: Any = None
-        self._plugin = volume_binding.make(binding_cycle.BindContext(args, {}, store, unused, lambda: 0))
+        self._plugin = volume_binding.make(bind_phase_plugin.BindContext(args, {}, store, unused, lambda: 0))
         self.state = b"" if bindings is None else bindings.to_bytes()
 
     def _item(self) -> bind_pb2.BindItem:

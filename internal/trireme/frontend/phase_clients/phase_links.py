@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from trireme.config import commandline
-from trireme.frontend.phase_clients import bind_replicas, replica_link, replicas
+from trireme.frontend.phase_clients import bind_phase_client, replica_link, replicas
 from trireme.rpc import dialing
 from trireme.v1 import bind_phase_pb2, cycle_pb2
 from trireme_kube.componentbase import supervision
@@ -15,7 +15,7 @@ class PhaseLinks(NamedTuple):
 
     filters: replicas.Replicas
     scores: replicas.Replicas
-    binders: bind_replicas.BindReplicas
+    binders: bind_phase_client.BindPhaseClient
 
     def available(self) -> bool:
         """Whether every phase can be asked."""
@@ -61,7 +61,7 @@ def connect(
         replicas.Replicas(name, source, _dialer(completed, name), own.phase(name).deadline.seconds, clock, wake)
         for name in ("filter", "score")
     )
-    binders = bind_replicas.BindReplicas(
+    binders = bind_phase_client.BindPhaseClient(
         fence, fence_request, _dialer(completed, "bind"), own.bind.deadline.seconds, wake, config_hash
     )
     return PhaseLinks(filters, scores, binders)

@@ -1,8 +1,8 @@
 """DefaultBinder: the in-tree plugin that binds a pod by a POST to its `binding` subresource.
 
-Between the contract's messages and the binder. A pod whose fate stayed open gets no result: the contract has no status
-for "nobody knows", because whoever read it as a failure would place the pod twice. So the call ends with `FateUnknown`
-after all other results, and the caller asks again.
+It converts between the contract's messages and `PodBinder`. A pod with an unknown outcome gets no result: the contract
+has no status for "unknown", because a caller that took it for a failure would place the pod twice. So the call ends
+with `BindResultUnknown` after all other results, and the caller calls again.
 """
 
 import logging
@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from trireme.framework import status
-from trireme.plugin_kit import binding_cycle
-from trireme.plugin_kit.pod_binder import Bound, Failed, Open, Target
+from trireme.plugin_kit import bind_phase_plugin
+from trireme.plugin_kit.pod_binder import BindTarget, Bound, NotBound, ResultUnknown
 from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, status_pb2
 from trireme.wire.status import to_message
@@ -25,14 +25,14 @@ NAME = "DefaultBinder"
 _SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 
 
-def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin:
+def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
     """The plugin, on the phase's binder."""
 
     async def bind(
         request: bind_pb2.BindRequest, tenure: Tenure
     ) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
         targets = [
-            Target(PodName(item.pod.namespace, item.pod.name, item.pod.uid), item.node_name, item.outcome_unknown)
+            BindTarget(PodName(item.pod.namespace, item.pod.name, item.pod.uid), item.node_name, item.outcome_unknown)
             for item in request.items
         ]
         for target in targets if klog.enabled(log, 3) else ():
@@ -45,21 +45,23 @@ def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin
                     match outcome:
                         case Bound():
                             results.append(bind_pb2.BindResult(index=index, status=_SUCCESS))
-                        case Failed(message, reason):
+                        case NotBound(message, reason):
                             words = f'running Bind plugin "{NAME}": {message}'
                             failed = status.Status(status.Code.ERROR, NAME, (words,), (reason,))
                             results.append(bind_pb2.BindResult(index=index, status=to_message(failed)))
-                        case Open(message):
+                        case ResultUnknown(message):
                             unknown.append(f"{targets[index].pod.namespace}/{targets[index].pod.name}: {message}")
                 if results:
                     yield results
         if unknown:
-            raise binding_cycle.FateUnknown(f"{len(unknown)} pods may be bound or not; the first: {unknown[0]}")
+            raise bind_phase_plugin.BindResultUnknown(
+                f"{len(unknown)} pods may be bound or not; the first: {unknown[0]}"
+            )
 
-    return binding_cycle.BindingCyclePlugin(NAME, bind=bind)
+    return bind_phase_plugin.BindPhasePlugin(NAME, bind=bind)
 
 
-def _log_attempt(target: Target) -> None:
+def _log_attempt(target: BindTarget) -> None:
     pod = klog.Ref(f"{target.pod.namespace}/{target.pod.name}")
     text = "Attempting to bind pod to node"
     klog.info(log, 3, text, **klog.named(log, f"Bind.{NAME}"), pod=pod, node=klog.Ref(target.node))

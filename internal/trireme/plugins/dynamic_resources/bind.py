@@ -22,7 +22,7 @@ from google.protobuf import duration_pb2
 
 from trireme.framework import status
 from trireme.plugin_api.api_writer import ApiWriter
-from trireme.plugin_kit import binding_cycle
+from trireme.plugin_kit import bind_phase_plugin
 from trireme.plugins.dynamic_resources import (
     claim_bodies,
     claim_writes,
@@ -46,7 +46,7 @@ class _Failed(Exception):
     """The pod goes back; the text is kube-scheduler's."""
 
 
-def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin:
+def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
     """The plugin. Devices are waited for if the gates say so, as long as the arguments of each profile say."""
     timeouts = {
         profile: durations.seconds(args["bindingTimeout"]) if args.get("bindingTimeout") else DEFAULT_TIMEOUT_SECONDS
@@ -59,8 +59,8 @@ def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin
         pods = (_PodClaims(context.writer, item, timeout, context.wall) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
-    pre_flight = binding_cycle.pre_flight_of_state(NAME, reserve_state.DeviceClaims.from_bytes)
-    return binding_cycle.BindingCyclePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
+    pre_flight = bind_phase_plugin.pre_flight_of_state(NAME, reserve_state.DeviceClaims.from_bytes)
+    return bind_phase_plugin.BindPhasePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
 
 
 class _PodClaims:
@@ -77,7 +77,7 @@ class _PodClaims:
     async def pre_bind(self) -> bind_pb2.PreBindResult:
         """One call."""
         try:
-            state = binding_cycle.own_state(NAME, self._item)
+            state = bind_phase_plugin.own_state(NAME, self._item)
             if not state:
                 return _result(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)

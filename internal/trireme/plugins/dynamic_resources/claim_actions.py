@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trireme.plugin_api.api_writer import ApiWriter
-from trireme.plugin_kit import binding_cycle
+from trireme.plugin_kit import bind_phase_plugin
 from trireme.plugins.dynamic_resources import claim_bodies, claim_writes
 from trireme.v1 import bind_pb2
 from trireme_kube.apimachinery import api_writes
@@ -15,7 +15,7 @@ ROUNDS = 4
 """How often an action starts over from reading the claim, after a conflict or an answer in doubt."""
 
 
-async def deallocate(action: bind_pb2.Action, context: binding_cycle.ActionContext) -> api_writes.Outcome:
+async def deallocate(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
     """Take a claim's allocation away, or delete the claim."""
     wanted = action.deallocate
     path = claim_writes.path_of(wanted.namespace, wanted.name)
@@ -46,7 +46,7 @@ async def _deallocate(
     return found if freed is None else await writer.put(f"{path}/status", freed, claim_writes.DEADLINE_SECONDS)
 
 
-async def leave(action: bind_pb2.Action, context: binding_cycle.ActionContext) -> api_writes.Outcome:
+async def leave(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
     """Take a user out of a claim."""
     wanted = action.leave_claim
     path = f"{claim_writes.path_of(wanted.namespace, wanted.name)}/status"

@@ -19,7 +19,7 @@ from google.protobuf import duration_pb2
 
 from trireme.framework import selectors, status
 from trireme.plugin_api.api_writer import ApiWriter
-from trireme.plugin_kit import binding_cycle, volumes_objects, volumes_translation
+from trireme.plugin_kit import bind_phase_plugin, volumes_objects, volumes_translation
 from trireme.plugins.volume_binding import volume_bindings
 from trireme.v1 import bind_pb2, core_pb2, status_pb2
 from trireme.wire.status import to_message
@@ -60,7 +60,7 @@ class _Node:
     migrated: frozenset[str]
 
 
-def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin:
+def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
     """The plugin; how long binding may take is in the arguments of each profile."""
     timeouts = {
         profile: float(args.get("bindTimeoutSeconds") or DEFAULT_TIMEOUT_SECONDS)
@@ -72,8 +72,8 @@ def make(context: binding_cycle.BindContext) -> binding_cycle.BindingCyclePlugin
         pods = (_PodVolumes(context.writer, item, timeout) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind() for pod in pods))
 
-    pre_flight = binding_cycle.pre_flight_of_state(NAME, volume_bindings.VolumeBindings.from_bytes)
-    return binding_cycle.BindingCyclePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
+    pre_flight = bind_phase_plugin.pre_flight_of_state(NAME, volume_bindings.VolumeBindings.from_bytes)
+    return bind_phase_plugin.BindPhasePlugin(NAME, pre_bind=pre_bind, pre_bind_pre_flight=pre_flight, writes=True)
 
 
 class _PodVolumes:
@@ -87,7 +87,7 @@ class _PodVolumes:
 
     async def pre_bind(self) -> bind_pb2.PreBindResult:
         """One call."""
-        state = binding_cycle.own_state(NAME, self._item)
+        state = bind_phase_plugin.own_state(NAME, self._item)
         if not state:
             return _result(status_pb2.CODE_SKIP)
         try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trireme.plugin_kit import binding_cycle
+from trireme.plugin_kit import bind_phase_plugin
 from trireme.plugins.dynamic_resources import claim_actions, claim_bodies
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme_kube.apimachinery import api_writes
@@ -53,15 +53,15 @@ class Writer:
         return self._written("DELETE")
 
 
-def _context(writer: Writer, rounds: int = 9) -> binding_cycle.ActionContext:
+def _context(writer: Writer, rounds: int = 9) -> bind_phase_plugin.ActionContext:
     left = iter(range(rounds))
 
     def begin_round() -> None:
         if next(left, None) is None:
-            raise binding_cycle.TenureOver("the leader's lease ran out")
+            raise bind_phase_plugin.TenureOver("the leader's lease ran out")
 
     fake: Any = writer
-    return binding_cycle.ActionContext(fake, begin_round)
+    return bind_phase_plugin.ActionContext(fake, begin_round)
 
 
 def _deallocation(**fields: Any) -> bind_pb2.Action:
@@ -111,7 +111,7 @@ async def test_a_lost_answer_is_settled_by_reading_again() -> None:
 async def test_no_round_begins_for_a_leader_that_is_out_of_office() -> None:
     """Its successor may have given the devices to another pod."""
     writer = Writer(ALLOCATED, lost=9)
-    with pytest.raises(binding_cycle.TenureOver):
+    with pytest.raises(bind_phase_plugin.TenureOver):
         await claim_actions.deallocate(_deallocation(), _context(writer, rounds=0))
     assert writer.requests == []
 

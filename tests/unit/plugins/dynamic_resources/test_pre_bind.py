@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trireme.plugin_kit import binding_cycle
+from trireme.plugin_kit import bind_phase_plugin
 from trireme.plugins.dynamic_resources import bind as binding
 from trireme.plugins.dynamic_resources import extended_claims, reserve_state, unreserve
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
@@ -164,7 +164,7 @@ async def _pre_bind(
     item = bind_pb2.BindItem(pod=POD, node_name="node", state=state.SerializeToString())
     gates = {"DRADeviceBindingConditions": binding_conditions}
     args = {"default-scheduler": {"bindingTimeout": "60s"}}
-    plugin = binding.make(binding_cycle.BindContext(args, gates, store, UNUSED_BINDER, lambda: now * 10**9))
+    plugin = binding.make(bind_phase_plugin.BindContext(args, gates, store, UNUSED_BINDER, lambda: now * 10**9))
     assert plugin.pre_bind is not None
     cycle = cycle_pb2.Cycle(profile="default-scheduler")
     (result,) = await plugin.pre_bind(bind_pb2.PreBindRequest(cycle=cycle, items=[item]))

@@ -17,8 +17,8 @@ from trireme.wire.status import to_message
 from trireme_kube.apimachinery.api_writes import Outcome, PodName
 
 
-class FateUnknown(Exception):
-    """Of some pods nobody knows whether they were bound."""
+class BindResultUnknown(Exception):
+    """It is unknown whether some of the pods were bound."""
 
 
 PermitCall = Callable[[bind_pb2.PermitRequest], Awaitable[Sequence[bind_pb2.PermitResult]]]
@@ -60,12 +60,12 @@ def pre_flight_of_state(plugin: str, read: Callable[[bytes], object]) -> PreBind
 
 
 @dataclass(frozen=True, slots=True)
-class BindingCyclePlugin:
+class BindPhasePlugin:
     """One plugin; a call that is None: it takes no part in that extension point.
 
     The calls of Permit, PreBindPreFlight and PreBind answer one result an item, in order. Bind answers each item once,
-    by index, or raises FateUnknown after those that it can answer. Else none of them raises: what fails is a status.
-    Items carry the state of all plugins (HostState); each plugin takes its own part.
+    by index, or raises BindResultUnknown after those that it can answer. No call raises anything else: a failure is a
+    status. Items carry the state of all plugins (HostState); each plugin takes its own part.
     """
 
     name: str

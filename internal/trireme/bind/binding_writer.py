@@ -1,9 +1,9 @@
-"""The binder: carries out bindings, many at once and each at most once at a time.
+"""Writes bindings to the API server, many concurrently and each at most once at a time.
 
-The shell around `trireme.bind.binding`. Invariants: of one pod there is never more than one binding under way (a
-second call for the same node joins it and gets the same outcome, one for another node is refused); a POST begins only
-while the tenure of the leader that asked is active and somebody still waits for the outcome; and a binding that has
-begun is carried to its outcome even when its caller goes away, so that a repeated call finds it.
+I/O around `trireme.bind.binding_retries`. Invariants: a pod never has more than one binding under way (a second call
+for the same node joins it and gets the same outcome, one for another node is refused); a POST begins only while the
+tenure of the calling leader is active and a caller still waits for the outcome; and a binding that has begun is carried
+to its outcome even if its caller goes away, so that a repeated call finds it.
 
 A job costs a dict entry and a turn of a worker; there is no task, lock or timer per pod, because this is the hot path.
 """
@@ -15,13 +15,13 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trireme.bind import binding
-from trireme.bind.binding import Attempt, Read
+from trireme.bind import binding_retries
+from trireme.bind.binding_retries import BindingRetries, Read
 from trireme.bind.in_flight import InFlight, Work
 from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework.status import Reason
-from trireme.plugin_kit.pod_binder import Bound, Failed, Open, Outcome, Target
+from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, Bound, NotBound, ResultUnknown
 from trireme.rpc.fencing import Tenure
 from trireme_kube.apimachinery import api_writes
 
@@ -33,8 +33,8 @@ size is taken: one that was refused for its own size would be refused for ever.
 """
 
 
-class PodWriter(Protocol):
-    """What the binder needs of the API server; `trireme_kube.client.writes.Writer` is one. Deadlines in seconds."""
+class BindingClient(Protocol):
+    """What BindingWriter needs of the API server; `trireme_kube.client.writes.Writer` is one. Deadlines in seconds."""
 
     async def bind(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.Outcome:
         """POSTs the binding, with the repetitions that are safe."""
@@ -46,12 +46,12 @@ class PodWriter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BinderStatistics:
-    """What a binder did since it was made."""
+class BindingWriterStatistics:
+    """The counters of a BindingWriter since its start."""
 
     bound: int  # pods bound, those that were found bound included
     failed: int  # pods that were certainly not bound
-    unknown: int  # pods whose fate stayed open
+    unknown: int  # pods with an unknown result
     posts: int  # POSTs sent, without the repetitions of those that certainly had no effect
     conflicts: int  # POSTs answered with 409
     read_back: int  # pods found bound by reading them after an answer in doubt
@@ -61,18 +61,18 @@ class BinderStatistics:
 
 
 class _Job:
-    """One pod to bind, and who waits for it."""
+    """One pod to bind, and the calls that wait for it."""
 
     __slots__ = ("target", "tenure", "waiting")
 
-    def __init__(self, target: Target, tenure: Tenure) -> None:
+    def __init__(self, target: BindTarget, tenure: Tenure) -> None:
         self.target = target
         self.tenure = tenure
-        self.waiting: list[tuple[Results[Outcome], int]] = []
+        self.waiting: list[tuple[Results[BindOutcome], int]] = []
 
     @property
     def abandoned(self) -> bool:
-        """Nobody waits for it any more."""
+        """No call waits for it any more."""
         return all(results.gone for results, _ in self.waiting)
 
     @property
@@ -84,12 +84,12 @@ class _Job:
         return "the caller has gone" if self.tenure.active else self.tenure.ended_because
 
 
-class Binder:
-    """Binds pods."""
+class BindingWriter:
+    """Binds pods for DefaultBinder (a `PodBinder`)."""
 
     def __init__(
         self,
-        pods: PodWriter,
+        pods: BindingClient,
         in_flight: InFlight,
         *,
         clock: Callable[[], float],
@@ -110,9 +110,9 @@ class Binder:
         self._busy = 0  # workers that will look for a turn again; a task that has ended is in the set a moment longer
         self._bound = self._failed = self._unknown = self._posts = self._conflicts = self._read_back = self._joined = 0
 
-    def statistics(self) -> BinderStatistics:
+    def statistics(self) -> BindingWriterStatistics:
         """A snapshot of the counters."""
-        return BinderStatistics(
+        return BindingWriterStatistics(
             bound=self._bound,
             failed=self._failed,
             unknown=self._unknown,
@@ -124,7 +124,9 @@ class Binder:
             waiting=len(self._turns),
         )
 
-    async def bind(self, targets: Sequence[Target], tenure: Tenure) -> AsyncGenerator[list[tuple[int, Outcome]], None]:
+    async def bind(
+        self, targets: Sequence[BindTarget], tenure: Tenure
+    ) -> AsyncGenerator[list[tuple[int, BindOutcome]], None]:
         """Binds pods, and yields the outcomes as they come, by index.
 
         Raises:
@@ -132,7 +134,7 @@ class Binder:
         """
         if len(self._turns) >= WAITING_LIMIT:
             raise Busy(f"{len(self._turns)} bindings wait already")
-        results: Results[Outcome] = Results()
+        results: Results[BindOutcome] = Results()
         try:
             for index, target in enumerate(targets):
                 self._enlist(target, tenure, results, index)
@@ -143,20 +145,20 @@ class Binder:
             results.gone = True
 
     async def close(self, patience: float) -> None:
-        """Waits for the bindings under way; those that did not begin are dropped when nobody waits for them."""
+        """Waits for the bindings under way; those that did not begin are dropped when no call waits for them."""
         if self._workers:
             _, late = await asyncio.wait(self._workers, timeout=patience)
             for worker in late:
                 worker.cancel()
 
-    def _enlist(self, target: Target, tenure: Tenure, results: Results[Outcome], index: int) -> None:
+    def _enlist(self, target: BindTarget, tenure: Tenure, results: Results[BindOutcome], index: int) -> None:
         job = self._jobs.get(target.pod.uid)
         if job is None:
             job = self._jobs[target.pod.uid] = _Job(target, tenure)
             self._turns.append(job)
         elif job.target.node != target.node:
             message = f"pod {target.pod.name} is being bound to node {job.target.node} by another call"
-            results.put(index, Failed(message, Reason.of("alreadyBinding", {"node": job.target.node})))
+            results.put(index, NotBound(message, Reason.of("alreadyBinding", {"node": job.target.node})))
             return
         else:
             self._joined += 1
@@ -183,7 +185,7 @@ class Binder:
             self._busy -= 1
 
     async def _take_turn(self, job: _Job) -> None:
-        outcome: Outcome = Open("the binding was interrupted")
+        outcome: BindOutcome = ResultUnknown("the binding was interrupted")
         try:
             outcome = await self._execute(job)
         except Exception:
@@ -195,16 +197,16 @@ class Binder:
             for results, index in job.waiting:
                 results.put(index, outcome)
 
-    async def _execute(self, job: _Job) -> Outcome:
+    async def _execute(self, job: _Job) -> BindOutcome:
         if job.abandoned:
-            return Failed(f"not bound: {job.ended_because}", Reason("notBegun"))
-        attempt = Attempt(job.target, self._jitter)
+            return NotBound(f"not bound: {job.ended_because}", Reason("notBegun"))
+        attempt = BindingRetries(job.target, self._jitter)
         with self._in_flight.under(job.tenure.leader, 0.0) as work:
             if job.active:
                 step = await self._post(job, attempt, work)
             else:
                 step = attempt.on_withdrawn(f"not bound: {job.ended_because}", self._clock())
-            while not isinstance(step, Outcome):
+            while not isinstance(step, BindOutcome):
                 if step.after:
                     await asyncio.sleep(step.after)
                 if isinstance(step, Read):
@@ -215,27 +217,29 @@ class Binder:
                     step = attempt.on_withdrawn(f"not bound: {job.ended_because}", self._clock())
             return step
 
-    async def _post(self, job: _Job, attempt: Attempt, work: Work) -> binding.Step:
+    async def _post(self, job: _Job, attempt: BindingRetries, work: Work) -> binding_retries.Step:
         self._posts += 1
         now = self._clock()
         # Nothing is sent after the tenure: the deadline covers the wait for the client's rate limit.
-        deadline = min(binding.POST_DEADLINE_SECONDS, job.tenure.valid_until - now)
-        work.until = now + deadline + binding.SETTLE_SECONDS
+        deadline = min(binding_retries.POST_DEADLINE_SECONDS, job.tenure.valid_until - now)
+        work.until = now + deadline + binding_retries.SETTLE_SECONDS
         outcome = await self._pods.bind(job.target.pod, job.target.node, deadline)
         if isinstance(outcome, api_writes.Conflict):
             self._conflicts += 1
         return attempt.on_post(outcome, self._clock())
 
-    async def _read(self, job: _Job, attempt: Attempt) -> binding.Step:
-        outcome = await self._pods.settle_binding(job.target.pod, job.target.node, binding.READ_DEADLINE_SECONDS)
+    async def _read(self, job: _Job, attempt: BindingRetries) -> binding_retries.Step:
+        outcome = await self._pods.settle_binding(
+            job.target.pod, job.target.node, binding_retries.READ_DEADLINE_SECONDS
+        )
         return attempt.on_read(outcome, self._clock(), job.active)
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: BindOutcome) -> None:
         match outcome:
             case Bound(read_back):
                 self._bound += 1
                 self._read_back += read_back
-            case Failed():
+            case NotBound():
                 self._failed += 1
-            case Open():
+            case ResultUnknown():
                 self._unknown += 1

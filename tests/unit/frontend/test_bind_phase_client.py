@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from trireme.frontend.phase_clients import bind_replicas
+from trireme.frontend.phase_clients import bind_phase_client
 from trireme.rpc import dialing
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2
 
@@ -20,7 +20,7 @@ class Stub:
         self.asked.append(kept)
 
 
-class Replicas(bind_replicas.BindReplicas):
+class Replicas(bind_phase_client.BindPhaseClient):
     """Replicas of which the first call answers about the first item alone, and about one that was not asked for."""
 
     def __init__(self) -> None:

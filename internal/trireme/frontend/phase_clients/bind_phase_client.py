@@ -92,7 +92,7 @@ class _BindLink:
             self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.connection.channel)
 
 
-class BindReplicas:
+class BindPhaseClient:
     """All bind replicas. `fence` tells of our leadership, `fence_request` makes the message that announces it."""
 
     def __init__(

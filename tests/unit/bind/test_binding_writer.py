@@ -7,11 +7,11 @@ from contextlib import aclosing
 import pytest
 import virtual_time
 
-from trireme.bind.binder import WAITING_LIMIT, Binder
-from trireme.bind.binding import BOUND, POST_DEADLINE_SECONDS, READ_BACK
+from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK
+from trireme.bind.binding_writer import WAITING_LIMIT, BindingWriter
 from trireme.bind.in_flight import InFlight
 from trireme.bind.results import Busy
-from trireme.plugin_kit.pod_binder import Failed, Open, Outcome, Target
+from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, NotBound, ResultUnknown
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme_kube.apimachinery import api_writes
 
@@ -55,13 +55,13 @@ class _Setup:
         self.in_flight = InFlight(clock)
         self.guard = EpochGuard()
         self.guard.admit(7)
-        self.binder = Binder(self.pods, self.in_flight, clock=clock, jitter=lambda: 0.0, concurrency=concurrency)
+        self.binder = BindingWriter(self.pods, self.in_flight, clock=clock, jitter=lambda: 0.0, concurrency=concurrency)
 
     def tenure(self, seconds: float = 60.0) -> Tenure:
         return Tenure(self.guard, self.clock, self.guard.leader, self.clock() + seconds)
 
-    async def bind(self, targets: list[Target], tenure: Tenure | None = None) -> list[Outcome]:
-        found: dict[int, Outcome] = {}
+    async def bind(self, targets: list[BindTarget], tenure: Tenure | None = None) -> list[BindOutcome]:
+        found: dict[int, BindOutcome] = {}
         async for batch in self.binder.bind(targets, tenure or self.tenure()):
             for index, outcome in batch:
                 assert index not in found
@@ -69,8 +69,8 @@ class _Setup:
         return [found[index] for index in range(len(targets))]
 
 
-def target(uid: str, node: str = "node-a") -> Target:
-    return Target(api_writes.PodName("default", f"pod-{uid}", uid), node)
+def target(uid: str, node: str = "node-a") -> BindTarget:
+    return BindTarget(api_writes.PodName("default", f"pod-{uid}", uid), node)
 
 
 def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> None:
@@ -85,8 +85,8 @@ def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> Non
     virtual_time.run(inner)
 
 
-def reason(outcome: Outcome) -> str:
-    assert isinstance(outcome, Failed)
+def reason(outcome: BindOutcome) -> str:
+    assert isinstance(outcome, NotBound)
     return outcome.reason.code
 
 
@@ -207,7 +207,7 @@ def test_nothing_begins_after_a_successor_was_seen() -> None:
         setup.guard.admit(8)
         assert await setup.in_flight.drained(setup.guard.leader, 1.0) == 0.0
         outcomes = await binding
-        assert [isinstance(outcome, Failed) for outcome in outcomes] == [False, True, True]
+        assert [isinstance(outcome, NotBound) for outcome in outcomes] == [False, True, True]
         assert len(setup.pods.posts) == 1
 
     run(main, concurrency=1)
@@ -245,7 +245,7 @@ def test_an_unknown_outcome_is_reported_as_unknown() -> None:
         setup.pods.answers["u1"] = [api_writes.Uncertain("no answer")]
         setup.pods.readings["u1"] = [api_writes.Uncertain("no answer")] * 20
         (outcome,) = await setup.bind([target("u1")])
-        assert isinstance(outcome, Open)
+        assert isinstance(outcome, ResultUnknown)
         assert setup.binder.statistics().unknown == 1
 
     run(main)
@@ -259,7 +259,7 @@ def test_a_fault_of_the_writer_is_an_open_fate_and_spares_the_rest() -> None:
         assert outcomes == [BOUND, BOUND]
         setup.pods.answers["u2"] = [api_writes.Uncertain("no answer")]
         outcomes = await setup.bind([target("u2"), target("u3")])  # u2 has no reading to answer: KeyError
-        assert isinstance(outcomes[0], Open)
+        assert isinstance(outcomes[0], ResultUnknown)
         assert outcomes[1] == BOUND
 
     run(main, concurrency=1)
@@ -300,7 +300,7 @@ def test_a_repeated_request_reads_the_pod_where_it_may_not_post(bound: bool) -> 
 
     async def main(setup: _Setup) -> None:
         setup.pods.readings["u1"] = [api_writes.Written({})] if bound else [api_writes.Unavailable("no node")] * 2
-        asked = Target(target("u1").pod, "node-a", outcome_unknown=True)
+        asked = BindTarget(target("u1").pod, "node-a", outcome_unknown=True)
         (outcome,) = await setup.bind([asked], setup.tenure(-1.0))
         assert outcome == READ_BACK if bound else reason(outcome) == "unanswered"
         assert setup.pods.posts == []

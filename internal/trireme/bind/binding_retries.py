@@ -1,20 +1,20 @@
-"""One binding, as a pure state machine: what to do after each outcome of a write or a reading.
+"""When the POST of one binding is repeated, when the pod is read back instead, and when the outcome is certain.
 
 The API server refuses to bind a pod twice and refuses a wrong UID, so a POST is safe to repeat; what is not safe is to
-*believe*. A reply may be lost after the pod was bound, and a request that we gave up may still take effect. So whatever
-leaves a doubt is resolved by reading the pod, and a failure is reported only when it is certain that no POST of ours
-has bound the pod or will. Where the API server cannot even be read, the answer is `Open`: the caller asks again, and
-must not take the pod for unbound.
+believe an answer. A reply may be lost after the pod was bound, and a cancelled request may still take effect. So every
+doubt is resolved by reading the pod, and a failure is reported only when it is certain that no POST of ours has bound
+the pod or will. Where the pod cannot be read either, the outcome is `ResultUnknown`: the caller calls again, and must
+not treat the pod as unbound.
 
-The shell (`trireme.bind.binder`) does what a step says and brings back the outcome; time and jitter come in as
-arguments. How often a request that certainly had no effect is repeated is `trireme_kube.client.writes`' matter.
+This is a pure state machine. `trireme.bind.binding_writer` executes its steps and reports their outcomes; time and
+jitter are arguments. Requests that certainly had no effect are repeated by `trireme_kube.client.writes`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from trireme.framework.status import Reason
-from trireme.plugin_kit.pod_binder import Bound, Failed, Open, Outcome, Target
+from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, Bound, NotBound, ResultUnknown
 from trireme_kube.apimachinery import api_writes
 
 POST_DEADLINE_SECONDS = 10.0
@@ -47,16 +47,16 @@ class Read:
     after: float
 
 
-Step = Post | Read | Outcome
+Step = Post | Read | BindOutcome
 
 BOUND = Bound(read_back=False)
 READ_BACK = Bound(read_back=True)
 
 
-class Attempt:
-    """The state of one binding. Each `on_…` takes what happened and answers what is next.
+class BindingRetries:
+    """The state of one binding. Each `on_…` takes the outcome of a step and returns the next step.
 
-    `active` says whether a POST may still begin: the leader that asked is in office, and the caller has not gone.
+    `active` says whether a POST may still begin: the calling leader is in office, and the caller has not gone.
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Attempt:
         "_target",
     )
 
-    def __init__(self, target: Target, jitter: Callable[[], float]) -> None:
+    def __init__(self, target: BindTarget, jitter: Callable[[], float]) -> None:
         """`jitter` answers a number from 0 up to 1."""
         self._target = target
         self._jitter = jitter
@@ -96,19 +96,19 @@ class Attempt:
                 self._conflict = message
                 return self._read(now)
             case api_writes.Gone(message):
-                return Failed(message, Reason("podNotFound"))
+                return NotBound(message, Reason("podNotFound"))
             case api_writes.Uncertain(message):
                 self._message = message
                 self._doubt = True
                 return self._read(now)
             case api_writes.Refused(message) | api_writes.Unavailable(message):
                 self._message = message
-                return self._read(now) if self._doubt else Failed(message, _reason_of(outcome))
+                return self._read(now) if self._doubt else NotBound(message, _reason_of(outcome))
 
     def on_withdrawn(self, why: str, now: float) -> Step:
         """No POST may begin any more."""
         self._message = self._message or why
-        return self._read(now) if self._doubt else Failed(why, Reason("notBegun"))
+        return self._read(now) if self._doubt else NotBound(why, Reason("notBegun"))
 
     def on_read(self, outcome: api_writes.Outcome, now: float, active: bool) -> Step:
         """The pod was read, or could not be."""
@@ -116,9 +116,9 @@ class Attempt:
             case api_writes.Written():
                 return READ_BACK
             case api_writes.Conflict(message):
-                return Failed(self._conflict or self._as_conflict(message), Reason("alreadyAssigned"))
+                return NotBound(self._conflict or self._as_conflict(message), Reason("alreadyAssigned"))
             case api_writes.Gone(message):
-                return Failed(message, Reason("podNotFound"))
+                return NotBound(message, Reason("podNotFound"))
             case api_writes.Unavailable():
                 return self._unbound(active)
             case api_writes.Uncertain(message) | api_writes.Refused(message):
@@ -131,11 +131,11 @@ class Attempt:
         if self._doubt and not self._settled:
             self._settled = True
             return Read(SETTLE_SECONDS)
-        return Failed(self._conflict or self._message, Reason("conflict" if self._conflict else "unanswered"))
+        return NotBound(self._conflict or self._message, Reason("conflict" if self._conflict else "unanswered"))
 
     def _unread(self, message: str, now: float) -> Step:
         if now >= self._give_up_at:
-            return Open(f"{self._conflict or self._message}; reading the pod back: {message}")
+            return ResultUnknown(f"{self._conflict or self._message}; reading the pod back: {message}")
         self._failed_reads += 1
         return Read(min(0.05 * 2**self._failed_reads, 1.0) * (1 + self._jitter()))
 

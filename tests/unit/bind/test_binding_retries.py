@@ -6,28 +6,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.bind.binding import (
+from trireme.bind.binding_retries import (
     BOUND,
     READ_BACK,
     RESOLVE_SECONDS,
     SETTLE_SECONDS,
     WAITS_SECONDS,
-    Attempt,
+    BindingRetries,
     Post,
     Read,
 )
-from trireme.plugin_kit.pod_binder import Failed, Open, Target
+from trireme.plugin_kit.pod_binder import BindTarget, NotBound, ResultUnknown
 from trireme_kube.apimachinery import api_writes
 
-TARGET = Target(api_writes.PodName("default", "web-1", "u1"), "node-a")
+TARGET = BindTarget(api_writes.PodName("default", "web-1", "u1"), "node-a")
 CONFLICT = 'Operation cannot be fulfilled on pods/binding "web-1": pod web-1 is already assigned to node "node-b"'
 DELETED = (
     'Operation cannot be fulfilled on pods/binding "web-1": pod web-1 is being deleted, cannot be assigned to a host'
 )
 
 
-def attempt() -> Attempt:
-    return Attempt(TARGET, lambda: 0.0)
+def attempt() -> BindingRetries:
+    return BindingRetries(TARGET, lambda: 0.0)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def attempt() -> Attempt:
 def test_a_certain_refusal_is_final(outcome: api_writes.Outcome, message: str, reason: str) -> None:
     """A POST that certainly had no effect costs no reading; the message is the API server's."""
     step = attempt().on_post(outcome, 0.0)
-    assert isinstance(step, Failed)
+    assert isinstance(step, NotBound)
     assert (step.message, step.reason.code) == (message, reason)
 
 
@@ -86,7 +86,7 @@ def test_a_reading_that_shows_it_is_not_ours_is_final(
     one = attempt()
     one.on_post(post, 0.0)
     step = one.on_read(read, 0.0, True)
-    assert isinstance(step, Failed)
+    assert isinstance(step, NotBound)
     assert (step.message, step.reason.code) == (message, reason)
 
 
@@ -99,7 +99,7 @@ def test_an_unbound_pod_is_posted_again_a_few_times() -> None:
     assert one.on_post(api_writes.Uncertain("no answer"), 0.0) == Read(0.0)
     assert one.on_read(api_writes.Unavailable("not bound"), 0.0, True) == Read(SETTLE_SECONDS)
     step = one.on_read(api_writes.Unavailable("not bound"), 0.0, True)
-    assert isinstance(step, Failed)
+    assert isinstance(step, NotBound)
     assert step.message == "no answer"
 
 
@@ -108,7 +108,7 @@ def test_nothing_is_posted_for_a_leader_that_is_gone() -> None:
     one = attempt()
     one.on_post(api_writes.Uncertain("no answer"), 0.0)
     assert one.on_read(api_writes.Unavailable("not bound"), 0.0, False) == Read(SETTLE_SECONDS)
-    assert isinstance(one.on_read(api_writes.Unavailable("not bound"), 0.0, False), Failed)
+    assert isinstance(one.on_read(api_writes.Unavailable("not bound"), 0.0, False), NotBound)
 
 
 @pytest.mark.parametrize("doubt", [False, True], ids=["certain", "in-doubt"])
@@ -121,7 +121,7 @@ def test_a_withdrawn_binding_reads_only_where_there_is_a_doubt(doubt: bool) -> N
     if doubt:
         assert step == Read(0.0)
     else:
-        assert isinstance(step, Failed)
+        assert isinstance(step, NotBound)
         assert step.reason.code == "notBegun"
 
 
@@ -130,14 +130,14 @@ def test_the_first_post_of_a_pod_in_doubt_waits_for_nothing() -> None:
 
     Only a POST that is repeated waits.
     """
-    one = Attempt(dataclasses.replace(TARGET, outcome_unknown=True), lambda: 0.5)
+    one = BindingRetries(dataclasses.replace(TARGET, outcome_unknown=True), lambda: 0.5)
     assert one.on_withdrawn("the leader's lease ran out", 0.0) == Read(0.0)
     step = one.on_read(api_writes.Unavailable("not bound"), 0.1, active=True)
     assert step == Post(0.0)
 
 
 def test_an_unreadable_binding_stays_open() -> None:
-    """A pod that nobody can tell about must not pass for unbound: the step is Open, after trying for a while."""
+    """A pod that cannot be read must not pass for unbound: the step is ResultUnknown, after trying for a while."""
     one = attempt()
     now = 0.0
     step = one.on_post(api_writes.Uncertain("no answer"), now)
@@ -146,7 +146,7 @@ def test_an_unreadable_binding_stays_open() -> None:
         waits.append(step.after)
         now += step.after + 5.0
         step = one.on_read(api_writes.Uncertain("connection refused"), now, True)
-    assert isinstance(step, Open)
+    assert isinstance(step, ResultUnknown)
     assert "no answer" in step.message
     assert "connection refused" in step.message
     assert now >= RESOLVE_SECONDS
@@ -211,7 +211,7 @@ class _Server:
     active=st.lists(st.booleans(), max_size=8),
 )
 def test_an_outcome_is_the_truth(posts: list[str], reads: list[str], events: list[str], active: list[bool]) -> None:
-    """Whatever is lost, late or changed meanwhile: Bound means bound by us, Failed means not, now and later."""
+    """Whatever is lost, late or changed meanwhile: Bound means bound by us, NotBound means not, now and later."""
     server, one, now = _Server(), attempt(), 0.0
     step = one.on_post(server.post(posts.pop(0), now), now)
     while isinstance(step, (Post, Read)):
@@ -229,5 +229,5 @@ def test_an_outcome_is_the_truth(posts: list[str], reads: list[str], events: lis
     bound_later = server.exists and server.uid == "u1" and server.node == "node-a"
     if step in (BOUND, READ_BACK):
         assert bound_by_us
-    elif isinstance(step, Failed):
+    elif isinstance(step, NotBound):
         assert not bound_later
