@@ -1,0 +1,252 @@
+"""The event loop of a simulation: time jumps to the next timer, and nothing outside of the simulation has a say.
+
+There is no selector, socket or thread: what is ready runs in the order in which it became so, and while nothing is,
+the time goes on to the next timer. Connections go over a `simulated_network.Network`. Tasks and futures have hashes
+that do not depend on their addresses, so a set of them has the same order in each run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import heapq
+import inspect
+import itertools
+import random
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import simulated_network
+import simulated_process
+from simulated_process import Process, State
+
+# More callbacks than this without any time passing are an endless loop.
+MAX_CALLBACKS_AT_ONCE = 1_000_000
+
+
+class Deadlock(Exception):
+    """Everything waits for something that nothing will do."""
+
+
+class _Task(asyncio.Task[Any]):
+    """A task that knows its process, and whose hash is its number."""
+
+    def __init__(self, coro: Coroutine[Any, Any, Any], *, loop: VirtualLoop, **named: Any) -> None:
+        self._number = next(loop.numbers)
+        context = named.get("context")
+        self.process = simulated_process.current() if context is None else simulated_process.of_context(context)
+        super().__init__(coro, loop=loop, **named)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _Future(asyncio.Future[Any]):
+    """A future whose hash is its number."""
+
+    def __init__(self, *, loop: VirtualLoop) -> None:
+        self._number = next(loop.numbers)
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Starts at time 0. `seed` decides all that is left to chance, in the network and in whoever asks for `random`."""
+
+    _scheduled: list[asyncio.TimerHandle]  # the base class's own, as all without a definition here
+    _ready: Any
+    _stopping: bool
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._callbacks_at_once = 0
+        self.numbers = itertools.count(1)
+        self.random = random.Random(seed)
+        self.network = simulated_network.Network(self)
+        self.callbacks = 0
+        self.set_task_factory(_make_task)
+
+    # Time
+
+    @property
+    def now(self) -> float:
+        """The simulation's time. Units: seconds since its start."""
+        return self._now
+
+    def time(self) -> float:
+        """The monotonic clock of the current process."""
+        process = simulated_process.current()
+        return self._now if process is None else process.monotonic(self._now)
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As every loop's; `when` is a time of the current process's clock."""
+        process = simulated_process.current()
+        moment = when if process is None else process.to_simulation(when)
+        return super().call_at(moment, callback, *args, context=context)
+
+    def call_at_simulated(
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As `call_at`, at a time of the simulation."""
+        return super().call_at(when, callback, *args, context=context)
+
+    # Processes
+
+    def process(self, name: str, host: str) -> Process:
+        """A new process."""
+        return Process(name, host, self._now)
+
+    def pause(self, process: Process) -> None:
+        """Stop it as SIGSTOP does; what happens meanwhile waits."""
+        if process.state is State.RUNNING:
+            process.state = State.PAUSED
+
+    def resume(self, process: Process) -> None:
+        """Continue a process that is paused."""
+        if process.state is State.PAUSED:
+            process.state = State.RUNNING
+            self._ready.extend(process.held)
+            process.held.clear()
+
+    def kill(self, process: Process) -> None:
+        """End it as SIGKILL does: its connections break, and nothing of it runs any more."""
+        process.kill(self)
+        self.network.drop_process(process)
+
+    # Running
+
+    def _run_once(self) -> None:
+        """Run what is ready, or let time pass."""
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and scheduled[0]._cancelled:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            self._timer_cancelled_count -= 1  # type: ignore[has-type]
+        if not ready and not self._stopping:
+            if not scheduled:
+                raise Deadlock("everything waits for something that nothing will do")
+            if scheduled[0]._when > self._now:
+                self._now = scheduled[0]._when
+                self._callbacks_at_once = 0
+        while scheduled and scheduled[0]._when <= self._now:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            ready.append(handle)
+        count = len(ready)
+        self._callbacks_at_once += count
+        if self._callbacks_at_once > MAX_CALLBACKS_AT_ONCE:
+            raise Deadlock(f"an endless loop: {ready[0]!r}")
+        for _ in range(count):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                self._run_handle(handle)
+
+    def _run_handle(self, handle: asyncio.Handle) -> None:
+        process = simulated_process.of_context(handle._context)
+        if process is None or process.state is State.RUNNING:
+            self.callbacks += 1
+            handle._run()
+        elif process.state is State.PAUSED:
+            process.held.append(handle)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """As every loop's."""
+        return _Future(loop=self)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """Run `func` at once: there are no threads."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+        """Have `Process.signal` call it."""
+        process = simulated_process.current()
+        if process is not None:
+            process.signal_handlers[sig] = lambda: callback(*args)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """As every loop's."""
+        process = simulated_process.current()
+        return process is not None and process.signal_handlers.pop(sig, None) is not None
+
+    # The network
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        """Addresses only: there is no DNS."""
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Connect over the network; `create_connection` then takes the connection by this socket."""
+        self.network.reserve(sock, await self.network.connect(address[0], address[1]))
+
+    async def create_connection(
+        self,
+        protocol_factory: Callable[[], Any],
+        host: Any = None,
+        port: Any = None,
+        *,
+        sock: socket.socket | None = None,
+        ssl: Any = None,
+        **_: Any,
+    ) -> Any:
+        """Connect over the network. There is no TLS."""
+        if ssl:
+            raise NotImplementedError("the simulated network has no TLS")
+        endpoint = await self.network.connect(host, port) if sock is None else self.network.reserved(sock)
+        return endpoint, endpoint.open(protocol_factory)
+
+    async def create_server(
+        self, protocol_factory: Callable[[], Any], host: Any = None, port: Any = None, **_: Any
+    ) -> simulated_network.Server:
+        """Listen on the network."""
+        return self.network.listen(protocol_factory, host, port or 0)
+
+    # What the base class expects of a loop with a selector
+
+    def _process_events(self, event_list: Sequence[Any]) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        """Nothing sleeps that it could wake."""
+
+
+def _make_task(loop: Any, coro: Any, **named: Any) -> _Task:
+    return _Task(coro, loop=loop, **named)
+
+
+def run(main: Callable[[VirtualLoop], Coroutine[Any, Any, Any]], seed: int = 0) -> Any:
+    """Run `main(loop)` on a loop of its own; returns its result."""
+    loop = VirtualLoop(seed)
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(main(loop))
+
+
+def in_simulation(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an asynchronous test on such a loop, which is its first argument."""
+
+    @functools.wraps(test)
+    def whole(**named: Any) -> None:
+        run(lambda loop: test(loop, **named))
+
+    # pytest takes the parameters from the signature: it knows no loop.
+    signature = inspect.signature(test)
+    whole.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    del whole.__wrapped__
+    return whole
