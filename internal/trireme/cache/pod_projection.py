@@ -11,7 +11,7 @@ does not depend on the encoding of the pod.
 """
 
 import contextlib
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -76,6 +76,27 @@ def parse_protobuf(raw: bytes, extra: Set[tuple[str, str]] = frozenset()) -> Par
     """
     read = protobuf.read(raw, projection_pb2.ProjectedPod)
     return _parsed(read, protobuf.read(raw, core_pb2.Pod) if extra else None, extra)
+
+
+def missing_fields(pod_fields: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Those of the fields (paths of the API) that pods are projected without, as `extra` of `parse`.
+
+    Raises: ValueError for a field of a message that the projection has a part of: `projection.proto` must name it.
+    """
+    missing = set()
+    for path in pod_fields:
+        names = path.partition("[")[0].split(".")
+        descriptor = projection_pb2.ProjectedPod.DESCRIPTOR
+        for depth, name in enumerate(names):
+            field = next((field for field in descriptor.fields if field.json_name == name), None)
+            if field is None and depth == 1:
+                missing.add((names[0], name))
+            elif field is None:
+                raise ValueError(f"{path}: pods are projected without it")
+            if field is None or field.message_type is None or field.message_type.GetOptions().map_entry:
+                break
+            descriptor = field.message_type
+    return frozenset(missing)
 
 
 def base_of_nothing(namespace: str) -> bytes:

@@ -94,6 +94,9 @@ class PluginSpec:
     extension_points: frozenset[ExtensionPoint]
     #: The package that sides are relative to.
     package: str = ""
+    #: The fields of a pod that it reads, as paths of the API, e.g. `spec.nodeSelector`: pods that differ in one are of
+    #: different classes. Labels that selectors name are not listed, the cache finds their keys in the selectors.
+    pod_fields: tuple[str, ...] = ()
     #: The constructor of the plugin's part in a process, by the last extension point that the process calls: FILTER
     #: includes PreFilter and Reserve, SCORE includes PreScore. In the bind phase PRE_BIND or BIND includes all
     #: points of the phase, and RESERVE is the Unreserve of what PreBind wrote.
@@ -147,6 +150,11 @@ class Registry:
     def name_of(self, role: Role) -> str:
         """The name of the plugin that has the role."""
         return next(name for name, plugin in self.plugins.items() if plugin.role is role)
+
+    def pod_fields(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The fields of a pod that those of these plugins read which are in this registry."""
+        specs = (self.plugins[name] for name in names if name in self.plugins)
+        return tuple(sorted({path for spec in specs for path in spec.pod_fields}))
 
     def with_remote(self, plugins: Iterable[PluginSpec]) -> "Registry":
         """This registry with remote plugins added.

@@ -31,6 +31,7 @@ from trireme.frontend.phase_settings import PhaseSettings
 from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
 from trireme.frontend.scheduling_builder import build_scheduling
 from trireme.frontend.term import Term
+from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import ports
 from trireme.v1 import plugin_pb2
 from trireme_kube.client import client, events, informer, list_prefetch, resources
@@ -154,7 +155,8 @@ def build_cluster(
     make_extenders: MakeExtenders = extender_calls.of,
 ) -> ClusterState:
     """An empty cluster."""
-    reads = plugin_updates.PodReads(infos)
+    enabled = {name for profile in completed.profiles for name in profile.all_names()}
+    reads = plugin_updates.PodReads(infos, IN_TREE.pod_fields(enabled))
     registry = class_registry.ClassRegistry(
         all_labels=reads.label_keys is None,
         rules=amounts.rules_of(completed.gates.all()),

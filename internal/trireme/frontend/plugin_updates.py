@@ -4,12 +4,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trireme.cache import class_registry, node_json
+from trireme.cache import class_registry, node_json, pod_projection
 from trireme.config import commandline
 from trireme.frontend import phase_configuration, plugin_membership, queue_shell, remote_plugins
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
 from trireme.frontend.phase_settings import PhaseSettings
+from trireme.plugin_api import pod_fields
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme_kube.client import informer
 
@@ -17,10 +18,14 @@ log = logging.getLogger(__name__)
 
 
 class PodReads:
-    """The fields of pods that remote plugins read, beside those that in-tree plugins read. The set only grows."""
+    """The fields of pods that plugins read, beside those of the projection. The set only grows."""
 
-    def __init__(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
-        self._reads = remote_plugins.pod_reads(infos)
+    def __init__(self, infos: Mapping[str, plugin_pb2.PluginInfo], in_tree_fields: Sequence[str]) -> None:
+        """`in_tree_fields`: the `pod_fields` of the in-tree plugins."""
+        in_tree = remote_plugins.PodReadSet(
+            pod_fields.label_keys(in_tree_fields), pod_projection.missing_fields(in_tree_fields)
+        )
+        self._reads = remote_plugins.pod_reads(infos).with_more(in_tree)
         #: Fields of pods; informers look them up for each pod.
         self.paths = set(self._reads.paths)
 

@@ -31,8 +31,8 @@ _WILDCARD = cluster_event.ClusterEvent(cluster_event.Resource.WILDCARD, cluster_
 
 @dataclass(frozen=True, slots=True)
 class PodReadSet:
-    """The pod fields that the plugins read beside those of the in-tree ones; they decide the pod's class. `label_keys`
-    None: all.
+    """The pod fields that plugins read beside those of the projection; they decide the pod's class. `label_keys` None:
+    all.
     """
 
     label_keys: frozenset[str] | None = frozenset()
@@ -54,7 +54,7 @@ def pod_reads(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodReadSet:
     keys: frozenset[str] | None = frozenset()
     paths = set()
     for info in infos.values():
-        own = pod_fields.PodFields(info.pod_fields).label_keys if info.pod_fields else frozenset[str]()
+        own = pod_fields.label_keys(info.pod_fields)
         keys = None if keys is None or own is None else keys | own
         for path in info.pod_fields:
             parts = path.split("[", 1)[0].split(".")

@@ -102,6 +102,11 @@ class PodFields:
             self.label_keys |= {key}
 
 
+def label_keys(paths: Sequence[str]) -> frozenset[str] | None:
+    """The keys of the labels that these paths name; None: all labels. Raises: ValueError, as PodFields."""
+    return PodFields(paths).label_keys if paths else frozenset()
+
+
 def _field(descriptor: Descriptor, json_name: str, path: str) -> FieldDescriptor:
     for field in descriptor.fields:
         if field.json_name == json_name:

@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "DefaultPreemption",
     frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.POST_FILTER, ExtensionPoint.POD_GROUP_POST_FILTER}),
     __package__,
+    pod_fields=("spec.priority", "spec.preemptionPolicy", "spec.schedulingGroup"),
     sides={
         ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make"),
         ExtensionPoint.POST_FILTER: Side(".post_filter:make"),

@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "DeferredPodScheduling",
     frozenset({*FILTERING, ExtensionPoint.PERMIT}),
     __package__,
+    pod_fields=("spec.nodeName", "status.conditions"),
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
     events=Side(".hints:events"),
     # What it looks at while a pod is resized is not part of a pod's signature.

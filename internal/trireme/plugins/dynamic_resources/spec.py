@@ -1,5 +1,6 @@
 """What DynamicResources consists of."""
 
+from trireme.framework import amounts
 from trireme.framework.plugin_spec import ASSUMING, FILTERING, ExtensionPoint, PluginSpec, Side
 
 SPEC = PluginSpec(
@@ -15,6 +16,14 @@ SPEC = PluginSpec(
         }
     ),
     __package__,
+    pod_fields=(
+        *amounts.POD_FIELDS,
+        "metadata.ownerReferences",
+        "spec.resourceClaims",
+        "spec.schedulingGroup",
+        "status.resourceClaimStatuses",
+        "status.extendedResourceClaimStatus",
+    ),
     sides={
         ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make"),
         ExtensionPoint.FILTER: Side(".filter:make"),

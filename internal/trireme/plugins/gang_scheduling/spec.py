@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "GangScheduling",
     frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.PERMIT}),
     __package__,
+    pod_fields=("metadata.namespace", "spec.schedulingGroup"),
     events=Side(".hints:events"),
     role=Role.GANGS,
 )

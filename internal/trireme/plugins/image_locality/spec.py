@@ -6,5 +6,6 @@ SPEC = PluginSpec(
     "ImageLocality",
     frozenset({ExtensionPoint.SCORE}),
     __package__,
+    pod_fields=("spec.containers.image", "spec.initContainers.image", "spec.volumes"),
     sides={ExtensionPoint.SCORE: Side(".score:make")},
 )

@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "InterPodAffinity",
     frozenset({*FILTERING, *SCORING}),
     __package__,
+    pod_fields=("metadata.namespace", "spec.affinity.podAffinity", "spec.affinity.podAntiAffinity"),
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),

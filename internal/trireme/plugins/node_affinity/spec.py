@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "NodeAffinity",
     frozenset({*FILTERING, *SCORING}),
     __package__,
+    pod_fields=("spec.nodeSelector", "spec.affinity.nodeAffinity"),
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),

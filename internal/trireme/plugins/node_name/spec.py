@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "NodeName",
     frozenset(FILTERING),
     __package__,
+    pod_fields=("spec.nodeName",),
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
     events=Side(".hints:events"),
 )

@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "NodePorts",
     frozenset(FILTERING),
     __package__,
+    pod_fields=("spec.containers.ports", "spec.initContainers.ports", "spec.initContainers.restartPolicy"),
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
     events=Side(".hints:events"),
     passes_over_resizes=True,

@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "NodeUnschedulable",
     frozenset(FILTERING),
     __package__,
+    pod_fields=("spec.tolerations",),
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
     events=Side(".hints:events"),
     passes_over_resizes=True,

@@ -6,4 +6,5 @@ SPEC = PluginSpec(
     "PrioritySort",
     frozenset({ExtensionPoint.QUEUE_SORT}),
     __package__,
+    pod_fields=("spec.priority",),
 )

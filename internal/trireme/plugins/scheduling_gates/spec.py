@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "SchedulingGates",
     frozenset({ExtensionPoint.PRE_ENQUEUE}),
     __package__,
+    pod_fields=("spec.schedulingGates",),
     sides={ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make")},
     events=Side(".hints:events"),
 )

@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "TaintToleration",
     frozenset({*FILTERING, *SCORING}),
     __package__,
+    pod_fields=("spec.tolerations",),
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
     events=Side(".hints:events"),
     passes_over_resizes=True,

@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "VolumeBinding",
     frozenset({*FILTERING, *SCORING, *ASSUMING}),
     __package__,
+    pod_fields=("metadata.namespace", "spec.volumes"),
     sides={
         ExtensionPoint.FILTER: Side(".filter:make"),
         ExtensionPoint.SCORE: Side(".score:make"),

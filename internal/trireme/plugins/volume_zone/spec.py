@@ -6,6 +6,7 @@ SPEC = PluginSpec(
     "VolumeZone",
     frozenset(FILTERING),
     __package__,
+    pod_fields=("metadata.namespace", "spec.volumes"),
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
     events=Side(".hints:events"),
     passes_over_resizes=True,

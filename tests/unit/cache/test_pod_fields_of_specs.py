@@ -1,0 +1,87 @@
+"""The fields of a pod that in-tree plugins declare, and those that pods are projected to, are the same."""
+
+from collections.abc import Iterator
+
+import pytest
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from trireme.cache import pod_projection
+from trireme.frontend import plugin_updates
+from trireme.plugin_api import pod_fields
+from trireme.registry.in_tree import IN_TREE
+from trireme.v1 import projection_pb2
+
+# What the scheduler itself reads of a pod, whatever plugins are enabled.
+_OF_THE_SCHEDULER = {
+    "metadata.deletionTimestamp",
+    "metadata.generation",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.resourceVersion",
+    "metadata.uid",
+    "spec.containers.restartPolicy",  # of a type that containers share with init containers
+    "spec.nodeName",
+    "spec.schedulerName",
+    "status.conditions",
+    "status.nominatedNodeName",
+    "status.startTime",
+}
+
+
+@pytest.mark.parametrize("name", IN_TREE.plugins)
+def test_a_spec_names_fields_that_pods_have(name: str) -> None:
+    """A misspelled path would be taken for a field that needs nothing done."""
+    pod_fields.PodFields(IN_TREE[name].pod_fields)
+
+
+def test_pods_are_projected_to_what_some_plugin_reads() -> None:
+    """A field that nobody reads makes pods of a controller different classes; one that is missing is read a second time
+    for each pod.
+    """
+    declared = {*IN_TREE.pod_fields(IN_TREE.plugins), *_OF_THE_SCHEDULER}
+    unread = {
+        path
+        for path in _paths(projection_pb2.ProjectedPod.DESCRIPTOR)
+        if not any(path == each or path.startswith(f"{each}.") or each.startswith(f"{path}.") for each in declared)
+    }
+    assert not unread
+    assert pod_projection.missing_fields(declared) == frozenset()
+
+
+def test_a_declared_field_that_the_projection_lacks_becomes_part_of_the_class() -> None:
+    """Else a new plugin decides for all pods of a class by the field of one of them."""
+    fields = ("spec.terminationGracePeriodSeconds", "spec.nodeSelector", "metadata.labels['tier']")
+    reads = plugin_updates.PodReads({}, fields)
+    assert reads.paths == {("spec", "terminationGracePeriodSeconds")}
+    assert reads.label_keys == {"tier"}
+    quick, slow = (_pod(seconds) for seconds in (1, 30))
+    assert pod_projection.parse(quick).base == pod_projection.parse(slow).base
+    assert pod_projection.parse(quick, reads.paths).base != pod_projection.parse(slow, reads.paths).base
+
+
+def test_a_field_within_a_message_that_is_projected_in_part_is_refused() -> None:
+    """It would never arrive: only whole fields of metadata, spec and status can be added."""
+    with pytest.raises(ValueError, match=r"spec\.containers\.volumeMounts\.mountPath"):
+        pod_projection.missing_fields(["spec.containers.volumeMounts.mountPath"])
+
+
+def _pod(grace_period: int) -> dict[str, object]:
+    return {
+        "metadata": {"name": "a", "namespace": "default", "uid": "u"},
+        "spec": {"terminationGracePeriodSeconds": grace_period},
+    }
+
+
+def _paths(descriptor: Descriptor, path: str = "") -> Iterator[str]:
+    """All fields of the projection; messages that are not only projected count as one."""
+    for field in descriptor.fields:
+        name = f"{path}.{field.json_name}".lstrip(".")
+        if _projected(field):
+            yield from _paths(field.message_type, name)
+        else:
+            yield name
+
+
+def _projected(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.name.startswith("Projected")
