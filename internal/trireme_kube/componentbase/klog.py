@@ -143,7 +143,7 @@ def announce(message: str) -> None:
 
 def fail(message: str) -> None:
     """One line on stderr, in the format of the logs: why the process cannot start."""
-    line = " ".join(message.split())
+    line = _printable(" ".join(message.split()))
     if _settings.json:
         logging.getLogger(_OWN_PACKAGE).error(line)
     else:
@@ -229,12 +229,12 @@ class _TextFormatter(logging.Formatter):
         header = f"{severity}{moment}.{micros:06d} {os.getpid():>7} {record.filename}:{record.lineno}]"
         values = _values(record)
         if values is None:
-            line = f"{header} {record.getMessage()}"
+            line = f"{header} {_block(record.getMessage())}"
         else:
             named = "".join(f" {name}={_format_value(value)}" for name, value in values.items())
             line = f"{header} {_quoted(record.getMessage())}{named}"
         if record.exc_info:
-            line += f"\n{self.formatException(record.exc_info)}"
+            line += f"\n\t{_block(self.formatException(record.exc_info))}"
         return line
 
 
@@ -269,9 +269,23 @@ def _format_value(value: object) -> str:
         return json.dumps(value, default=str, separators=(",", ":"), ensure_ascii=False)
     text = str(value)
     if "\n" in text:
-        lines = "".join(f"\t{line}\n" for line in text.splitlines())
+        lines = "".join(f"\t{_printable(line)}\n" for line in text.splitlines())
         return f"<\n{lines} >"
     return _quoted(text)
+
+
+def _block(text: str) -> str:
+    """Text of several lines so that none but the first looks like a line of the log: what objects and callers are
+    called comes from outside, and could hold a whole forged line.
+    """
+    return text if text.isprintable() else "\n\t".join(_printable(line) for line in text.splitlines())
+
+
+def _printable(text: str) -> str:
+    """Without what would steer the terminal that shows the log; tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\t" else golang.quote(c)[1:-1] for c in text)
 
 
 def _quoted(text: str) -> str:

@@ -193,3 +193,21 @@ def test_lines_name_their_part_by_the_gate(form: str, contextual: bool) -> None:
         assert "pod" in stream.getvalue()
     finally:
         klog.setup(klog.LogOptions())
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_value_forges_a_line(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name with a line break in it could otherwise hide an attack in invented lines, or steer the terminal."""
+    stream = _written(klog.LogOptions(format=form, verbosity=5))
+    forged = 'a\nI1123 00:00:00.000000       1 x.go:1] "Successfully bound pod"\r\x1b[31m\u2028I1123 y'
+    LOG.warning("failed: %s", forged)
+    klog.info(LOG, 2, forged, pod=forged, object=klog.Ref(forged), listed=[forged], mapped={forged: forged})
+    try:
+        raise ValueError(forged)
+    except ValueError:
+        LOG.exception("failed")
+    klog.fail(forged)
+    written = stream.getvalue() + capsys.readouterr().err
+    begins = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ test_klog\.py|Error: a |\t| >|\{")
+    assert all(begins.match(line) for line in written.removesuffix("\n").split("\n")), written
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", written)
