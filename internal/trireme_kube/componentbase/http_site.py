@@ -4,6 +4,7 @@ components.
 The same site can be served twice: guarded over TLS, and unguarded on a Unix socket that only this user can open.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,6 +22,10 @@ log = logging.getLogger(__name__)
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"
 
+BODY_SECONDS = 32.0
+"""Within this time after its headers the body of a request must be complete."""
+
+_REQUEST_TIMEOUT = 408
 # A response of this size or more is chunked, as Go's server sends what does not fit its first buffer.
 _CHUNKED_BYTES = 2048
 _NOSNIFF = {"X-Content-Type-Options": "nosniff"}
@@ -112,10 +117,13 @@ class Site:
             query: dict[str, list[str]] = {}
             for name, value in request.query.items():
                 query.setdefault(name, []).append(value)
-            body = await request.read() if request.can_read_body else b""
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await request.read() if request.can_read_body else b""
             return await self.answer(Request(request.method, request.path, query, request.headers, body))
         except web.HTTPException:
             raise
+        except TimeoutError:
+            return text("408 request timeout\n", _REQUEST_TIMEOUT)
         except ReviewError as error:
             log.error("a request cannot be authorised: %s", error)
             return text(f'Internal Server Error: "{request.path}": {error}\n', 500)
@@ -154,6 +162,8 @@ async def _refusal(request: web.Request, guard: Guard) -> Reply | None:
 def _response(request: web.Request, reply: Reply) -> web.Response:
     headers = {"Cache-Control": "no-cache, private", "Content-Type": reply.content_type, **reply.headers}
     response = web.Response(body=reply.body, status=reply.status, headers=headers)
+    if reply.status == _REQUEST_TIMEOUT:
+        response.force_close()  # what comes next on the connection is still the body
     streamed = len(reply.body) > _CHUNKED_BYTES or "Content-Encoding" in reply.headers
     if streamed and request.method != "HEAD" and request.version >= (1, 1):
         response.enable_chunked_encoding()

@@ -5,13 +5,12 @@ while, because another scheduler leads, it stands by, and counts as ready for th
 must not wait until leadership changes.
 """
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 
-from aiohttp import web
-
-from trireme_kube.componentbase import exposition, http_site
+from trireme_kube.componentbase import connection_limits, exposition, http_site
 from trireme_kube.componentbase.health import PING, Check, Health
 from trireme_kube.componentbase.http_site import Page, Reply, Request
 from trireme_kube.componentbase.instruments import Registry
@@ -31,11 +30,17 @@ async def serve(
     """
     host, _, port = listen.rpartition(":")
     application = _site(registry, not_ready, clock).application(None)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    runner = connection_limits.runner(application, SHUTDOWN_SECONDS)
     await runner.setup()
+    assert runner.server is not None  # setup made it
     try:
-        await web.TCPSite(runner, host.strip("[]") or None, int(port)).start()
-        yield
+        protocols = connection_limits.ConnectionLimits(runner.server)
+        listening = await asyncio.get_running_loop().create_server(protocols, host.strip("[]") or None, int(port))
+        try:
+            yield
+        finally:
+            listening.close()
+            await runner.server.shutdown(SHUTDOWN_SECONDS)
     finally:
         await runner.cleanup()
 

@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
-MAX_CONNECTIONS = 512
+MAX_HANDSHAKES = 512
+"""At a time; one more ends the oldest, so that callers who never finish theirs keep nobody else out."""
 HANDSHAKE_SECONDS = 10.0
 #: When there are no more file descriptors, trying again at once would only burn CPU.
 EXHAUSTED_SECONDS = 0.5
@@ -38,7 +39,8 @@ class TlsAcceptor:
         self._listener = listener
         self._context = context
         self._protocol = protocol
-        self._handshakes: set[asyncio.Task[None]] = set()
+        # The oldest first.
+        self._handshakes: dict[asyncio.Task[None], None] = {}
 
     async def run(self) -> None:
         """Accept until cancelled."""
@@ -52,12 +54,13 @@ class TlsAcceptor:
                 log.error("no connection can be accepted: %s", error)
                 await asyncio.sleep(EXHAUSTED_SECONDS)
                 continue
-            if len(self._handshakes) >= MAX_CONNECTIONS:
-                connection.close()
-                continue
+            if len(self._handshakes) >= MAX_HANDSHAKES:
+                oldest = next(iter(self._handshakes))
+                self._handshakes.pop(oldest)
+                oldest.cancel()
             task = asyncio.create_task(self._greet(connection))
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+            self._handshakes[task] = None
+            task.add_done_callback(lambda done: self._handshakes.pop(done, None))
 
     async def close(self) -> None:
         """Stop listening; the protocol ends the open connections."""

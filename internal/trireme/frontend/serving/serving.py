@@ -22,6 +22,7 @@ from trireme_kube.client import client, credentials
 from trireme_kube.componentbase import (
     authentication,
     authorization,
+    connection_limits,
     klog,
     supervision,
     tls_acceptor,
@@ -66,7 +67,7 @@ async def serve(
 @contextlib.asynccontextmanager
 async def _local(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
     """The same site on a Unix socket without TLS; everybody who may open the file may read it."""
-    runner = web.AppRunner(served.site.application(None), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    runner = connection_limits.runner(served.site.application(None), SHUTDOWN_SECONDS)
     await runner.setup()
     listener = _own_socket(path)
     try:
@@ -150,13 +151,13 @@ async def _accepting(
     application: web.Application,
     supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    runner = connection_limits.runner(application, SHUTDOWN_SECONDS)
     await runner.setup()
     server = runner.server
     assert server is not None  # setup made it
     host, port = serving.listener.getsockname()[:2]
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    acceptor = tls_acceptor.TlsAcceptor(serving.listener, contexts.current, server)
+    acceptor = tls_acceptor.TlsAcceptor(serving.listener, contexts.current, connection_limits.ConnectionLimits(server))
     accepting = supervisor.keep("https", acceptor.run)
     log.info("Serving securely on %s", where)
     klog.info(log, 0, "Starting DynamicServingCertificateController")
