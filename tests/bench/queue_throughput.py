@@ -86,7 +86,7 @@ def run(count: int, size: int) -> dict[str, float]:
     timed("event", lambda: [queue.on_event(NODE_ADD, None, None, T0 + 1) for _ in range(2)] and None)
     timed("back-off ends", lambda: queue.flush_backoff(T0 + 9) and None)
     timed("pop and done", pop)
-    assert not queue.pods()
+    assert not queue.contents.pods()
     return times
 
 

@@ -131,7 +131,7 @@ class FakeFrontend:
             parsed.key, parsed.uid, pending.class_id, parsed.scheduler_name, parsed.priority, pod=pending
         )
         self.queue.add(record, clocks.steady())
-        found = self.queue.get(parsed.key)
+        found = self.queue.contents.get(parsed.key)
         assert found is not None
         return found
 

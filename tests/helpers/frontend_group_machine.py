@@ -85,7 +85,7 @@ class GroupMachine(FrontendMachine):
         pending = self.frontend.scheduling.handlers.pending_uids()
         assert pending == {uid for uid, raw in self.world.seen.items() if not raw["spec"].get("nodeName")}
         queue: Any = self.frontend.scheduling.queue
-        assert Counter(pod.uid for pod in queue.pods() if pod.in_attempt or not pod.popped) == Counter(pending)
+        assert Counter(pod.uid for pod in queue.contents.pods() if pod.in_attempt or not pod.popped) == Counter(pending)
         for group in queue.groups.registry:
             if group.attempt is None:
                 queued = bool(group.waiting) and group.tree is not None

@@ -271,7 +271,7 @@ class FrontendMachine(RuleBasedStateMachine):
         for pod in self._singles():
             if not pod.gated_by and pod.rejectors <= {"NodeResourcesFit"}:
                 assert not self._fits(pod), (
-                    f"sleeps, and fits: {self.frontend.scheduling.queue.transitions_of(pod.key)}"
+                    f"sleeps, and fits: {self.frontend.scheduling.queue.contents.transitions_of(pod.key)}"
                 )
         # What was refused without a reason that an event could take away is tried again in time.
         self.world.loop.advance(331.0)
@@ -287,7 +287,7 @@ class FrontendMachine(RuleBasedStateMachine):
                 assert not self._fits(pod)
         assert self.frontend.cluster.cache._assumed == set()
         assert self.frontend.scheduling.binding.binding == 0
-        assert self.frontend.scheduling.queue.in_flight_pods() == []
+        assert self.frontend.scheduling.queue.contents.in_flight_pods() == []
 
     def _fits(self, pod: Any) -> bool:
         asked = cpus(self.frontend.cluster.registry[pod.record.class_id].pod)
@@ -315,7 +315,7 @@ class FrontendMachine(RuleBasedStateMachine):
 
     def _singles(self) -> list[Any]:
         """The waiting pods that are scheduled one by one."""
-        return self.frontend.scheduling.queue.waiting_pods()
+        return self.frontend.scheduling.queue.contents.waiting_pods()
 
 
 def _pods_of(question: Any) -> list[str]:

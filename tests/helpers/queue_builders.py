@@ -96,13 +96,13 @@ def fail(queue: SchedulingQueue, now: float, *rejectors: str, max_batch: int = 1
 
 def place(queue: SchedulingQueue, name: str) -> type[QueueState] | None:
     """Where the pod is."""
-    found = queue.get(f"ns/{name}")
+    found = queue.contents.get(f"ns/{name}")
     return type(found.state) if found else None
 
 
 def pod(queue: SchedulingQueue, name: str) -> QueuedPodInfo:
     """The pod, which must be there."""
-    found = queue.get(f"ns/{name}")
+    found = queue.contents.get(f"ns/{name}")
     assert found is not None
     return found
 

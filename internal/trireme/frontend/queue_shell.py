@@ -94,7 +94,7 @@ class QueueShell:
     def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Move these pods (key, UID) to the active queue; returns those that are in it now."""
         self.execute(self.queue.activate(pods, self._now()))
-        return [pod for pod in dict.fromkeys(pods) if self.queue.is_active(*pod)]
+        return [pod for pod in dict.fromkeys(pods) if self.queue.contents.is_active(*pod)]
 
     def plugins_changed(self) -> None:
         """The set of remote plugins that take part has changed: schedule pods that waited for one, and hold back those

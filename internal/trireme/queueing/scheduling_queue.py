@@ -17,7 +17,6 @@ Where there are pod groups, `groups` is the part that knows them: what concerns 
 Times are Unix seconds of the steady clock (`framework.clocks`). Not safe for use from several threads.
 """
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -28,19 +27,19 @@ from trireme.queueing.active import ActiveQueue, ClassAhead
 from trireme.queueing.backoff import BackoffQueue
 from trireme.queueing.batch_key import ClassId
 from trireme.queueing.event_requeuer import EventRequeuer
-from trireme.queueing.groups import group_statistics
 from trireme.queueing.groups.queue_groups import QueueGroups
-from trireme.queueing.groups.queued_group import PodGroupBatch, group_of
+from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.in_flight_events import InFlightEvent, InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pod_info import PodInfo
+from trireme.queueing.pre_enqueue_answers import PreEnqueueAnswers
+from trireme.queueing.queue_contents import QueueContents
 from trireme.queueing.queue_hints import Hint, HintTable
-from trireme.queueing.queue_status import QueueStatistics, QueueStatus
+from trireme.queueing.queue_status import QueueStatistics
 from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo, are_pods
 from trireme.queueing.remote_calls import Instructions, PodTarget, RemoteCalls
 from trireme.queueing.requeue_evaluator import RequeueEvaluator
 from trireme.queueing.states import (
-    Active,
     BackOff,
     Destination,
     Done,
@@ -51,15 +50,13 @@ from trireme.queueing.states import (
     PreEnqueuePending,
     Unschedulable,
 )
-from trireme.queueing.transition_log import DELETED, ImpossibleTransition, Transition
+from trireme.queueing.transition_log import DELETED, ImpossibleTransition
 from trireme.queueing.transitions import Transitions
 from trireme.queueing.unschedulable import UnschedulablePods
 
 DEFAULT_MAX_IN_UNSCHEDULABLE: Final = 300.0
 # How often the shell calls `flush_unschedulable`.
 FLUSH_PERIOD: Final = 30.0
-# With more own updates than this during one attempt the pod is tried again without evaluating them.
-_MAX_OWN_EVENTS = 64
 
 _ADDED = cluster_event.UNSCHEDULED_POD_ADD.label
 _ACTIVATED = cluster_event.FORCE_ACTIVATE.label
@@ -109,8 +106,10 @@ class SchedulingQueue:
         self._max_in_unschedulable = max_in_unschedulable
         self._evaluator = RequeueEvaluator(hints, in_flight_events, calls)
         self._requeuer = EventRequeuer(transitions, unschedulable, hints, calls)
-        self._cycle = 0
-        self._batches = 0
+        self._pre_enqueue_answers = PreEnqueueAnswers(transitions, in_flight_events, self._evaluator, calls, groups)
+        self.contents = QueueContents(
+            transitions, active, backoff, unschedulable, in_flight_events, hints, calls=calls, groups=groups
+        )
 
     @property
     def groups(self) -> QueueGroups | None:
@@ -152,7 +151,10 @@ class SchedulingQueue:
             return self._calls.take_instructions()
         popped = self._popped(record.uid)
         if popped is not None:
-            self._update_popped(popped, record, events, old, new)
+            if isinstance(popped.state, InFlight):
+                self._transitions.update_attempt(popped, popped.state.updated(record, events, old, new))
+            else:
+                self._update_latest(popped, record)
             return ()
         pod = self._transitions.queued.get(record.key)
         if pod is None or pod.record.uid != record.uid:
@@ -255,15 +257,15 @@ class SchedulingQueue:
             if not entities:
                 return None
             transitions.incoming["active", _POPPED_EARLY] += len(entities)
-        self._batches += 1
+        transitions.popped_batches += 1
         if are_pods(entities):
             transitions.start_attempts(entities, now)
-            self._cycle += len(entities)
+            transitions.popped_pods += len(entities)
             record = entities[0].record
             return PodBatch(record.class_id, record.profile, entities)
         assert self._groups is not None  # only they queue what is no pod
         batch = self._groups.start_attempt(entities[0], now)
-        self._cycle += batch.size
+        transitions.popped_pods += batch.size
         return batch
 
     def done(self, uid: str, now: float) -> None:
@@ -370,62 +372,23 @@ class SchedulingQueue:
         self._requeuer.flush(now - self._max_in_unschedulable, now)
         return self._calls.take_instructions()
 
+    # --- answers of remote plugins -----------------------------------------------------------------------------------
+
     def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
         """PreEnqueue may refuse now pods of the profile that it allowed, or for which it is called."""
-        transitions = self._transitions
-        for pod in [pod for pod in transitions.queued.values() if pod.record.profile == profile]:
-            match pod.state:
-                case Active():
-                    destination = Destination.ACTIVE
-                case BackOff():
-                    destination = Destination.BACKOFF
-                case PreEnqueuePending(PreEnqueueCall(destination=destination)):
-                    pass
-                case _:
-                    continue
-            transitions.detach(pod)
-            transitions.enter(pod, destination, event.label, now, counted=False)
-        if self._groups is not None:
-            self._groups.recheck_pre_enqueue(profile, event, now)
+        self._pre_enqueue_answers.recheck(profile, event, now)
         return self._calls.take_instructions()
-
-    # --- answers of remote plugins -----------------------------------------------------------------------------------
 
     def repeat_pre_enqueue(self, call_id: int) -> bool:
         """The call failed and is made again now: its answer will take all events until now into account.
 
         False: the answer is not used any more.
         """
-        pod, groups = self._calls.pre_enqueue_pod(call_id), self._groups
-        if pod is not None and groups is not None and (group := groups.of_member(pod.uid)) is not None:
-            return groups.repeat_pre_enqueue(group, pod.uid)
-        if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:
-            return False
-        self._in_flight_events.close(pod.state.call.cursor)
-        self._transitions.change_call(pod, pod.state.call._replace(cursor=self._in_flight_events.open(1)))
-        return True
+        return self._pre_enqueue_answers.repeat(call_id)
 
     def pre_enqueue_answered(self, call_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
         """Remote plugins allowed the pod (empty), or this one refused it, for this reason. Old answers are void."""
-        pod, groups = self._calls.pre_enqueue_pod(call_id), self._groups
-        if pod is not None and groups is not None and (group := groups.of_member(pod.uid)) is not None:
-            groups.pre_enqueue_answered(group, pod, gated_by, now, reason)
-            return self._calls.take_instructions()
-        self._calls.close_pre_enqueue(call_id)
-        if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:
-            return ()
-        call, transitions = pod.state.call, self._transitions
-        if not gated_by:
-            transitions.end_call(call)
-            transitions.admit(pod, pod.record.class_id, call.destination, call.label, now)
-            return ()
-        transitions.add_rejector(pod, gated_by)
-        call_again = self._evaluator.helped(pod, gated_by, call.cursor)
-        transitions.end_call(call)
-        if call_again:
-            transitions.call_pre_enqueue(pod, call.destination, call.label, now)
-        else:
-            transitions.gate(pod, gated_by, call.label, now, reason=reason)
+        self._pre_enqueue_answers.apply(call_id, gated_by, now, reason)
         return self._calls.take_instructions()
 
     def hint_answered(self, call_id: int, hints: Sequence[Hint] | None, now: float) -> Instructions:
@@ -433,7 +396,7 @@ class SchedulingQueue:
         self._requeuer.on_hint_answered(call_id, hints, now)
         return self._calls.take_instructions()
 
-    # --- what is where -----------------------------------------------------------------------------------------------
+    # --- what comes next -------------------------------------------------------------------------------------------
 
     def ready(self) -> bool:
         """`pop` would hand something out."""
@@ -452,113 +415,22 @@ class SchedulingQueue:
 
     @property
     def held_preemptors(self) -> dict[str, str]:
-        """Key to UID of the preemptors that DefaultPreemption gates until their preemption ends, which changes this."""
+        """Key to UID of the preemptors that are gated until their preemption ends; its executor maintains it."""
         return self._transitions.held_preemptors
 
     def next_backoff(self) -> float | None:
         """When `flush_backoff` has something to do; None: not before a pod fails."""
         return self._backoff.next_expiry()
 
-    def get(self, key: str) -> QueuedPodInfo | None:
-        """The waiting pod of that name; one in flight or done only if none waits."""
-        transitions = self._transitions
-        pod = transitions.queued.get(key)
-        if pod is not None:
-            return pod
-        members = () if self._groups is None else self._groups.members()
-        others = itertools.chain(transitions.in_flight.values(), transitions.done.values(), members)
-        return next((pod for pod in others if pod.record.key == key), None)
-
-    def is_active(self, key: str, uid: str) -> bool:
-        """Whether the pod is in the active queue, or the group of that key."""
-        pod = self.get(key)
-        if pod is not None:
-            return pod.uid == uid and isinstance(pod.state, Active)
-        return self._groups is not None and self._groups.is_active(key)
-
-    def status_of(self, pod: QueuedPodInfo) -> QueueStatus:
-        """The pod's state and what it waits for."""
-        match pod.state:
-            case Gated(plugin):
-                events = self._hints.registered(pod.record.profile, (plugin,))
-            case Unschedulable(refused_by):
-                events = self._hints.registered(pod.record.profile, refused_by)
-            case _:
-                events = []
-        rejectors, group = tuple(sorted(pod.rejectors)), None
-        if self._groups is not None:
-            group = self._groups.of_member(pod.record.uid)
-        if group is None:
-            return QueueStatus(pod.state, pod.timestamp, pod.attempts, rejectors, tuple(events))
-        name = f"{group.namespace}/{group_of(pod)}"
-        return QueueStatus(pod.state, pod.timestamp, pod.attempts, rejectors, tuple(events), name, group.key)
-
-    def transitions_of(self, key: str) -> list[Transition]:
-        """The pod's last transitions, as far as they are remembered."""
-        return self._transitions.log.of(key)
-
-    def waiting_pods(self) -> list[QueuedPodInfo]:
-        """All pods that wait, in no particular order."""
-        members = () if self._groups is None else self._groups.waiting_members()
-        return [*self._transitions.queued.values(), *members]
-
-    def pods(self) -> list[QueuedPodInfo]:
-        """All pods: those that wait, those in flight, and those that are done."""
-        transitions = self._transitions
-        members = () if self._groups is None else self._groups.members()
-        return [*transitions.queued.values(), *transitions.in_flight.values(), *transitions.done.values(), *members]
-
-    def in_flight_pods(self) -> list[QueuedPodInfo]:
-        """All pods that are being scheduled."""
-        members = () if self._groups is None else self._groups.members()
-        in_flight = (pod for pod in members if isinstance(pod.state, InFlight))
-        return [*self._transitions.in_flight.values(), *in_flight]
-
     def statistics(self) -> QueueStatistics:
         """The queue in numbers, of pods."""
-        transitions = self._transitions
-        whole = QueueStatistics(
-            active=self._active.size,
-            backoff=self._backoff.refused,
-            error_backoff=self._backoff.errors,
-            unschedulable=self._unschedulable.refused,
-            gated=self._unschedulable.gated,
-            pre_enqueue_pending=self._calls.open_pre_enqueue,
-            in_flight=len(transitions.in_flight),
-            done=len(transitions.done),
-            in_flight_events=self._in_flight_events.by_label(),
-            dropped_events=self._in_flight_events.dropped,
-            refusal_groups=self._unschedulable.group_count,
-            open_hint_calls=self._calls.open_hints,
-            scheduling_cycle=self._cycle,
-            batches=self._batches,
-            incoming=dict(transitions.incoming),
-            refused_by={key: count for key, count in transitions.refused_by.items() if count},
-            hints=dict(self._hints.results),
-        )
-        return whole if self._groups is None else group_statistics.with_groups(whole, self._groups.registry)
+        return self.contents.statistics()
 
     # --- within ------------------------------------------------------------------------------------------------------
 
     def _popped(self, uid: str) -> QueuedPodInfo | None:
         """The pod, if it is in flight or done."""
         return self._transitions.in_flight.get(uid) or self._transitions.done.get(uid)
-
-    def _update_popped(
-        self, pod: QueuedPodInfo, record: PodInfo, events: Sequence[ClusterEvent], old: Any, new: Any
-    ) -> None:
-        """The object of a pod that is in flight or done changed: it is there, whatever was heard of it before."""
-        state = pod.state
-        if not isinstance(state, InFlight):
-            self._update_latest(pod, record)
-            return
-        own_events, activated = state.own_events, state.activated
-        if len(own_events) + len(events) > _MAX_OWN_EVENTS:
-            own_events, activated = (), True
-        own_events += tuple((event, old, new) for event in events)
-        self._transitions.update_attempt(
-            pod, replace(state, latest=record, deleted=False, own_events=own_events, activated=activated)
-        )
 
     def _update_latest(self, pod: QueuedPodInfo, record: PodInfo) -> None:
         """What is known of the object of a pod that is in flight or done is this now."""

@@ -5,12 +5,16 @@ pods that wait for the same events in one `Unschedulable`, so that a state costs
 """
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.in_flight_events import EventCursor
 from trireme.queueing.pod_info import PodInfo
+
+# With more own updates than this during one attempt the pod is tried again without evaluating them.
+_MAX_OWN_EVENTS = 64
 
 
 class Destination(enum.Enum):
@@ -105,6 +109,14 @@ class InFlight:
     #: It is to be tried again whatever the events were.
     activated: bool = False
     deleted: bool = False
+
+    def updated(self, record: PodInfo, events: Sequence[ClusterEvent], old: Any, new: Any) -> "InFlight":
+        """This attempt after an update of the pod's object: the pod exists, even if it was reported as deleted."""
+        own_events, activated = self.own_events, self.activated
+        if len(own_events) + len(events) > _MAX_OWN_EVENTS:
+            own_events, activated = (), True
+        own_events += tuple((event, old, new) for event in events)
+        return replace(self, latest=record, deleted=False, own_events=own_events, activated=activated)
 
 
 @dataclass(frozen=True, slots=True)

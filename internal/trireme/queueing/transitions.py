@@ -63,6 +63,9 @@ class Transitions:
         self.incoming: Counter[tuple[str, str]] = Counter()
         #: (profile, plugin) -> waiting pods that the plugin refused
         self.refused_by: Counter[tuple[str, str]] = Counter()
+        #: How many batches, and pods in them, were popped.
+        self.popped_batches = 0
+        self.popped_pods = 0
         self.policy = policy
         self._active = active
         self._backoff = backoff

@@ -24,7 +24,7 @@ def test_a_pod_deleted_during_filter_leaves_the_queue(world: World) -> None:
     world.api.remove("pods", "p")
     world.deliver("pods", 1)
     world.answer_all()
-    assert world.frontend.scheduling.queue.in_flight_pods() == []
+    assert world.frontend.scheduling.queue.contents.in_flight_pods() == []
     assert world.frontend.cluster.cache.statistics().assumed_pods == 0
 
 
@@ -47,7 +47,7 @@ def test_a_bind_response_about_other_pods_unassumes_the_pod(world: World, monkey
     world.create("p", 1)
     world.answer_all()
     assert "Permit" not in world.asked()
-    assert world.frontend.scheduling.queue.in_flight_pods() == []
+    assert world.frontend.scheduling.queue.contents.in_flight_pods() == []
     assert world.frontend.cluster.cache.statistics().assumed_pods == 0
     assert world.frontend.scheduling.queue.statistics().error_backoff == 1
 
@@ -73,7 +73,7 @@ def test_a_late_event_of_a_bound_pod_does_not_queue_it(world: World) -> None:
     world.deliver("pods", 1000)
     assert world.frontend.cluster.cache.statistics().pods == 1
     world.repeat("pods", back=len(world.api.log["pods"]) - 1)
-    assert world.frontend.scheduling.queue.waiting_pods() == []
+    assert world.frontend.scheduling.queue.contents.waiting_pods() == []
 
 
 def test_a_late_event_of_a_node_does_not_restore_its_old_state(world: World) -> None:

@@ -170,7 +170,7 @@ def test_a_pod_waits_for_pre_enqueue_of_a_remote_plugin(world: World, monkeypatc
     monkeypatch.setattr(world.frontend.scheduling.shell.remote, "_gates", {PROFILE: [SimpleNamespace(name="Far")]})
     monkeypatch.setattr(world.frontend.scheduling.shell.remote, "execute", lambda instructions: None)
     world.create("p", 1)
-    found = world.frontend.scheduling.queue.get("ns/p")
+    found = world.frontend.scheduling.queue.contents.get("ns/p")
     assert found is not None
     assert type(found.state) is states.PreEnqueuePending
     assert _waits(world, "p") == (

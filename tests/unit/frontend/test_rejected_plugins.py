@@ -40,7 +40,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
     _reject(world, [GUARD])
     world.create("after", 1)
     for name in ("queued", "after"):
-        found = world.frontend.scheduling.queue.get(f"ns/{name}")
+        found = world.frontend.scheduling.queue.contents.get(f"ns/{name}")
         assert found is not None
         assert (type(found.state), found.gated_by) == (states.Gated, GUARD)
         explained = status_report.explain(world.frontend_state(), f"ns/{name}")
@@ -50,7 +50,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
     assert not world.asked()
     _reject(world, [])
     for name in ("queued", "after"):
-        found = world.frontend.scheduling.queue.get(f"ns/{name}")
+        found = world.frontend.scheduling.queue.contents.get(f"ns/{name}")
         assert found is not None
         assert type(found.state) not in (states.Unschedulable, states.Gated)
 

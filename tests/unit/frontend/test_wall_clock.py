@@ -19,7 +19,7 @@ def test_backoff_does_not_depend_on_the_wall_clock(steps: tuple[float, ...]) -> 
             world.answer(_only(world, "Place"), "bad")
             while "Apply" in world.asked():
                 world.answer(_only(world, "Apply"), "good")
-        pods = [world.frontend.scheduling.queue.get(f"ns/p{number}") for number in range(3)]
+        pods = [world.frontend.scheduling.queue.contents.get(f"ns/p{number}") for number in range(3)]
         assert {type(pod.state) for pod in pods if pod is not None} == {states.BackOff}
         tried = {pod.key: pod.attempts for pod in pods if pod is not None}
         for step in steps:
@@ -44,7 +44,7 @@ def test_written_and_reported_times_are_those_of_the_wall_clock() -> None:
         condition = _only(world, "Apply").request
         written = condition.set_condition.condition.last_transition_time.seconds
         assert written == int(world.wall())
-        pod = world.frontend.scheduling.queue.get("ns/big")
+        pod = world.frontend.scheduling.queue.contents.get("ns/big")
         assert pod is not None
         shown = world.frontend_state().pending_report().of(pod)
         assert shown["since"] == pytest.approx(world.wall(), abs=2.0)

@@ -205,12 +205,12 @@ def test_a_resize_preempts_and_gets_no_event_or_condition(world: World) -> None:
     world.api.put_node("n", 8)
     world.deliver("nodes", 10)
     raw = _defer(world, 4)
-    waiting = world.frontend.scheduling.queue.get("ns/grows")
+    waiting = world.frontend.scheduling.queue.contents.get("ns/grows")
     assert waiting is not None
     world.answer_all()
     world.deliver("pods", 100)
     assert "low" not in world.api.pods or world.api.pods["low"]["metadata"].get("deletionTimestamp")
-    assert world.frontend.scheduling.queue.get("ns/grows") is not None
+    assert world.frontend.scheduling.queue.contents.get("ns/grows") is not None
     assert raw["status"] == DEFERRED
     assert world.frontend.scheduling.queue.nominator.node_of(raw["metadata"]["uid"]) == ""
     assert world.frontend.scheduling.handlers.pending(raw["metadata"]["uid"]) is None
@@ -223,7 +223,7 @@ def test_one_that_fits_is_tried_again_by_error_and_not_bound(world: World) -> No
     world.api.put_node("n", 9)
     world.deliver("nodes", 10)
     world.answer_all()
-    waiting = world.frontend.scheduling.queue.get("ns/grows")
+    waiting = world.frontend.scheduling.queue.contents.get("ns/grows")
     assert waiting is not None
     assert type(waiting.state) is BackOff
     assert waiting.consecutive_errors
@@ -246,7 +246,7 @@ def test_it_leaves_the_queue_with_its_condition(world: World, how: str) -> None:
             world.relist("pods", twice=False)
     world.deliver("pods", 100)
     world.answer_all()
-    assert world.frontend.scheduling.queue.get("ns/grows") is None
+    assert world.frontend.scheduling.queue.contents.get("ns/grows") is None
     kept = how == "resized"
     assert (world.frontend.cluster.cache.pod(raw["metadata"]["uid"]) is not None) == kept
 
@@ -261,7 +261,7 @@ def test_without_the_gate_a_resize_does_not_preempt() -> None:
         world.answer_all()
         world.deliver("pods", 100)
         _defer(world, 4)
-        assert world.frontend.scheduling.queue.get("ns/grows") is None
+        assert world.frontend.scheduling.queue.contents.get("ns/grows") is None
     finally:
         world.close()
 

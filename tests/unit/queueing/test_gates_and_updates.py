@@ -30,7 +30,7 @@ def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
     closed = {"p": "Gates"}
     q = queue(pre_enqueue=gate_of(closed))
     q.add(record("p"), T0)
-    where = q.status_of(pod(q, "p"))
+    where = q.contents.status_of(pod(q, "p"))
     assert (type(where.state), where.state.plugin, where.events) == (Gated, "Gates", (GATES_GONE.label,))
     q.update(record("p"), [OWN_LABEL], "old", "new", T0 + 1)
     assert place(q, "p") is Gated
@@ -182,9 +182,9 @@ def test_a_deleted_pod_is_gone_from_wherever_it_was(name: str) -> None:
     for each in ("gated", "called", "active"):
         q.add(record(each, 9), T0)
     before = q.statistics()
-    assert len(q.waiting_pods()) == 6
+    assert len(q.contents.waiting_pods()) == 6
     q.delete(f"ns/{name}", "another-uid", T0)
-    assert len(q.waiting_pods()) == 6
+    assert len(q.contents.waiting_pods()) == 6
     q.delete(f"ns/{name}", f"uid-{name}", T0)
     q.delete(f"ns/{name}", f"uid-{name}", T0)
     assert place(q, name) is None

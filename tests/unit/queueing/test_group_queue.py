@@ -31,7 +31,7 @@ NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 
 
 def place(queue: SchedulingQueue, name: str) -> type[QueueState]:
-    found = queue.get(f"ns/{name}")
+    found = queue.contents.get(f"ns/{name}")
     return type(found.state) if found else Gone
 
 
@@ -115,9 +115,9 @@ def test_one_gated_member_holds_back_all_until_its_gate_is_gone() -> None:
     queue.groups.set_group(pod_group("g", min_count=2), T0)
     queue.add(member("p0", "g"), T0)
     queue.add(member("p1", "g", schedulingGates=[{"name": "wait"}]), T0)
-    found = queue.get("ns/p0")
+    found = queue.contents.get("ns/p0")
     assert found is not None
-    where = queue.status_of(found)
+    where = queue.contents.status_of(found)
     assert (type(where.state), where.state.plugin, where.group) == (Gated, "SchedulingGates", "ns/g")
     queue.update(member("p1", "g"), (), None, None, T0)
     assert len(popped(queue)[1]) == 2
@@ -180,9 +180,9 @@ def test_a_big_group_may_back_off_for_longer(failures: int, members: int, second
         for pod in pods:
             queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
         queue.groups.finish_attempt(group, Attempt.UNSCHEDULABLE, T0)
-    found = queue.get("ns/p0")
+    found = queue.contents.get("ns/p0")
     assert found is not None
-    where = queue.status_of(found)
+    where = queue.contents.status_of(found)
     assert where.state == BackOff(T0 + seconds)
 
 
@@ -328,7 +328,7 @@ def test_requeueing_a_waiting_member_is_impossible() -> None:
     """A defect of the caller must not be hidden: the pod would be in two places."""
     queue = grouping_queue()
     of_three(queue)
-    waiting = queue.get("ns/p0")
+    waiting = queue.contents.get("ns/p0")
     assert waiting is not None
     with pytest.raises(ImpossibleTransition, match="cannot be requeued"):
         queue.requeue(waiting, T0)
@@ -343,9 +343,9 @@ def test_statistics_count_pods_and_groups_separately() -> None:
     statistics = queue.statistics()
     assert (statistics.active, statistics.gated, statistics.pending["active"]) == (3, 1, 3)
     assert statistics.groups_by_queue == {"active": 1, "backoff": 0, "gated": 1}
-    assert sorted(pod.key for pod in queue.waiting_pods()) == ["ns/p0", "ns/p1", "ns/p2", "ns/x"]
+    assert sorted(pod.key for pod in queue.contents.waiting_pods()) == ["ns/p0", "ns/p1", "ns/p2", "ns/x"]
     popped(queue)
-    assert (queue.statistics().in_flight, len(queue.in_flight_pods())) == (3, 3)
+    assert (queue.statistics().in_flight, len(queue.contents.in_flight_pods())) == (3, 3)
 
 
 def _asking_queue(registrations: tuple[Registration, ...] = ()) -> SchedulingQueue:
@@ -392,9 +392,9 @@ def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_someth
     queue.groups.set_group(pod_group("g"), T0)
     calls = _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
     queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
-    found = queue.get("ns/p0")
+    found = queue.contents.get("ns/p0")
     assert found is not None
-    where = queue.status_of(found)
+    where = queue.contents.status_of(found)
     assert (type(where.state), where.state.plugin) == (Gated, "Remote")
     queue.pre_enqueue_answered(calls["p0"], "", T0)
     assert place(queue, "p0") is Gated, "the call was void"

@@ -190,8 +190,8 @@ class Machine:
 
     def check(self) -> None:
         """What must hold at any time."""
-        assert {pod.uid for pod in self.queue.pods()} == set(self.pending)
-        assert len(self.queue.pods()) == len(self.pending)
+        assert {pod.uid for pod in self.queue.contents.pods()} == set(self.pending)
+        assert len(self.queue.contents.pods()) == len(self.pending)
         for group in list(self.queue.groups.registry):
             self._check_group(group)
         statistics = self.queue.statistics()
@@ -245,7 +245,7 @@ class Machine:
         """Each member went from state to state as the documents draw it."""
         histories: dict[str, list[type[QueueState]]] = {}
         for number in range(8):
-            for each in self.queue.transitions_of(f"ns/p{number}"):
+            for each in self.queue.contents.transitions_of(f"ns/p{number}"):
                 histories.setdefault(each.uid, []).append(each.to)
         for history in histories.values():
             assert not state_machine.impossible(history, state_machine.MEMBERS)

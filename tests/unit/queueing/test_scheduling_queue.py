@@ -306,7 +306,7 @@ def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
     q.done("uid-p", T0)
     assert (q.statistics().in_flight_events, place(q, "p")) == ({}, Done)
     q.update(record("p", class_id=8), [OWN_LABEL], "old", "new", T0)
-    assert q.waiting_pods() == []
+    assert q.contents.waiting_pods() == []
     q.requeue(pods[0], T0, rejectors=frozenset({"Taint"}))
     assert (place(q, "p"), pod(q, "p").record.class_id) == (BackOff, 8)
 
@@ -342,10 +342,10 @@ def test_a_pod_that_is_gone_does_not_come_back(happen: Callable[[SchedulingQueue
     if done_first:
         q.done("uid-p", T0)
     happen(q)
-    waiting = [each.uid for each in q.waiting_pods()]
+    waiting = [each.uid for each in q.contents.waiting_pods()]
     q.requeue(pods[0], T0, rejectors=frozenset({"Fit"}))
-    assert [each.uid for each in q.waiting_pods()] == waiting
-    assert (q.in_flight_pods(), q.statistics().done) == ([], 0)
+    assert [each.uid for each in q.contents.waiting_pods()] == waiting
+    assert (q.contents.in_flight_pods(), q.statistics().done) == ([], 0)
     assert q.requeue(pods[0], T0) == ()
     q.delete("ns/p", "uid-p", T0)
 
@@ -356,7 +356,7 @@ def test_an_attempt_at_a_pod_that_was_made_again_is_void() -> None:
     q.add(record("p"), T0)
     pods = popped(q, T0)
     assert q.requeue(pods[0], T0, rejectors=frozenset({"Fit"}), record=record("p", uid="new")) == ()
-    assert (q.waiting_pods(), q.in_flight_pods()) == ([], [])
+    assert (q.contents.waiting_pods(), q.contents.in_flight_pods()) == ([], [])
 
 
 def test_the_newest_object_is_the_one_that_comes_back() -> None:
@@ -458,7 +458,7 @@ def test_metrics_and_status_equal_the_queue() -> None:
     assert statistics.refused_by == {(profile, "Fit"): 1, (profile, "Taint"): 1, (profile, "Gates"): 1}
     assert (statistics.scheduling_cycle, statistics.batches, statistics.in_flight) == (2, 2, 0)
     pop_names(q, T0)
-    found = {name: q.status_of(pod(q, name)) for name in ("refused", "error", "gated", "active")}
+    found = {name: q.contents.status_of(pod(q, name)) for name in ("refused", "error", "gated", "active")}
     assert {name: type(where.state) for name, where in found.items()} == {
         "refused": Unschedulable,
         "error": BackOff,
@@ -468,7 +468,7 @@ def test_metrics_and_status_equal_the_queue() -> None:
     assert found["refused"].rejectors == ("Fit", "Taint")
     assert found["refused"].events == ("AssignedPodDelete", "NodeAdd", "NodeUpdateNodeTaint")
     assert (found["error"].state, found["gated"].state) == (BackOff(math.floor(T0 + 1)), Gated("Gates"))
-    assert [move.cause for move in q.transitions_of("ns/gated")] == ["UnscheduledPodAdd, gated by Gates"]
+    assert [move.cause for move in q.contents.transitions_of("ns/gated")] == ["UnscheduledPodAdd, gated by Gates"]
 
 
 def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:

@@ -115,7 +115,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def repeat(self, name: str) -> None:
         """The informer tells of a known pod once more."""
-        pod = self.queue.get(f"ns/{name}")
+        pod = self.queue.contents.get(f"ns/{name}")
         if pod is not None:
             before = type(pod.state)
             self._open_calls(self.queue.add(pod.record, self.now))
@@ -132,7 +132,7 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def update(self, name: str, class_id: int, events: list[ClusterEvent]) -> None:
         """A pod's object changes, waiting or in flight."""
-        pod = self.queue.get(f"ns/{name}")
+        pod = self.queue.contents.get(f"ns/{name}")
         if pod is None:
             return
         if GATES_GONE in events:
@@ -156,7 +156,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), class_id=st.sampled_from(CLASSES))
     def reclassify(self, name: str, class_id: int) -> None:
         """Plugins look at more than before: a pod is of another class of its priority."""
-        pod = self.queue.get(f"ns/{name}")
+        pod = self.queue.contents.get(f"ns/{name}")
         if pod is not None and PRIORITY[class_id] == pod.record.priority:
             place = type(pod.state)
             self.behind.pop(pod.uid, None)
@@ -172,7 +172,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:
         """A pod goes away, wherever it is."""
-        pod = self.queue.get(f"ns/{name}")
+        pod = self.queue.contents.get(f"ns/{name}")
         uid = pod.uid if pod else "unknown"
         self.queue.delete(f"ns/{name}", uid, self.now)
         if uid in self.flights:
@@ -305,7 +305,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(names=st.lists(st.sampled_from(NAMES), max_size=3))
     def activate(self, names: list[str]) -> None:
         """Plugins want pods tried at once."""
-        pods = [pod for name in names if (pod := self.queue.get(f"ns/{name}")) is not None]
+        pods = [pod for name in names if (pod := self.queue.contents.get(f"ns/{name}")) is not None]
         self._open_calls(self.queue.activate([(pod.key, pod.uid) for pod in pods], self.now))
         for pod in pods:
             attempt = self._attempt_of(pod)
@@ -384,7 +384,7 @@ class QueueMachine(RuleBasedStateMachine):
             expected = BackOff
         else:
             expected = Active
-        assert type(pod.state) is expected, self.queue.transitions_of(pod.key)
+        assert type(pod.state) is expected, self.queue.contents.transitions_of(pod.key)
 
     def _backs_off(self, pod: QueuedPodInfo) -> bool:
         failures = pod.consecutive_errors or pod.unschedulable_count
@@ -436,7 +436,7 @@ class QueueMachine(RuleBasedStateMachine):
         """What is drawn in the documents is what pods do."""
         histories: dict[str, list[type[QueueState]]] = {}
         for name in NAMES:
-            for each in self.queue.transitions_of(f"ns/{name}"):
+            for each in self.queue.contents.transitions_of(f"ns/{name}"):
                 histories.setdefault(each.uid, []).append(each.to)
         for history in histories.values():
             assert not state_machine.impossible(history, state_machine.PODS)
@@ -471,7 +471,7 @@ class QueueMachine(RuleBasedStateMachine):
             while (batch := self.queue.pop(self.now, 2)) is not None:
                 for pod in batch.pods:
                     self.queue.done(pod.uid, self.now)
-        assert self.queue.waiting_pods() == []
+        assert self.queue.contents.waiting_pods() == []
         assert not self.queue.statistics().in_flight_events
 
 

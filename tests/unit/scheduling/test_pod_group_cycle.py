@@ -22,7 +22,7 @@ def full(nodes: int) -> str:
 
 
 def place(cluster: Cluster, name: str) -> type[QueueState]:
-    pod = cluster.queue.get(f"ns/{name}")
+    pod = cluster.queue.contents.get(f"ns/{name}")
     return type(pod.state) if pod else Gone
 
 

@@ -242,7 +242,7 @@ async def test_nominations_of_a_tree_do_not_count_during_its_attempt() -> None:
     for name, group in (("a0", "a"), ("a1", "a"), ("b0", "b")):
         cluster.add(name, group)
     for name in ("a0", "b0"):
-        found = cluster.queue.get(f"ns/{name}")
+        found = cluster.queue.contents.get(f"ns/{name}")
         assert found is not None
         cluster.queue.nominator.nominate(found.record, "n0")
     seen: list[dict[str, str]] = []
@@ -259,7 +259,7 @@ async def test_nominations_of_a_tree_do_not_count_during_its_attempt() -> None:
 
 
 def place(queue: SchedulingQueue, name: str) -> type[QueueState]:
-    found = queue.get(f"ns/{name}")
+    found = queue.contents.get(f"ns/{name}")
     return type(found.state) if found else Gone
 
 
@@ -292,7 +292,7 @@ def test_members_wait_while_a_parent_group_is_missing(kind: str) -> None:
     gone = groups[kind].metadata
     queue.groups.remove_group(f"ns/{gone.name}", gone.uid, T0, composite=kind == "parent")
     assert (place(queue, "a"), place(queue, "b")) == (WaitingForGroup, Active)
-    where = queue.status_of(next(pod for pod in queue.pods() if pod.key == "ns/a"))
+    where = queue.contents.status_of(next(pod for pod in queue.contents.pods() if pod.key == "ns/a"))
     lack = {"parent": "for CompositePodGroup ns/m to appear", "leaf": "for PodGroup ns/a to appear"}[kind]
     assert (where.group, where.state) == ("ns/a", WaitingForGroup(lack))
     queue.groups.set_group(groups[kind], T0)
@@ -309,7 +309,7 @@ def test_a_tree_that_loses_its_root_during_its_attempt_is_requeued_in_parts() ->
     batch = queue.pop(T0, 9)
     assert batch is not None
     tried = batch.group
-    pods = queue.pods()
+    pods = queue.contents.pods()
     queue.groups.remove_group("ns/root", "uid-of-root", T0, composite=True)
     queue.add(member("late", "a"), T0)
     for pod in pods:

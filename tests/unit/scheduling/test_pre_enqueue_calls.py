@@ -55,7 +55,7 @@ def _far(world: World, monkeypatch: pytest.MonkeyPatch) -> Far:
 
 
 def _place(world: World, name: str) -> type[states.QueueState]:
-    found = world.frontend.scheduling.queue.get(f"ns/{name}")
+    found = world.frontend.scheduling.queue.contents.get(f"ns/{name}")
     assert found is not None
     return type(found.state)
 

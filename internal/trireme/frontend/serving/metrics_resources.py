@@ -43,7 +43,7 @@ def _pods(cache: cluster_cache.ClusterCache, queue: scheduling_queue.SchedulingQ
     """Key, node and class of each pod; the node is empty if it has none."""
     for placed in cache.pods():
         yield placed.key, "" if placed.assumed else placed.node_name, placed.class_id
-    for queued in queue.waiting_pods():
+    for queued in queue.contents.waiting_pods():
         pending = queued.record.pod
         if pending.class_id:
             yield queued.key, "", pending.class_id

@@ -79,7 +79,7 @@ class PendingReport:
 
     def of(self, pod: queued_pod.QueuedPodInfo) -> Json:
         """The entry of one pod."""
-        status = self._queue.status_of(pod)
+        status = self._queue.contents.status_of(pod)
         waits, summary = self._waits(pod, status)
         return {
             "pod": pod.key,
@@ -104,7 +104,7 @@ class PendingReport:
         waits: dict[tuple[int, str], Json] = {}
         for same in by_circumstances.values():
             first = same[0]
-            for_what, summary = self._waits(first, self._queue.status_of(first))
+            for_what, summary = self._waits(first, self._queue.contents.status_of(first))
             key = (first.record.class_id, summary)
             found.setdefault(key, []).extend(same)
             waits.setdefault(key, for_what)

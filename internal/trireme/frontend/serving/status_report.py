@@ -27,7 +27,7 @@ MAX_NODES = 10
 def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
     """The whole frontend; at most so many pending pods, the longest waiting first, and all of them by class."""
     queue = state.scheduling.queue.statistics()
-    pending = sorted(state.scheduling.queue.pods(), key=lambda pod: pod.timestamp)
+    pending = sorted(state.scheduling.queue.contents.pods(), key=lambda pod: pod.timestamp)
     report = state.pending_report()
     cache = state.cluster.cache.statistics()
     return {
@@ -61,7 +61,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
 
 def explain(state: FrontendState, key: str) -> Json | None:
     """Explain the state of the pod (namespace/name); None: the pod is unknown."""
-    queued = state.scheduling.queue.get(key)
+    queued = state.scheduling.queue.contents.get(key)
     if queued is None:
         placed = next((pod for pod in state.cluster.cache.pods() if pod.key == key), None)
         return _foreign(state, key) if placed is None else _placed(state, placed)
@@ -145,7 +145,7 @@ def _placed(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
 
 def _story(state: FrontendState, key: str) -> list[Json]:
     """The pod's last transitions in the queue, oldest first."""
-    moves = state.scheduling.queue.transitions_of(key)
+    moves = state.scheduling.queue.contents.transitions_of(key)
     at = state.to_wall
     return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.label, "cause": move.cause} for move in moves]
 

@@ -1,0 +1,82 @@
+"""PreEnqueueAnswers: what the answers of remote PreEnqueue plugins do to the pods that they are about.
+
+A pod for which plugins are called is `PreEnqueuePending`. An answer lets it enter the queue that it was on the way to,
+or gates it. One that is refused while an event happened that may help it is called for again.
+"""
+
+from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.groups.queue_groups import QueueGroups
+from trireme.queueing.in_flight_events import InFlightEvents
+from trireme.queueing.remote_calls import RemoteCalls
+from trireme.queueing.requeue_evaluator import RequeueEvaluator
+from trireme.queueing.states import Active, BackOff, Destination, PreEnqueueCall, PreEnqueuePending
+from trireme.queueing.transitions import Transitions
+
+
+class PreEnqueueAnswers:
+    """The part of the queue that takes these answers; see the methods of `SchedulingQueue` of the same names."""
+
+    def __init__(
+        self,
+        transitions: Transitions,
+        in_flight_events: InFlightEvents,
+        evaluator: RequeueEvaluator,
+        calls: RemoteCalls,
+        groups: QueueGroups | None,
+    ) -> None:
+        self._transitions = transitions
+        self._in_flight_events = in_flight_events
+        self._evaluator = evaluator
+        self._calls = calls
+        self._groups = groups
+
+    def repeat(self, call_id: int) -> bool:
+        """The call failed and is made again now; False: its answer is not used any more."""
+        pod, groups = self._calls.pre_enqueue_pod(call_id), self._groups
+        if pod is not None and groups is not None and (group := groups.of_member(pod.uid)) is not None:
+            return groups.repeat_pre_enqueue(group, pod.uid)
+        if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:
+            return False
+        self._in_flight_events.close(pod.state.call.cursor)
+        self._transitions.change_call(pod, pod.state.call._replace(cursor=self._in_flight_events.open(1)))
+        return True
+
+    def apply(self, call_id: int, gated_by: str, now: float, reason: str) -> None:
+        """The plugins allowed the pod (empty), or this one refused it, for this reason."""
+        pod, groups = self._calls.pre_enqueue_pod(call_id), self._groups
+        if pod is not None and groups is not None and (group := groups.of_member(pod.uid)) is not None:
+            groups.pre_enqueue_answered(group, pod, gated_by, now, reason)
+            return
+        self._calls.close_pre_enqueue(call_id)
+        if pod is None or not isinstance(pod.state, PreEnqueuePending) or pod.state.call is None:
+            return
+        call, transitions = pod.state.call, self._transitions
+        if not gated_by:
+            transitions.end_call(call)
+            transitions.admit(pod, pod.record.class_id, call.destination, call.label, now)
+            return
+        transitions.add_rejector(pod, gated_by)
+        call_again = self._evaluator.helped(pod, gated_by, call.cursor)
+        transitions.end_call(call)
+        if call_again:
+            transitions.call_pre_enqueue(pod, call.destination, call.label, now)
+        else:
+            transitions.gate(pod, gated_by, call.label, now, reason=reason)
+
+    def recheck(self, profile: str, event: ClusterEvent, now: float) -> None:
+        """Has all pods of the profile that passed PreEnqueue, or for which it is called, pass it again."""
+        transitions = self._transitions
+        for pod in [pod for pod in transitions.queued.values() if pod.record.profile == profile]:
+            match pod.state:
+                case Active():
+                    destination = Destination.ACTIVE
+                case BackOff():
+                    destination = Destination.BACKOFF
+                case PreEnqueuePending(PreEnqueueCall(destination=destination)):
+                    pass
+                case _:
+                    continue
+            transitions.detach(pod)
+            transitions.enter(pod, destination, event.label, now, counted=False)
+        if self._groups is not None:
+            self._groups.recheck_pre_enqueue(profile, event, now)

@@ -1,0 +1,124 @@
+"""QueueContents: what is in the scheduling queue, for status, metrics and tests. It reads, and changes nothing."""
+
+import itertools
+from collections.abc import Iterable
+
+from trireme.queueing.active import ActiveQueue
+from trireme.queueing.backoff import BackoffQueue
+from trireme.queueing.groups import group_statistics
+from trireme.queueing.groups.queue_groups import QueueGroups
+from trireme.queueing.groups.queued_group import group_of
+from trireme.queueing.in_flight_events import InFlightEvents
+from trireme.queueing.queue_hints import HintTable
+from trireme.queueing.queue_status import QueueStatistics, QueueStatus
+from trireme.queueing.queued_pod import QueuedPodInfo
+from trireme.queueing.remote_calls import RemoteCalls
+from trireme.queueing.states import Active, Gated, InFlight, Unschedulable
+from trireme.queueing.transition_log import Transition
+from trireme.queueing.transitions import Transitions
+from trireme.queueing.unschedulable import UnschedulablePods
+
+
+class QueueContents:
+    """The pods of the queue: those that wait, those in flight, and those that are done."""
+
+    def __init__(
+        self,
+        transitions: Transitions,
+        active: ActiveQueue,
+        backoff: BackoffQueue,
+        unschedulable: UnschedulablePods,
+        in_flight_events: InFlightEvents,
+        hints: HintTable,
+        *,
+        calls: RemoteCalls,
+        groups: QueueGroups | None,
+    ) -> None:
+        self._transitions = transitions
+        self._active = active
+        self._backoff = backoff
+        self._unschedulable = unschedulable
+        self._in_flight_events = in_flight_events
+        self._hints = hints
+        self._calls = calls
+        self._groups = groups
+
+    def get(self, key: str) -> QueuedPodInfo | None:
+        """The waiting pod of that name; one in flight or done only if none waits."""
+        transitions = self._transitions
+        pod = transitions.queued.get(key)
+        if pod is not None:
+            return pod
+        others = itertools.chain(transitions.in_flight.values(), transitions.done.values(), self._members())
+        return next((pod for pod in others if pod.record.key == key), None)
+
+    def pods(self) -> list[QueuedPodInfo]:
+        """All pods."""
+        transitions = self._transitions
+        popped = itertools.chain(transitions.in_flight.values(), transitions.done.values())
+        return [*transitions.queued.values(), *popped, *self._members()]
+
+    def waiting_pods(self) -> list[QueuedPodInfo]:
+        """All pods that wait, in no particular order."""
+        members = () if self._groups is None else self._groups.waiting_members()
+        return [*self._transitions.queued.values(), *members]
+
+    def in_flight_pods(self) -> list[QueuedPodInfo]:
+        """All pods that are being scheduled."""
+        in_flight = (pod for pod in self._members() if isinstance(pod.state, InFlight))
+        return [*self._transitions.in_flight.values(), *in_flight]
+
+    def is_active(self, key: str, uid: str) -> bool:
+        """Whether the pod is in the active queue, or the group of that key."""
+        pod = self.get(key)
+        if pod is not None:
+            return pod.uid == uid and isinstance(pod.state, Active)
+        return self._groups is not None and self._groups.is_active(key)
+
+    def status_of(self, pod: QueuedPodInfo) -> QueueStatus:
+        """The pod's state and what it waits for."""
+        match pod.state:
+            case Gated(plugin):
+                events = self._hints.registered(pod.record.profile, (plugin,))
+            case Unschedulable(refused_by):
+                events = self._hints.registered(pod.record.profile, refused_by)
+            case _:
+                events = []
+        rejectors = tuple(sorted(pod.rejectors))
+        group = None if self._groups is None else self._groups.of_member(pod.record.uid)
+        if group is None:
+            return QueueStatus(pod.state, pod.timestamp, pod.attempts, rejectors, tuple(events))
+        name = f"{group.namespace}/{group_of(pod)}"
+        return QueueStatus(pod.state, pod.timestamp, pod.attempts, rejectors, tuple(events), name, group.key)
+
+    def transitions_of(self, key: str) -> list[Transition]:
+        """The pod's last transitions, as far as they are remembered."""
+        return self._transitions.log.of(key)
+
+    def statistics(self) -> QueueStatistics:
+        """The queue in numbers, of pods."""
+        transitions = self._transitions
+        whole = QueueStatistics(
+            active=self._active.size,
+            backoff=self._backoff.refused,
+            error_backoff=self._backoff.errors,
+            unschedulable=self._unschedulable.refused,
+            gated=self._unschedulable.gated,
+            pre_enqueue_pending=self._calls.open_pre_enqueue,
+            in_flight=len(transitions.in_flight),
+            done=len(transitions.done),
+            in_flight_events=self._in_flight_events.by_label(),
+            dropped_events=self._in_flight_events.dropped,
+            refusal_groups=self._unschedulable.group_count,
+            open_hint_calls=self._calls.open_hints,
+            scheduling_cycle=transitions.popped_pods,
+            batches=transitions.popped_batches,
+            incoming=dict(transitions.incoming),
+            refused_by={key: count for key, count in transitions.refused_by.items() if count},
+            hints=dict(self._hints.results),
+        )
+        return whole if self._groups is None else group_statistics.with_groups(whole, self._groups.registry)
+
+    def _members(self) -> Iterable[QueuedPodInfo]:
+        """The members of groups that have no node."""
+        return () if self._groups is None else self._groups.members()
