@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 
 from trireme.cache import pod_projection
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.queueing import assembly, pending_pod, pod_info, pre_enqueue, queue_hints, queued_pod, scheduling_queue
+from trireme.queueing import assembly, pending_pod, pod_info, pre_enqueue, queued_pod, scheduling_queue
+from trireme.queueing.hints import hint_evaluation, queueing_hint_map
 
 CLASSES = 100
 PRIORITIES = 5
@@ -25,7 +26,11 @@ FIT = frozenset({"NodeResourcesFit"})
 
 def make_queue() -> scheduling_queue.SchedulingQueue:
     """A queue of one profile whose only plugin wants to hear of new nodes."""
-    hints = queue_hints.HintTable({"default-scheduler": [queue_hints.Registration("NodeResourcesFit", NODE_ADD)]})
+    hints = hint_evaluation.HintEvaluator(
+        queueing_hint_map.QueueingHintMap(
+            {"default-scheduler": [queueing_hint_map.EventRegistration("NodeResourcesFit", NODE_ADD)]}
+        )
+    )
     return assembly.build_queue(hints, lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED)
 
 

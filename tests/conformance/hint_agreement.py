@@ -16,7 +16,8 @@ from golden_rows import Row
 from trireme.cache import object_kinds, pod_projection
 from trireme.config import gates, model
 from trireme.framework import cluster_event
-from trireme.queueing import hints, pending_pod, pod_info, queue_hints, queued_pod
+from trireme.queueing import pending_pod, pod_info, queued_pod
+from trireme.queueing.hints import cluster_view, hint_evaluation, queueing_hint_map, registrations
 from trireme.scheduling import queue_notifier
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
@@ -46,14 +47,14 @@ def _profile(
     return decision_profiles.completed_profile(arguments, features), features
 
 
-def _registrations(case: Json, cluster: DecisionCluster) -> list[queue_hints.Registration]:
+def _registrations(case: Json, cluster: DecisionCluster) -> list[queueing_hint_map.EventRegistration]:
     """What the case's plugin registers, with the arguments that the case names."""
     profile, features = _profile(decision_profiles.arguments_of(case), decision_profiles.gates_of(case))
-    registered = hints.registrations(profile, features, hints.CacheView(cluster.cache))
+    registered = registrations.of_in_tree_plugins(profile, features, cluster_view.CacheView(cluster.cache))
     return [entry for entry in registered if entry.plugin == case["plugin"]]
 
 
-def _registered(entry: queue_hints.Registration) -> Json:
+def _registered(entry: queueing_hint_map.EventRegistration) -> Json:
     actions = cluster_event.action_names(entry.event.action)
     return {"resource": str(entry.event.resource), "actions": actions, "hint": entry.hint is not None}
 
@@ -67,10 +68,10 @@ def _hint(case: Json) -> str:
         cluster.class_of(pod)
     wanted = cluster_event.parse(case["event"]["resource"], case["event"]["actions"])
     (registration,) = (entry for entry in _registrations(case, cluster) if entry.event == wanted)
-    table = queue_hints.HintTable({"": [registration]})
+    table = hint_evaluation.HintEvaluator(queueing_hint_map.QueueingHintMap({"": [registration]}))
     old, new = (_in_event(case, side, cluster) for side in ("old", "new"))
-    decisions, _ = table.evaluate_hints("", _happened(case, wanted), old, new, [_waiting(case, cluster)])
-    return "QueueSkip" if decisions[0] is queue_hints.Decision.SKIP else "Queue"
+    decisions, _ = table.evaluate("", _happened(case, wanted), old, new, [_waiting(case, cluster)])
+    return "QueueSkip" if decisions[0] is hint_evaluation.Decision.SKIP else "Queue"
 
 
 def _happened(case: Json, registered: cluster_event.ClusterEvent) -> cluster_event.ClusterEvent:

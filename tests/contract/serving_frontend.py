@@ -20,7 +20,8 @@ from trireme.frontend import app, scheduler_metrics
 from trireme.frontend.phase_clients import class_answers
 from trireme.frontend.serving import frontend_state, serving, serving_site, serving_trust
 from trireme.frontend.term import Term
-from trireme.queueing import assembly, pending_pod, pod_info, pre_enqueue, queue_hints, queued_pod
+from trireme.queueing import assembly, pending_pod, pod_info, pre_enqueue, queued_pod
+from trireme.queueing.hints import hint_evaluation, queueing_hint_map
 from trireme.scheduling import event_handlers, preemption_retries, scheduler, waiting_pods
 from trireme_kube.componentbase import clocks, klog, supervision
 
@@ -96,7 +97,8 @@ class FakeFrontend:
         self.answers = class_answers.ClassAnswers()
         self.waiting = waiting_pods.WaitingPods()
         self.queue = assembly.build_queue(
-            queue_hints.HintTable({"default-scheduler": ()}), lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED
+            hint_evaluation.HintEvaluator(queueing_hint_map.QueueingHintMap({"default-scheduler": ()})),
+            lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED,
         )
         self.filters, self.scores, self.binders = Replicas(), Replicas(), Replicas()
         self.binding = Binding()

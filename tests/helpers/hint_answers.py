@@ -13,7 +13,8 @@ from cluster_objects import KINDS, to_cluster_object
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.config import gates, loading, model, profiles
 from trireme.framework import amounts, cluster_event, resizes
-from trireme.queueing import hints, pending_pod, pod_info, queue_hints, queued_pod
+from trireme.queueing import pending_pod, pod_info, queued_pod
+from trireme.queueing.hints import cluster_view, hint_evaluation, queueing_hint_map, registrations
 from trireme.registry.in_tree import IN_TREE
 from trireme.scheduling import queue_notifier
 from trireme.v1 import core_pb2
@@ -21,7 +22,7 @@ from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
 
-QUEUE, SKIP, ERROR = (hint.value for hint in queue_hints.Hint)
+QUEUE, SKIP, ERROR = (hint.value for hint in queueing_hint_map.Hint)
 
 
 def pod(
@@ -88,10 +89,10 @@ class Hints:
         profile, chosen = configuration(features, **({plugin: args} if args else {}))
         self.registrations = [
             registration
-            for registration in hints.registrations(profile, chosen, hints.CacheView(cache))
+            for registration in registrations.of_in_tree_plugins(profile, chosen, cluster_view.CacheView(cache))
             if registration.plugin == plugin
         ]
-        self._table = queue_hints.HintTable({"": self.registrations})
+        self._table = hint_evaluation.HintEvaluator(queueing_hint_map.QueueingHintMap({"": self.registrations}))
 
     def add(self, raw: Json) -> None:
         """The object is there from now on."""
@@ -100,7 +101,7 @@ class Hints:
     @property
     def events(self) -> set[str]:
         """The labels of all events that are registered."""
-        return set(self._table.registered("", [self._plugin]))
+        return set(self._table.registrations.event_labels("", [self._plugin]))
 
     def about(self, waiting: Json, resource: str, action: str, old: Json | None = None, new: Json | None = None) -> str:
         """What the event means for the pod: Queue, QueueSkip or Error; empty: it is not registered."""
@@ -111,13 +112,13 @@ class Hints:
         self._table.results.clear()
         event = cluster_event.parse(resource, [action])
         queued = self._queued(waiting)
-        decisions, _ = self._table.evaluate_hints("", event, self._message(old), self._message(new), [queued])
+        decisions, _ = self._table.evaluate("", event, self._message(old), self._message(new), [queued])
         said = {hint for _, _, hint in self._table.results}
         if not said:
             return ""
         # Of several registrations that match, the first that helps counts; an error helps.
         answer = ERROR if ERROR in said else QUEUE if QUEUE in said else SKIP
-        assert (decisions[0] is queue_hints.Decision.SKIP) == (answer == SKIP)
+        assert (decisions[0] is hint_evaluation.Decision.SKIP) == (answer == SKIP)
         return answer
 
     def _queued(self, waiting: Json) -> queued_pod.QueuedPodInfo:

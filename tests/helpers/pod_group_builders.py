@@ -6,11 +6,12 @@ from typing import Any
 from trireme.cache import pod_projection
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.groups.queue_groups import GroupSettings
+from trireme.queueing.hints.hint_evaluation import HintEvaluator
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, QueueingHintMap
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import PodInfo, by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.queueing.queue_hints import HintTable, Registration
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.v1 import scheduling_pb2
@@ -74,7 +75,7 @@ class Notified:
 
 def grouping_queue(
     notified: Notified | None = None,
-    registrations: Iterable[Registration] = (),
+    registrations: Iterable[EventRegistration] = (),
     pre_enqueue: Callable[[QueuedPodInfo], str | PreEnqueueResult] = lambda pod: PreEnqueueResult.ALLOWED,
     preempting: Callable[[str], bool] = lambda key: False,
     composite: bool = False,
@@ -89,4 +90,6 @@ def grouping_queue(
         gone=notified.gone.append,
         composite=composite,
     )
-    return build_queue(HintTable({PROFILE: registrations}), pre_enqueue, nominator=nominator, groups=groups)
+    return build_queue(
+        HintEvaluator(QueueingHintMap({PROFILE: registrations})), pre_enqueue, nominator=nominator, groups=groups
+    )

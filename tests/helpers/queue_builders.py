@@ -8,10 +8,11 @@ from trireme.cache import pod_projection
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.assembly import build_queue
 from trireme.queueing.backoff import BackoffPolicy
+from trireme.queueing.hints.hint_evaluation import HintEvaluator
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint, HintFunction, QueueingHintMap
 from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import PodInfo, by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.queueing.queue_hints import Hint, HintTable, Registration, one_by_one
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import QueueState
@@ -22,6 +23,26 @@ POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
 OWN_LABEL = ClusterEvent(Resource.TARGET_POD, ActionType.UPDATE_POD_LABEL)
 GATES_GONE = ClusterEvent(Resource.TARGET_POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
 T0 = 1_000_000.0
+
+
+# Evaluates one pod: (pod, event, old object, new object).
+OneHint = Callable[[QueuedPodInfo, ClusterEvent, Any, Any], Hint]
+
+
+def one_by_one(hint: OneHint) -> HintFunction:
+    """A function of one pod as one of many. It may raise for one pod without an effect on the others."""
+
+    def hint_all(event: ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPodInfo]) -> Sequence[Hint]:
+        return [_hint_one(hint, pod, event, old, new) for pod in pods]
+
+    return hint_all
+
+
+def _hint_one(hint: OneHint, pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
+    try:
+        return hint(pod, event, old, new)
+    except Exception:
+        return Hint.ERROR
 
 
 @functools.cache
@@ -49,24 +70,26 @@ def helps(answer: bool, evaluated: list[tuple[str, Any]] | None = None) -> Any:
 
 REGISTRATIONS = (
     # Fit: any event of its kinds helps.
-    Registration("Fit", NODE_ADD),
-    Registration("Fit", POD_DELETE),
+    EventRegistration("Fit", NODE_ADD),
+    EventRegistration("Fit", POD_DELETE),
     # Taint: only what its hint agrees to.
-    Registration("Taint", ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT), helps(False)),
-    Registration("Label", OWN_LABEL),
-    Registration("Gates", GATES_GONE),
-    Registration("Far", NODE_ADD, remote=True),
-    Registration("Far", OWN_LABEL, remote=True),
+    EventRegistration(
+        "Taint", ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT), helps(False)
+    ),
+    EventRegistration("Label", OWN_LABEL),
+    EventRegistration("Gates", GATES_GONE),
+    EventRegistration("Far", NODE_ADD, remote=True),
+    EventRegistration("Far", OWN_LABEL, remote=True),
 )
 
 
 def queue(
-    registrations: Iterable[Registration] = REGISTRATIONS,
+    registrations: Iterable[EventRegistration] = REGISTRATIONS,
     pre_enqueue: Callable[[QueuedPodInfo], str | PreEnqueueResult] = lambda pod: PreEnqueueResult.ALLOWED,
     **more: Any,
 ) -> SchedulingQueue:
     """A queue of one profile."""
-    return build_queue(HintTable({"default-scheduler": registrations}), pre_enqueue, **more)
+    return build_queue(HintEvaluator(QueueingHintMap({"default-scheduler": registrations})), pre_enqueue, **more)
 
 
 def exact(**more: Any) -> BackoffPolicy:

@@ -76,7 +76,7 @@ TESTS = (
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests/unit/plugins").rglob("test_*hints*.py")),
     "tests/unit/plugins/test_node_label.py",
     "tests/unit/plugins/dynamic_resources/test_pre_enqueue.py",
-    "tests/unit/queueing/test_queue_hints.py",
+    "tests/unit/queueing/test_hint_evaluation.py",
     "tests/conformance/test_hint_rows.py",
 )
 
@@ -89,9 +89,6 @@ MODULES = {
     **{folder: f"trireme.plugins.{folder}.hints" for folder in PLUGINS},
     "registrations": "trireme.queueing.hints.registrations",
 }
-# Executed again when one of the above has changed.
-PACKAGE = "trireme.queueing.hints"
-
 # Where the report goes, whatever becomes of stdout in the forks.
 OUTPUT = os.dup(1)
 
@@ -273,9 +270,6 @@ def _replace(mutant: Mutant) -> None:
     for name in names[names.index(mutant.module) :]:
         source = mutant.source if name == mutant.module else path_of(name).read_text()
         _execute(importlib.import_module(MODULES[name]), source)
-    package = sys.modules[PACKAGE]
-    assert package.__file__
-    _execute(package, pathlib.Path(package.__file__).read_text())
 
 
 def _execute(module: types.ModuleType, source: str) -> None:

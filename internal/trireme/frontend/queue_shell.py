@@ -14,14 +14,13 @@ from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.queueing import (
     assembly,
     backoff,
-    hints,
     nominator,
     pre_enqueue,
-    queue_hints,
     queued_pod,
     remote_calls,
 )
 from trireme.queueing.groups import queue_groups
+from trireme.queueing.hints import cluster_view, hint_evaluation, queueing_hint_map, registrations
 from trireme.scheduling import ports
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
@@ -51,8 +50,8 @@ class QueueShell:
         self._metrics = metrics
         self._now = clocks.now
         self._wake = wake
-        self._view = hints.CacheView(cache)
-        self._hints = queue_hints.HintTable(self.registrations())
+        self._view = cluster_view.CacheView(cache)
+        self._hints = hint_evaluation.HintEvaluator(queueing_hint_map.QueueingHintMap(self.registrations()))
         self.remote = remote_plugins.RemoteQueue(
             settings.configuration,
             settings.config_hash,
@@ -104,21 +103,21 @@ class QueueShell:
         instructions = self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now())
         self._metrics.event_handled(remote_plugins.PLUGIN_JOINED.label, started)
         self.execute(instructions)
-        self._hints.replace(self.registrations())
+        self._hints.registrations.replace(self.registrations())
         for profile in self._membership.missing():
             self.execute(self.queue.recheck_pre_enqueue(profile, remote_plugins.PLUGIN_REJECTED, self._now()))
         self._wake()
 
-    def registrations(self) -> dict[str, Sequence[queue_hints.Registration]]:
+    def registrations(self) -> dict[str, Sequence[queueing_hint_map.EventRegistration]]:
         """The events that each profile's plugins, and extenders, register for."""
         completed = self._completed
         missing = set(self._membership.missing().values())
         return {
             profile.scheduler_name: self._metrics.timed_hints(
                 [
-                    *hints.registrations(profile, completed.gates, self._view),
+                    *registrations.of_in_tree_plugins(profile, completed.gates, self._view),
                     *remote_plugins.registrations(profile, self._membership.taking_part(), missing),
-                    *(hints.of_extenders(completed.gates) if completed.configuration.extenders else ()),
+                    *(registrations.of_extenders(completed.gates) if completed.configuration.extenders else ()),
                 ]
             )
             for profile in completed.profiles
@@ -140,7 +139,7 @@ class QueueShell:
     def _repeat_pre_enqueue(self, call_id: int) -> bool:
         return self.queue.repeat_pre_enqueue(call_id)
 
-    def _hint_answered(self, call_id: int, answers: Sequence[queue_hints.Hint] | None) -> None:
+    def _hint_answered(self, call_id: int, answers: Sequence[queueing_hint_map.Hint] | None) -> None:
         self.execute(self.queue.hint_answered(call_id, answers, self._now()))
 
     def _nominated(self, pod: nominator.Nominated, before: str, after: str) -> None:

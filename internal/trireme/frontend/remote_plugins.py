@@ -12,7 +12,8 @@ from trireme.config import commandline, model
 from trireme.framework import cluster_event
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import pod_fields
-from trireme.queueing import queue_hints, queued_pod, remote_calls
+from trireme.queueing import queued_pod, remote_calls
+from trireme.queueing.hints import queueing_hint_map
 from trireme.remote import remote_client, remote_connection, remote_stages
 from trireme.scheduling import pre_enqueue_calls, queue_notifier
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
@@ -83,20 +84,20 @@ def missing_required(
 
 def registrations(
     profile: model.CompletedProfile, infos: Mapping[str, plugin_pb2.PluginInfo], missing: Iterable[str] = ()
-) -> list[queue_hints.Registration]:
+) -> list[queueing_hint_map.EventRegistration]:
     """The events that the profile's remote plugins register for. A plugin that names none gets all, and a `missing` one
     the event of its own joining.
     """
-    out = [queue_hints.Registration(name, PLUGIN_JOINED) for name in missing if name in profile.all_names()]
+    out = [queueing_hint_map.EventRegistration(name, PLUGIN_JOINED) for name in missing if name in profile.all_names()]
     for name in profile.all_names():
         info = infos.get(name)
         if info is None:
             continue
         if not info.events_to_register:
-            out.append(queue_hints.Registration(name, _WILDCARD))
+            out.append(queueing_hint_map.EventRegistration(name, _WILDCARD))
         for event in info.events_to_register:
             parsed = cluster_event.parse(event.resource, event.actions)
-            out.append(queue_hints.Registration(name, parsed, remote=event.hint))
+            out.append(queueing_hint_map.EventRegistration(name, parsed, remote=event.hint))
     return out
 
 
@@ -111,7 +112,7 @@ class RemoteQueue:
         pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
         pre_enqueue_answered: Callable[[int, str, str], None],
         repeat_pre_enqueue: Callable[[int], bool],
-        hint_answered: Callable[[int, Sequence[queue_hints.Hint] | None], None],
+        hint_answered: Callable[[int, Sequence[queueing_hint_map.Hint] | None], None],
         now: Callable[[], float],
     ) -> None:
         """`configuration` names the plugins, `config_hash` is its hash; `now` is the queue's clock. The three functions
@@ -183,7 +184,7 @@ class RemoteQueue:
         if answers is None:
             self._hint_answered(call.call_id, None)
             return
-        hints = [queue_hints.Hint.QUEUE if helps else queue_hints.Hint.SKIP for helps in answers]
+        hints = [queueing_hint_map.Hint.QUEUE if helps else queueing_hint_map.Hint.SKIP for helps in answers]
         self._hint_answered(call.call_id, hints)
 
 

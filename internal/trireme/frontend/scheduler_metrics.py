@@ -19,7 +19,8 @@ from trireme.config import commandline, model
 from trireme.framework import cluster_event, status
 from trireme.framework.plugin_spec import ExtensionPoint, Role
 from trireme.frontend import scheduler_instruments
-from trireme.queueing import pre_enqueue, queue_hints, queued_pod
+from trireme.queueing import pre_enqueue, queued_pod
+from trireme.queueing.hints import queueing_hint_map
 from trireme.registry.in_tree import DEFAULT_PREEMPTION, IN_TREE
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
@@ -268,25 +269,27 @@ class SchedulerMetrics:
 
         return timed
 
-    def timed_hints(self, registrations: Iterable[queue_hints.Registration]) -> list[queue_hints.Registration]:
+    def timed_hints(
+        self, registrations: Iterable[queueing_hint_map.EventRegistration]
+    ) -> list[queueing_hint_map.EventRegistration]:
         """The same registrations, the hints of in-tree plugins timed."""
         return [
             entry if entry.remote else dataclasses.replace(entry, hint=self._timed_hint(entry))
             for entry in registrations
         ]
 
-    def _timed_hint(self, registration: queue_hints.Registration) -> queue_hints.HintFunction:
+    def _timed_hint(self, registration: queueing_hint_map.EventRegistration) -> queueing_hint_map.HintFunction:
         plugin, hint = registration.plugin, registration.hint
 
         def timed(
             event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queued_pod.QueuedPodInfo]
-        ) -> Sequence[queue_hints.Hint]:
+        ) -> Sequence[queueing_hint_map.Hint]:
             started = self.clock()
             # Missing answers count as errors, as do all of them if the hint raised.
-            answers: Sequence[queue_hints.Hint] = [queue_hints.Hint.ERROR] * len(pods)
+            answers: Sequence[queueing_hint_map.Hint] = [queueing_hint_map.Hint.ERROR] * len(pods)
             try:
                 # Without a function every event helps.
-                answers = [queue_hints.Hint.QUEUE] * len(pods) if hint is None else hint(event, old, new, pods)
+                answers = [queueing_hint_map.Hint.QUEUE] * len(pods) if hint is None else hint(event, old, new, pods)
                 return answers
             finally:
                 share = (self.clock() - started) / max(len(pods), 1)

@@ -6,10 +6,10 @@ from trireme.queueing.groups.group_transitions import GroupTransitions
 from trireme.queueing.groups.member_calls import MemberCaller
 from trireme.queueing.groups.queue_groups import GroupSettings, QueueGroups
 from trireme.queueing.groups.queued_group import PodGroups
+from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.in_flight_events import DEFAULT_LIMIT, InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pre_enqueue import PreEnqueue
-from trireme.queueing.queue_hints import HintTable
 from trireme.queueing.remote_calls import RemoteCalls
 from trireme.queueing.scheduling_queue import DEFAULT_MAX_IN_UNSCHEDULABLE, SchedulingQueue
 from trireme.queueing.transitions import Transitions
@@ -19,7 +19,7 @@ _DEFAULT_POLICY = BackoffPolicy()
 
 
 def build_queue(
-    hints: HintTable,
+    hints: HintEvaluator,
     pre_enqueue: PreEnqueue,
     *,
     policy: BackoffPolicy = _DEFAULT_POLICY,
@@ -41,7 +41,9 @@ def build_queue(
         group_transitions = GroupTransitions(
             registry, transitions, caller, events, nominator, pre_enqueue, groups.gang_profiles, groups.preempting
         )
-        queue_groups = QueueGroups(groups, registry, group_transitions, transitions, hints, nominator, calls)
+        queue_groups = QueueGroups(
+            groups, registry, group_transitions, transitions, hints.registrations, nominator, calls
+        )
     return SchedulingQueue(
         transitions,
         active,

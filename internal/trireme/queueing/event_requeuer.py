@@ -9,7 +9,8 @@ from typing import Any
 
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.queueing.queue_hints import Decision, Hint, HintTable
+from trireme.queueing.hints.hint_evaluation import Decision, HintEvaluator
+from trireme.queueing.hints.queueing_hint_map import Hint
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import PodTarget, RefusalGroupTarget, RemoteCalls, Target
 from trireme.queueing.states import Gated, Unschedulable
@@ -23,7 +24,7 @@ class EventRequeuer:
     __slots__ = ("_calls", "_hints", "_transitions", "_unschedulable")
 
     def __init__(
-        self, transitions: Transitions, unschedulable: UnschedulablePods, hints: HintTable, calls: RemoteCalls
+        self, transitions: Transitions, unschedulable: UnschedulablePods, hints: HintEvaluator, calls: RemoteCalls
     ) -> None:
         self._transitions = transitions
         self._unschedulable = unschedulable
@@ -34,12 +35,12 @@ class EventRequeuer:
         self, event: ClusterEvent, old: Any, new: Any, now: float, max_priority: int | None, exclude_uid: str
     ) -> None:
         """Evaluates a change in the cluster for all pods; see `SchedulingQueue.on_event`."""
-        for profile, registrations in self._hints.matching(event).items():
+        for profile, registrations in self._hints.registrations.matching(event).items():
             groups = [
                 group
                 for group in self._unschedulable.refused_by(profile, (r.plugin for r in registrations))
                 if (max_priority is None or group.priority <= max_priority)
-                and (not group.key.gated_by or self._hints.interests(group.key.gated_by, event))
+                and (not group.key.gated_by or self._hints.registrations.has_registered(group.key.gated_by, event))
             ]
             if groups:
                 self._evaluate_groups(profile, groups, (event, old, new), now, exclude_uid)
@@ -50,7 +51,7 @@ class EventRequeuer:
         for event in events:
             if not isinstance(pod.state, (Unschedulable, Gated)):
                 return
-            decisions, remote = self._hints.evaluate_hints(profile, event, old, new, [pod])
+            decisions, remote = self._hints.evaluate(profile, event, old, new, [pod])
             if decisions[0] is not Decision.SKIP:
                 self._move(pod, decisions[0], event, now, counted=False)
                 continue
@@ -97,7 +98,7 @@ class EventRequeuer:
         """Evaluates one pod of each group, and moves the pods of the groups that the event may help."""
         event, old, new = change
         examples = [group.example() for group in groups]
-        decisions, remote = self._hints.evaluate_hints(profile, event, old, new, examples)
+        decisions, remote = self._hints.evaluate(profile, event, old, new, examples)
         for registration, indexes in remote:
             pods = [examples[index] for index in indexes]
             targets: list[list[Target]] = [

@@ -8,8 +8,8 @@ from trireme.queueing.backoff import BackoffQueue
 from trireme.queueing.groups import group_statistics
 from trireme.queueing.groups.queue_groups import QueueGroups
 from trireme.queueing.groups.queued_group import group_of
+from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.in_flight_events import InFlightEvents
-from trireme.queueing.queue_hints import HintTable
 from trireme.queueing.queue_status import QueueStatistics, QueueStatus
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import RemoteCalls
@@ -29,7 +29,7 @@ class QueueContents:
         backoff: BackoffQueue,
         unschedulable: UnschedulablePods,
         in_flight_events: InFlightEvents,
-        hints: HintTable,
+        hints: HintEvaluator,
         *,
         calls: RemoteCalls,
         groups: QueueGroups | None,
@@ -79,9 +79,9 @@ class QueueContents:
         """The pod's state and what it waits for."""
         match pod.state:
             case Gated(plugin):
-                events = self._hints.registered(pod.record.profile, (plugin,))
+                events = self._hints.registrations.event_labels(pod.record.profile, (plugin,))
             case Unschedulable(refused_by):
-                events = self._hints.registered(pod.record.profile, refused_by)
+                events = self._hints.registrations.event_labels(pod.record.profile, refused_by)
             case _:
                 events = []
         rejectors = tuple(sorted(pod.rejectors))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.queueing.queue_hints import Hint, Registration
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.unschedulable import RefusalKey
 
@@ -116,7 +116,7 @@ class RemoteCalls:
     def call_hint(
         self,
         profile: str,
-        registration: Registration,
+        registration: EventRegistration,
         change: tuple[ClusterEvent, Any, Any],
         pods: Sequence[QueuedPodInfo],
         targets: list[list[Target]],

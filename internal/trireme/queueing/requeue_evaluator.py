@@ -8,8 +8,9 @@ own updates are evaluated for it alone.
 from typing import Any
 
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.hints.hint_evaluation import Decision, HintEvaluator
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.in_flight_events import EventCursor, InFlightEvents
-from trireme.queueing.queue_hints import Decision, Hint, HintTable, Registration
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import QueueingHintCall, RemoteCalls
 from trireme.queueing.states import Done, InFlight
@@ -17,7 +18,7 @@ from trireme.queueing.states import Done, InFlight
 # With more remote hints than this to wait for, a pod is tried again without them.
 MAX_CALLS = 16
 
-_HintToCall = tuple[Registration, tuple[ClusterEvent, Any, Any]]
+_HintToCall = tuple[EventRegistration, tuple[ClusterEvent, Any, Any]]
 
 
 class Verdict:
@@ -38,7 +39,7 @@ class RequeueEvaluator:
 
     __slots__ = ("_calls", "_events", "_hints")
 
-    def __init__(self, hints: HintTable, events: InFlightEvents, calls: RemoteCalls) -> None:
+    def __init__(self, hints: HintEvaluator, events: InFlightEvents, calls: RemoteCalls) -> None:
         self._hints = hints
         self._events = events
         self._calls = calls
@@ -50,13 +51,13 @@ class RequeueEvaluator:
         """
         if not isinstance(state, InFlight) or state.cursor is None:
             return Decision.AFTER_BACKOFF, []
-        if not pod.rejectors or not self._hints.knows(pod.record.profile):
+        if not pod.rejectors or not self._hints.registrations.has_profile(pod.record.profile):
             return Decision.AFTER_BACKOFF, []
         verdict = self._verdict(pod, state.cursor)
         decision = max(verdict.decision, Decision.AFTER_BACKOFF if state.activated else Decision.SKIP)
         own: list[_HintToCall] = []
         for change in state.own_events:
-            decisions, remote = self._hints.evaluate_hints(pod.record.profile, *change, [pod])
+            decisions, remote = self._hints.evaluate(pod.record.profile, *change, [pod])
             decision = max(decision, decisions[0])
             own += [(registration, change) for registration, _ in remote]
         if decision is not Decision.SKIP:
@@ -73,8 +74,8 @@ class RequeueEvaluator:
         for event, old, new, max_priority in events:
             if max_priority is not None and pod.record.priority > max_priority:
                 continue
-            if self._hints.interests(plugin, event):
-                decisions, remote = self._hints.evaluate_hints(pod.record.profile, event, old, new, [pod])
+            if self._hints.registrations.has_registered(plugin, event):
+                decisions, remote = self._hints.evaluate(pod.record.profile, event, old, new, [pod])
                 if remote or decisions[0] is not Decision.SKIP:
                     return True
         return False
@@ -96,7 +97,7 @@ class RequeueEvaluator:
                 break
             if max_priority is not None and pod.record.priority > max_priority:
                 continue
-            decisions, remote = self._hints.evaluate_hints(pod.record.profile, event, old, new, [pod])
+            decisions, remote = self._hints.evaluate(pod.record.profile, event, old, new, [pod])
             verdict.decision = max(verdict.decision, decisions[0])
             verdict.remote += [(registration, (event, old, new)) for registration, _ in remote]
         return verdict

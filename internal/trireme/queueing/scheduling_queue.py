@@ -29,12 +29,13 @@ from trireme.queueing.batch_key import ClassId
 from trireme.queueing.event_requeuer import EventRequeuer
 from trireme.queueing.groups.queue_groups import QueueGroups
 from trireme.queueing.groups.queued_group import PodGroupBatch
+from trireme.queueing.hints.hint_evaluation import HintEvaluator
+from trireme.queueing.hints.queueing_hint_map import Hint
 from trireme.queueing.in_flight_events import InFlightEvent, InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue_answers import PreEnqueueAnswers
 from trireme.queueing.queue_contents import QueueContents
-from trireme.queueing.queue_hints import Hint, HintTable
 from trireme.queueing.queue_status import QueueStatistics
 from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo, are_pods
 from trireme.queueing.remote_calls import Instructions, PodTarget, RemoteCalls
@@ -86,7 +87,7 @@ class SchedulingQueue:
         backoff: BackoffQueue,
         unschedulable: UnschedulablePods,
         in_flight_events: InFlightEvents,
-        hints: HintTable,
+        hints: HintEvaluator,
         nominator: Nominator,
         calls: RemoteCalls,
         *,
@@ -342,7 +343,7 @@ class SchedulingQueue:
 
         `max_priority`: it can only help pods of at most this priority. `exclude_uid`: nor this waiting pod.
         """
-        if not self._hints.matching(event):
+        if not self._hints.registrations.matching(event):
             return ()
         self._in_flight_events.append(InFlightEvent(event, old, new, max_priority))
         if self._unschedulable.group_count:

@@ -12,11 +12,11 @@ from trireme.framework import event_phrases
 from trireme.queueing.active import ActiveQueue
 from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
 from trireme.queueing.batch_key import BatchKey
+from trireme.queueing.hints.hint_evaluation import Decision
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pod_info import PodInfo
 from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
-from trireme.queueing.queue_hints import Decision
 from trireme.queueing.queued_entity import QueuedEntity
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import RemoteCalls

@@ -13,7 +13,7 @@ from hint_answers import configuration
 from trireme.cache import class_registry, cluster_cache
 from trireme.config import gates
 from trireme.framework import cluster_event
-from trireme.queueing import hints, queue_hints
+from trireme.queueing.hints import cluster_view, queueing_hint_map, registrations
 from trireme.v1 import core_pb2
 
 # Resource, actions, and whether there is a hint; without one every such event wakes the pod.
@@ -139,12 +139,12 @@ def registered(features: Mapping[str, bool]) -> dict[str, list[Row]]:
     profile, chosen = configuration(dict(features))
     cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
     out: dict[str, list[Row]] = {}
-    for entry in hints.registrations(profile, chosen, hints.CacheView(cache)):
+    for entry in registrations.of_in_tree_plugins(profile, chosen, cluster_view.CacheView(cache)):
         out.setdefault(entry.plugin, []).append(_row(entry))
     return out
 
 
-def _row(entry: queue_hints.Registration) -> Row:
+def _row(entry: queueing_hint_map.EventRegistration) -> Row:
     actions = frozenset(cluster_event.action_names(entry.event.action))
     assert not entry.remote
     return str(entry.event.resource), actions, entry.hint is not None
@@ -178,7 +178,7 @@ def test_whatever_changes_may_help_a_pod_that_an_extender_refused(groups: bool) 
         "resource.k8s.io/DeviceClass",
         *(["scheduling.k8s.io/PodGroup"] if groups else []),
     }
-    found = hints.of_extenders(features)
+    found = registrations.of_extenders(features)
     assert {(entry.plugin, str(entry.event.resource)) for entry in found} == {("Extender", name) for name in resources}
     assert {entry.event.action for entry in found} == {cluster_event.ActionType.ALL}
     assert not any(entry.hint or entry.remote for entry in found)
@@ -186,7 +186,7 @@ def test_whatever_changes_may_help_a_pod_that_an_extender_refused(groups: bool) 
 
 def test_the_latest_pods_of_events_are_cached() -> None:
     """Broken, an event about a pod is read again for each class, or the pods of all events stay in memory."""
-    view = hints.CacheView(cluster_cache.ClusterCache(class_registry.ClassRegistry()))
+    view = cluster_view.CacheView(cluster_cache.ClusterCache(class_registry.ClassRegistry()))
     pods = [core_pb2.Pod() for _ in range(257)]
     first = [view.class_of(pod) for pod in pods[:256]]
     assert all(view.class_of(pod) is known for pod, known in zip(pods, first, strict=False))

@@ -8,9 +8,9 @@ from pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, po
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, Attempt
 from trireme.queueing.groups.queued_group import PodGroupBatch, QueuedPodGroupInfo, in_order
+from trireme.queueing.hints.queueing_hint_map import EventRegistration
 from trireme.queueing.pod_info import by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.queueing.queue_hints import Registration
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
 from trireme.queueing.scheduling_queue import SchedulingQueue
@@ -139,7 +139,7 @@ def test_an_event_registered_by_pre_enqueue_reactivates_the_group() -> None:
     """A plugin's PreEnqueue may wait for any object; without this its groups would sleep until the flush."""
     closed = {"closed": True}
     queue = grouping_queue(
-        registrations=[Registration("Claims", NODE_ADD)],
+        registrations=[EventRegistration("Claims", NODE_ADD)],
         pre_enqueue=lambda pod: "Claims" if closed["closed"] else PreEnqueueResult.ALLOWED,
     )
     of_three(queue)
@@ -348,7 +348,7 @@ def test_statistics_count_pods_and_groups_separately() -> None:
     assert (queue.statistics().in_flight, len(queue.contents.in_flight_pods())) == (3, 3)
 
 
-def _asking_queue(registrations: tuple[Registration, ...] = ()) -> SchedulingQueue:
+def _asking_queue(registrations: tuple[EventRegistration, ...] = ()) -> SchedulingQueue:
     """A queue whose profile has a PreEnqueue plugin in another process."""
     return grouping_queue(registrations=registrations, pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
 
@@ -388,7 +388,7 @@ def test_a_group_enters_when_remote_pre_enqueue_admits_all_members() -> None:
 
 def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_something_happens() -> None:
     """Then plugins are called for it first, alone: a large group that is held back costs one call an event."""
-    queue = _asking_queue((Registration("Remote", NODE_ADD),))
+    queue = _asking_queue((EventRegistration("Remote", NODE_ADD),))
     queue.groups.set_group(pod_group("g"), T0)
     calls = _calls(queue.add(member("p0", "g"), T0)) | _calls(queue.add(member("p1", "g"), T0))
     queue.pre_enqueue_answered(calls["p1"], "Remote", T0)
@@ -450,7 +450,7 @@ def test_the_calls_of_a_deleted_pod_group_are_void() -> None:
 def test_a_group_that_waits_is_gated_again(remote: bool) -> None:
     """Else a group is scheduled though a plugin that its members need was rejected meanwhile."""
     gates: list[PreEnqueueResult | str] = [PreEnqueueResult.CALL_REMOTE if remote else PreEnqueueResult.ALLOWED]
-    queue = grouping_queue(registrations=(Registration("Remote", NODE_ADD),), pre_enqueue=lambda pod: gates[0])
+    queue = grouping_queue(registrations=(EventRegistration("Remote", NODE_ADD),), pre_enqueue=lambda pod: gates[0])
     queue.groups.set_group(pod_group("g"), T0)
     calls = _calls(queue.add(member("p0", "g"), T0))
     assert place(queue, "p0") is (PreEnqueuePending if remote else Active)

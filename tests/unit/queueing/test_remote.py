@@ -6,8 +6,8 @@ import pytest
 from queue_builders import NODE_ADD, OWN_LABEL, POD_DELETE, T0, fail, parked, place, pod, popped, queue, record
 
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.queueing.queue_hints import Hint, Registration
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Gated, PreEnqueuePending, Unschedulable
@@ -32,7 +32,7 @@ def test_a_pod_has_one_state_during_a_remote_pre_enqueue_call() -> None:
 
 def test_a_remote_gate_that_refuses_parks_the_pod_until_its_event() -> None:
     """Else a remote gate does not hold."""
-    q = queue([Registration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    q = queue([EventRegistration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
     q.pre_enqueue_answered(call_id(q.add(record("p"), T0)), "FarGate", T0)
     assert (place(q, "p"), pod(q, "p").gated_by) == (Gated, "FarGate")
     call = call_id(q.on_event(NODE_ADD, None, "node", T0))
@@ -43,7 +43,7 @@ def test_a_remote_gate_that_refuses_parks_the_pod_until_its_event() -> None:
 
 def test_an_event_during_the_call_repeats_it() -> None:
     """Else the event that opened the gate, overtaken by the old answer, is lost."""
-    q = queue([Registration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    q = queue([EventRegistration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
     call = call_id(q.add(record("p"), T0))
     q.on_event(NODE_ADD, None, "node", T0)
     again = call_id(q.pre_enqueue_answered(call, "FarGate", T0))
@@ -65,7 +65,8 @@ def test_an_unregistered_event_during_the_call_does_not_repeat_it(
 ) -> None:
     """Else a busy cluster asks a remote gate about the same pod without end."""
     q = queue(
-        [Registration("FarGate", NODE_ADD), Registration("Fit", POD_DELETE)], lambda pod: PreEnqueueResult.CALL_REMOTE
+        [EventRegistration("FarGate", NODE_ADD), EventRegistration("Fit", POD_DELETE)],
+        lambda pod: PreEnqueueResult.CALL_REMOTE,
     )
     q.add(record("p", priority=5), T0)
     q.pre_enqueue_answered(1, "", T0)

@@ -28,8 +28,9 @@ from queue_builders import (
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.queueing.assembly import build_queue
+from trireme.queueing.hints.hint_evaluation import HintEvaluator
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, QueueingHintMap
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.queueing.queue_hints import HintTable, Registration
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Done, Gated, InFlight, QueueState, Unschedulable
 from trireme.queueing.transition_log import ImpossibleTransition
@@ -244,7 +245,7 @@ def test_events_during_the_attempt_count(
 def test_a_batch_weighs_its_events_once_and_what_comes_between_too() -> None:
     """Else a hundred pods that come back cost a hundred times the events, or the later ones miss an event."""
     evaluated: list[tuple[str, Any]] = []
-    q = queue([Registration("Fit", NODE_ADD, helps(False, evaluated)), Registration("Fit", POD_DELETE)])
+    q = queue([EventRegistration("Fit", NODE_ADD, helps(False, evaluated)), EventRegistration("Fit", POD_DELETE)])
     for name in ("a", "b", "c"):
         q.add(record(name), T0)
     pods = popped(q, T0, 8)
@@ -425,7 +426,7 @@ def test_all_of_one_class_leave_in_batches_and_each_pod_once() -> None:
 def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
     """Else each event costs a hint per pod, and so many pods hold up a schedulable one."""
     evaluated: list[tuple[str, Any]] = []
-    q = queue([Registration("Fit", NODE_ADD, helps(False, evaluated))])
+    q = queue([EventRegistration("Fit", NODE_ADD, helps(False, evaluated))])
     for index in range(10_000):
         q.add(record(f"p{index}"), T0)
     while q.ready():
@@ -473,7 +474,7 @@ def test_metrics_and_status_equal_the_queue() -> None:
 
 def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:
     """Else a pod that no table of hints covers sleeps for ever."""
-    q = build_queue(HintTable({"another": REGISTRATIONS}), lambda pod: PreEnqueueResult.ALLOWED)
+    q = build_queue(HintEvaluator(QueueingHintMap({"another": REGISTRATIONS})), lambda pod: PreEnqueueResult.ALLOWED)
     q.add(record("p"), T0)
     fail(q, T0, "Fit")
     assert place(q, "p") is BackOff

@@ -14,12 +14,13 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from queue_builders import GATES_GONE, NODE_ADD, NODE_TAINT, OWN_LABEL, POD_DELETE, T0, queue, record
+from queue_builders import GATES_GONE, NODE_ADD, NODE_TAINT, OWN_LABEL, POD_DELETE, T0, one_by_one, queue, record
 
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing import state_machine
+from trireme.queueing.hints.hint_evaluation import Decision
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
 from trireme.queueing.pre_enqueue import PreEnqueueResult
-from trireme.queueing.queue_hints import Decision, Hint, Registration, one_by_one
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import CallPreEnqueue, CallQueueingHint
 from trireme.queueing.states import (
@@ -53,15 +54,15 @@ LOCAL = {
 REMOTE = {("Far", NODE_ADD)}
 
 
-def _registration(plugin: str, event: ClusterEvent, helps: Any) -> Registration:
+def _registration(plugin: str, event: ClusterEvent, helps: Any) -> EventRegistration:
     def hint(pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
         return Hint.QUEUE if helps(pod.record.class_id, new) else Hint.SKIP
 
-    return Registration(plugin, event, one_by_one(hint))
+    return EventRegistration(plugin, event, one_by_one(hint))
 
 
 REGISTRATIONS = [_registration(plugin, event, helps) for (plugin, event), helps in LOCAL.items()] + [
-    Registration(plugin, event, remote=True) for plugin, event in REMOTE
+    EventRegistration(plugin, event, remote=True) for plugin, event in REMOTE
 ]
 
 

@@ -9,8 +9,8 @@ from queue_builders import exact
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend import scheduler_metrics
-from trireme.queueing import queue_hints
 from trireme.queueing.assembly import build_queue
+from trireme.queueing.hints import hint_evaluation, queueing_hint_map
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.scheduling import event_handlers
 from trireme.v1 import snapshot_pb2
@@ -26,7 +26,7 @@ class RecordingQueue:
 
     def __init__(self) -> None:
         self.events: list[tuple[str, Any, Any]] = []
-        hints = queue_hints.HintTable({PROFILE: ()})
+        hints = hint_evaluation.HintEvaluator(queueing_hint_map.QueueingHintMap({PROFILE: ()}))
         self._queue = build_queue(hints, lambda pod: PreEnqueueResult.ALLOWED, policy=exact())
 
     def __getattr__(self, name: str) -> Any:

@@ -10,7 +10,8 @@ from trireme.cli import display, explain_command
 from trireme.framework import status
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.frontend.serving import status_report
-from trireme.queueing import queue_hints, remote_calls, states
+from trireme.queueing import remote_calls, states
+from trireme.queueing.hints import queueing_hint_map
 from trireme.v1 import core_pb2
 
 ERROR = 'running PreEnqueue plugin "Far": far:1: UNAVAILABLE: refused'
@@ -104,7 +105,9 @@ def test_an_event_calls_no_hint_for_a_pod_whose_pre_enqueue_failed(
     """Broken, a plugin that never saw a pod decides by its hint that the pod goes on waiting."""
     frontend = world.frontend
     asked: list[remote_calls.Instruction] = []
-    frontend.scheduling.shell._hints.replace({PROFILE: [queue_hints.Registration("Far", NODE_CHANGE, remote=True)]})
+    frontend.scheduling.shell._hints.registrations.replace(
+        {PROFILE: [queueing_hint_map.EventRegistration("Far", NODE_CHANGE, remote=True)]}
+    )
     world.create("p", 1)
     instructions = frontend.scheduling.queue.on_event(NODE_CHANGE, None, None, world.now())
     asked += instructions
@@ -116,7 +119,9 @@ def test_an_event_calls_no_hint_for_a_pod_whose_pre_enqueue_failed(
 
 def test_a_plugin_that_refuses_after_its_failure_is_not_called_again(world: World, far: Far) -> None:
     """Broken, an event from before the call that was answered has the plugin called once more."""
-    world.frontend.scheduling.shell._hints.replace({PROFILE: [queue_hints.Registration("Far", NODE_CHANGE)]})
+    world.frontend.scheduling.shell._hints.registrations.replace(
+        {PROFILE: [queueing_hint_map.EventRegistration("Far", NODE_CHANGE)]}
+    )
     world.create("p", 1)
     world.frontend.scheduling.queue.on_event(NODE_CHANGE, None, None, world.now())
     far.failing, far.refused = set(), {"p"}

@@ -27,9 +27,9 @@ from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.forest import Group, key_of
 from trireme.queueing.groups.group_transitions import ADDED, CHANGED, GroupTransitions
 from trireme.queueing.groups.queued_group import PodGroupBatch, PodGroups, QueuedPodGroupInfo
+from trireme.queueing.hints.queueing_hint_map import QueueingHintMap
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pod_info import PodInfo
-from trireme.queueing.queue_hints import HintTable
 from trireme.queueing.queued_entity import QueuedEntity
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.remote_calls import Instructions, RemoteCalls
@@ -79,7 +79,7 @@ class QueueGroups:
         registry: PodGroups,
         group_transitions: GroupTransitions,
         transitions: Transitions,
-        hints: HintTable,
+        registrations: QueueingHintMap,
         nominator: Nominator,
         calls: RemoteCalls,
     ) -> None:
@@ -88,7 +88,7 @@ class QueueGroups:
         self._gone = settings.gone
         self._group_transitions = group_transitions
         self._transitions = transitions
-        self._hints = hints
+        self._registrations = registrations
         self._nominator = nominator
         self._calls = calls
 
@@ -258,7 +258,7 @@ class QueueGroups:
     def on_event(self, event: ClusterEvent, now: float) -> None:
         """Checks the groups again that are held back by a plugin that registered the event."""
         for group in list(self._held()):
-            if self._hints.interests(group.gated_by, event):
+            if self._registrations.has_registered(group.gated_by, event):
                 self._group_transitions.recheck(group, event.label, now)
 
     def backoff_completed(self, entity: QueuedEntity, now: float) -> None:
@@ -299,7 +299,7 @@ class QueueGroups:
             calls.refused = None
             if not calls.open:
                 self._group_transitions.enter(group, calls.destination, label, now)
-        elif events is None or any(self._hints.interests(gated_by, each.event) for each in events):
+        elif events is None or any(self._registrations.has_registered(gated_by, each.event) for each in events):
             self._group_transitions.caller.call_again(calls, pod, label)
         else:
             self._group_transitions.caller.restart(calls, pod)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from queue_builders import NODE_ADD, NODE_TAINT, POD_DELETE, helps, record
+from queue_builders import NODE_ADD, NODE_TAINT, POD_DELETE, helps, one_by_one, record
 
 from trireme.framework.cluster_event import (
     FORCE_ACTIVATE,
@@ -14,7 +14,8 @@ from trireme.framework.cluster_event import (
     event,
     parse,
 )
-from trireme.queueing.queue_hints import Decision, Hint, HintTable, Registration, RemoteHint, one_by_one
+from trireme.queueing.hints.hint_evaluation import Decision, HintEvaluator, RemoteHint
+from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint, QueueingHintMap
 from trireme.queueing.queued_pod import QueuedPodInfo
 
 EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL)
@@ -79,9 +80,9 @@ def pod(rejectors: str, pending: str = "", name: str = "p") -> QueuedPodInfo:
     return queued
 
 
-def evaluate_hints(registrations: list[Registration], *pods: QueuedPodInfo) -> tuple[list[Decision], list[RemoteHint]]:
+def evaluate(registrations: list[EventRegistration], *pods: QueuedPodInfo) -> tuple[list[Decision], list[RemoteHint]]:
     """What a new node means for the pods."""
-    return HintTable({"p": registrations}).evaluate_hints("p", NODE_ADD, None, "node", pods)
+    return HintEvaluator(QueueingHintMap({"p": registrations})).evaluate("p", NODE_ADD, None, "node", pods)
 
 
 def explode(*args: Any) -> Any:
@@ -89,9 +90,9 @@ def explode(*args: Any) -> Any:
     raise RuntimeError("hint")
 
 
-A_YES, A_NO = Registration("A", NODE_ADD, helps(True)), Registration("A", NODE_ADD, helps(False))
-B_YES, B_NO = Registration("B", NODE_ADD, helps(True)), Registration("B", NODE_ADD, helps(False))
-B_FAR = Registration("B", NODE_ADD, remote=True)
+A_YES, A_NO = EventRegistration("A", NODE_ADD, helps(True)), EventRegistration("A", NODE_ADD, helps(False))
+B_YES, B_NO = EventRegistration("B", NODE_ADD, helps(True)), EventRegistration("B", NODE_ADD, helps(False))
+B_FAR = EventRegistration("B", NODE_ADD, remote=True)
 
 
 @pytest.mark.parametrize(
@@ -104,20 +105,23 @@ B_FAR = Registration("B", NODE_ADD, remote=True)
         pytest.param([A_YES], pod("", "A"), Decision.IMMEDIATELY, id="pending"),
         pytest.param([A_YES, B_YES], pod("A", "B"), Decision.IMMEDIATELY, id="pending-wins"),
         pytest.param([A_YES, B_NO], pod("A", "B"), Decision.AFTER_BACKOFF, id="pending-says-no"),
-        pytest.param([Registration("A", NODE_ADD)], pod("A"), Decision.AFTER_BACKOFF, id="without-a-hint"),
-        pytest.param([Registration("A", NODE_ADD, explode)], pod("A"), Decision.AFTER_BACKOFF, id="hint-fails"),
+        pytest.param([EventRegistration("A", NODE_ADD)], pod("A"), Decision.AFTER_BACKOFF, id="without-a-hint"),
+        pytest.param([EventRegistration("A", NODE_ADD, explode)], pod("A"), Decision.AFTER_BACKOFF, id="hint-fails"),
         pytest.param(
-            [Registration("A", NODE_ADD, one_by_one(explode))], pod("A"), Decision.AFTER_BACKOFF, id="one-hint-fails"
+            [EventRegistration("A", NODE_ADD, one_by_one(explode))],
+            pod("A"),
+            Decision.AFTER_BACKOFF,
+            id="one-hint-fails",
         ),
         pytest.param(
-            [Registration("A", NODE_ADD, lambda *_: [])], pod("A"), Decision.AFTER_BACKOFF, id="too-few-answers"
+            [EventRegistration("A", NODE_ADD, lambda *_: [])], pod("A"), Decision.AFTER_BACKOFF, id="too-few-answers"
         ),
-        pytest.param([Registration("A", POD_DELETE)], pod("A"), Decision.SKIP, id="registered-for-another-event"),
+        pytest.param([EventRegistration("A", POD_DELETE)], pod("A"), Decision.SKIP, id="registered-for-another-event"),
     ],
 )
-def test_decisions(registrations: list[Registration], waiting: QueuedPodInfo, expected: Decision) -> None:
+def test_decisions(registrations: list[EventRegistration], waiting: QueuedPodInfo, expected: Decision) -> None:
     """Else pods sleep through what helps them, wake for nothing, or back off where they need not."""
-    decisions, remote = evaluate_hints(registrations, waiting)
+    decisions, remote = evaluate(registrations, waiting)
     assert (decisions, remote) == ([expected], [])
 
 
@@ -130,7 +134,7 @@ def test_each_hint_is_called_once_for_all_its_pods() -> None:
         return [Hint.QUEUE if pod.record.key == "ns/y" else Hint.SKIP for pod in pods]
 
     waiting = [pod("A", name="x"), pod("B", name="z"), pod("A B", name="y")]
-    decisions, _ = evaluate_hints([Registration("A", NODE_ADD, hint)], *waiting)
+    decisions, _ = evaluate([EventRegistration("A", NODE_ADD, hint)], *waiting)
     assert calls == [["ns/x", "ns/y"]]
     assert decisions == [Decision.SKIP, Decision.SKIP, Decision.AFTER_BACKOFF]
 
@@ -138,30 +142,34 @@ def test_each_hint_is_called_once_for_all_its_pods() -> None:
 def test_the_hint_of_a_pending_plugin_is_called_once() -> None:
     """Else each event costs twice the hints of the plugins that returned Pending."""
     evaluated: list[tuple[str, Any]] = []
-    evaluate_hints([Registration("A", NODE_ADD, helps(False, evaluated))], pod("B", "A"))
+    evaluate([EventRegistration("A", NODE_ADD, helps(False, evaluated))], pod("B", "A"))
     assert len(evaluated) == 1
 
 
 def test_remote_hints_are_called_only_for_pods_that_no_local_hint_wakes() -> None:
     """Else each event costs calls whose answers change nothing."""
     waiting = [pod("A B", name="x"), pod("B", name="y"), pod("A", name="z")]
-    decisions, remote = evaluate_hints([B_FAR, A_YES], *waiting)
+    decisions, remote = evaluate([B_FAR, A_YES], *waiting)
     assert decisions == [Decision.AFTER_BACKOFF, Decision.SKIP, Decision.AFTER_BACKOFF]
     assert remote == [RemoteHint(B_FAR, (1,))]
 
 
 def test_registrations_for_pod_match_all_three_kinds() -> None:
     """Else a plugin that registered for pods in general is deaf to one kind."""
-    table = HintTable({"p": [Registration("A", event(Resource.POD, ActionType.ADD))]})
+    table = HintEvaluator(QueueingHintMap({"p": [EventRegistration("A", event(Resource.POD, ActionType.ADD))]}))
     for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD, Resource.TARGET_POD):
-        assert "p" in table.matching(event(resource, ActionType.ADD))
-    assert not table.matching(NODE_ADD)
+        assert "p" in table.registrations.matching(event(resource, ActionType.ADD))
+    assert not table.registrations.matching(NODE_ADD)
 
 
 def test_answers_are_counted_as_the_metric_names_them() -> None:
     """Else nobody sees that a hint fails."""
-    table = HintTable({"p": [A_YES, Registration("B", NODE_ADD, explode), Registration("C", NODE_ADD, helps(False))]})
-    table.evaluate_hints("p", NODE_ADD, None, "node", [pod("A"), pod("B"), pod("C")])
+    table = HintEvaluator(
+        QueueingHintMap(
+            {"p": [A_YES, EventRegistration("B", NODE_ADD, explode), EventRegistration("C", NODE_ADD, helps(False))]}
+        )
+    )
+    table.evaluate("p", NODE_ADD, None, "node", [pod("A"), pod("B"), pod("C")])
     assert table.results == {
         ("A", "NodeAdd", "Queue"): 1,
         ("B", "NodeAdd", "Error"): 1,
@@ -171,8 +179,10 @@ def test_answers_are_counted_as_the_metric_names_them() -> None:
 
 def test_the_events_that_a_refused_pod_waits_for_are_listed() -> None:
     """Else `trireme status` cannot say what a pod waits for."""
-    table = HintTable(
-        {"p": [Registration("A", event(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)), B_YES]}
+    table = HintEvaluator(
+        QueueingHintMap(
+            {"p": [EventRegistration("A", event(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)), B_YES]}
+        )
     )
-    assert table.registered("p", ["A"]) == ["NodeAdd", "NodeUpdateNodeTaint"]
-    assert table.registered("p", ["C"]) == []
+    assert table.registrations.event_labels("p", ["A"]) == ["NodeAdd", "NodeUpdateNodeTaint"]
+    assert table.registrations.event_labels("p", ["C"]) == []
