@@ -1,9 +1,9 @@
 """The gRPC server of phases and plugins: listening, health, refusals and graceful shutdown.
 
 It serves the given services, the standard health service and reflection on the `Listener` from the flags. Invariants:
-only allowed identities reach a service (except health); SIGTERM first sets health to NOT_SERVING and then lets calls in
-flight finish, for a limited time; a refusal reaches the caller as a code it can act on, with the reason in the trailing
-metadata. `serve` runs a process from start to end, on uvloop.
+only allowed identities reach a service (except the check of health); SIGTERM first sets health to NOT_SERVING and then
+lets calls in flight finish, for a limited time; a refusal reaches the caller as a code it can act on, with the reason
+in the trailing metadata. `serve` runs a process from start to end, on uvloop.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 MAX_MESSAGE_BYTES = 16 << 20
 """A full sync has chunks under 4 MiB; a batch of pods stays far below this."""
 
+HANDSHAKE_SECONDS = 10.0
+"""A connection that has not finished its handshake by then is closed: it holds a file descriptor for nobody."""
+
 MAX_CONCURRENT_CALLS = 1024
 """Further calls fail with RESOURCE_EXHAUSTED at once, and the caller tries another replica."""
 
@@ -43,7 +46,7 @@ connection for too_many_pings, with every call on it."""
 GRACE_SECONDS = 20.0
 """How long calls in flight may take after SIGTERM; below the 30 s that Kubernetes waits before SIGKILL."""
 
-_HEALTH_PREFIX = f"/{health.SERVICE_NAME}/"
+_HEALTH_CHECK = f"/{health.SERVICE_NAME}/Check"
 
 # Generic in the stubs only.
 _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -213,6 +216,7 @@ def _options(max_message_bytes: int) -> list[tuple[str, Any]]:
         ("grpc.max_send_message_length", max_message_bytes),
         # Otherwise two processes could listen on one port and share the calls at random.
         ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000)),
         # Detects a frontend that vanished without closing the connection, after a minute.
         ("grpc.keepalive_time_ms", 45_000),
         ("grpc.keepalive_timeout_ms", 15_000),
@@ -252,7 +256,10 @@ def _check_free(address: Address) -> None:
 
 
 class _IdentityInterceptor(aio.ServerInterceptor):
-    """Admits only callers with an allowed identity, except to the health service."""
+    """Admits only callers with an allowed identity, except to the check of health.
+
+    Watching health is not excepted: such a call lasts as long as the caller likes, and takes the place of another.
+    """
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
@@ -263,7 +270,7 @@ class _IdentityInterceptor(aio.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
         handler = await continuation(handler_call_details)
-        if handler is None or handler_call_details.method.startswith(_HEALTH_PREFIX):
+        if handler is None or handler_call_details.method == _HEALTH_CHECK:
             return handler
         return _guarded(handler, self._check)
 
@@ -275,36 +282,39 @@ class _IdentityInterceptor(aio.ServerInterceptor):
 
 
 def _guarded(handler: _Handler, check: Callable[[Any], Awaitable[None]]) -> _Handler:
-    """Wrap the handler so that the check runs first."""
+    """Wrap the handler so that the check runs first, also before the request is awaited.
 
-    def unary(inner: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
-        async def guarded(request: Any, context: Any) -> Any:
-            await check(context)
-            return await inner(request, context)
+    So a method with one request becomes one with a stream of requests, of which the first is read after the check:
+    otherwise a caller that sends no request would hold its place among the concurrent calls unchecked. On the wire the
+    two are the same.
+    """
 
-        return guarded
+    async def only(requests: AsyncIterator[Any], context: Any) -> Any:
+        async for request in requests:
+            return request
+        await context.abort(grpc.StatusCode.INTERNAL, "the call ended before its request came")
+        raise AssertionError("abort does not return")
 
-    def streaming(inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        async def guarded(request: Any, context: Any) -> Any:
-            await check(context)
-            answers = inner(request, context)
-            if inspect.isawaitable(answers):  # a handler that writes to the context itself
-                await answers
-                return
-            async for answer in answers:
-                yield answer
+    async def answer_once(requests: AsyncIterator[Any], context: Any) -> Any:
+        await check(context)
+        behavior: Any = handler.stream_unary or handler.unary_unary
+        return await behavior(requests if handler.request_streaming else await only(requests, context), context)
 
-        return guarded
+    async def answer_many(requests: AsyncIterator[Any], context: Any) -> Any:
+        await check(context)
+        behavior: Any = handler.stream_stream or handler.unary_stream
+        answers = behavior(requests if handler.request_streaming else await only(requests, context), context)
+        if inspect.isawaitable(answers):  # a handler that writes to the context itself
+            await answers
+            return
+        async for answer in answers:
+            yield answer
 
-    factories: dict[tuple[bool, bool], tuple[Any, Any, Any]] = {
-        (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary, unary),
-        (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream, streaming),
-        (True, False): (grpc.stream_unary_rpc_method_handler, handler.stream_unary, unary),
-        (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream, streaming),
-    }
-    make, inner, wrap = factories[(bool(handler.request_streaming), bool(handler.response_streaming))]
+    make: Any = (
+        grpc.stream_stream_rpc_method_handler if handler.response_streaming else grpc.stream_unary_rpc_method_handler
+    )
     result: _Handler = make(
-        wrap(inner),
+        answer_many if handler.response_streaming else answer_once,
         request_deserializer=handler.request_deserializer,
         response_serializer=handler.response_serializer,
     )
