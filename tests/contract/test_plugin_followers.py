@@ -40,6 +40,10 @@ class Frontend:
         delta = snapshot_pb2.Delta(from_generation=from_generation, to_generation=to_generation, **fields)
         await self._stream.write(snapshot_pb2.SyncRequest(delta=delta))
 
+    async def send_unknown(self) -> None:
+        """A message of a kind that no version of the contract has yet."""
+        await self._stream.write(snapshot_pb2.SyncRequest.FromString(b"\x9a\x06\x02\x08\x01"))  # field 99
+
     async def acknowledged(self, generation: int) -> None:
         """Return once the plugin says that it has seen so much."""
         while (await self._stream.read()).applied_generation < generation:
@@ -171,6 +175,14 @@ async def test_a_follower_that_is_behind_refuses_the_call(follower: Served) -> N
         await asyncio.sleep(0.05)
         await frontend.send(3, 4, pods=placed(p5=0))
         assert await early == [0]
+
+
+async def test_a_follower_passes_over_messages_of_an_unknown_kind(follower: Served) -> None:
+    """Else the stream may never grow: a newer scheduler could not be followed by an older plugin."""
+    async with following(follower, 10, "unknown") as frontend:
+        await frontend.send_unknown()
+        await frontend.send(3, 4, pods=placed(p3=1))
+        assert await frontend.capacities(4, 1) == [0]
 
 
 async def test_a_follower_refuses_what_it_cannot_apply(follower: Served) -> None:

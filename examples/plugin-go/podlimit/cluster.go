@@ -71,6 +71,9 @@ func (c *cluster) Sync(server triremev1.SnapshotFollower_SyncServer) error {
 		if err != nil {
 			return err
 		}
+		if request.GetDelta() == nil {
+			continue // a newer frontend may send messages of a kind that is unknown here
+		}
 		generation, synced, err := c.take(stream, request.GetDelta())
 		if err != nil {
 			return err

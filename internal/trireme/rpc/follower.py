@@ -120,7 +120,8 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             async for request in request_iterator:
                 if stream and stream != self._stream:
                     await context.abort(grpc.StatusCode.ABORTED, "another stream has replaced this one")
-                if request.WhichOneof("message") == "hello":
+                kind = request.WhichOneof("message")
+                if kind == "hello":
                     await self._greet(request.hello, context)
                     leader = request.hello.fence
                     self._stream += 1
@@ -128,6 +129,8 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                     continue
                 if not stream:
                     await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "message: a stream begins with hello")
+                if kind != "delta":
+                    continue  # a newer frontend may send messages of a kind that is unknown here
                 await self._apply(request.delta, context)
                 if self._snap.synced:
                     self._synced_by = leader

@@ -102,6 +102,20 @@ async def test_a_phase_follows_the_scheduler_of_a_rebuilt_cluster() -> None:
     await asyncio.gather(old.task, new.task, return_exceptions=True)
 
 
+async def test_a_message_of_an_unknown_kind_is_passed_over() -> None:
+    """Else no kind of message can be added to the stream: an older follower would end it."""
+    follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
+    stream = Stream(follow)
+    unknown = snapshot_pb2.SyncRequest.FromString(b"\x9a\x06\x02\x08\x01")  # field 99, a message
+    assert unknown.WhichOneof("message") is None
+    async with asyncio.timeout(5):
+        await stream.send(hello(7), unknown, full(100), unknown)
+    assert await answers(follow, 7, 100)
+    assert not stream.task.done()
+    stream.task.cancel()
+    await asyncio.gather(stream.task, return_exceptions=True)
+
+
 def configured(epoch: int, config_hash: int) -> snapshot_pb2.SyncRequest:
     """The Hello of a leader with a configuration."""
     greeting = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=epoch), config_hash=config_hash)
