@@ -232,7 +232,7 @@ async def test_concurrent_calls_are_limited_as_the_plugin_declares(stack: Stack)
 
 
 class Queue:
-    """Gates, orders and wakes pods."""
+    """Gates and wakes pods."""
 
     info = sdk.Info(
         "Queue", events=(sdk.Event("Node", "Add"),), pod_fields=("metadata.name", "metadata.labels['gate']")
@@ -241,9 +241,6 @@ class Queue:
     def pre_enqueue(self, pod: core_pb2.Pod, profile: str) -> sdk.Status | None:
         assert not pod.metadata.namespace
         return sdk.unresolvable(f"closed in {profile}") if "gate" in pod.metadata.labels else None
-
-    def sort_key(self, pod: core_pb2.Pod, queued_ns: int) -> bytes:
-        return pod.metadata.name.encode() + queued_ns.to_bytes(8, "big")
 
     def queueing_hint(self, pod: core_pb2.Pod, event: plugin_pb2.ClusterEvent, old: Any, new: Any) -> bool:
         return old is None and new["metadata"]["name"] == pod.metadata.name
@@ -255,12 +252,10 @@ def named(name: str, **labels: str) -> core_pb2.Pod:
 
 
 async def test_the_steps_around_the_queue(stack: Stack) -> None:
-    """Broken, a remote plugin cannot hold back, order or wake pods."""
+    """Broken, a remote plugin cannot hold back or wake pods."""
     queue = (await stack.host(Queue())).queue
     pods = [named("a"), named("b", gate="x")]
     assert await queue.pre_enqueue("p", pods) == [status.SUCCESS, status.unresolvable("Queue", "closed in p")]
-    keys = await queue.queue_sort(pods, [1, 2])
-    assert keys == remote_stages.SortKeys((b"a" + bytes(7) + b"\1", b"b" + bytes(7) + b"\2"), 0)
     event = plugin_pb2.ClusterEvent(resource="Node", actions=["Add"])
     assert await queue.queueing_hint(event, b"", b'{"metadata":{"name":"b"}}', pods) == [False, True]
 
@@ -274,16 +269,10 @@ async def test_the_queue_goes_on_without_a_plugin_that_fails(stack: Stack) -> No
         def pre_enqueue(self, pod: core_pb2.Pod, profile: str) -> sdk.Status | None:
             raise OSError("down")
 
-        def sort_key(self, pod: core_pb2.Pod, queued_ns: int) -> Any:
-            return "not bytes"
-
     queue = (await stack.host(Failing())).queue
     (answer,) = await queue.pre_enqueue("p", [POD])
     assert answer.code is status.Code.ERROR
     assert answer.message.startswith('running PreEnqueue plugin "Failing": ')
-    keys = await queue.queue_sort([POD], [1])
-    assert isinstance(keys, status.Status)
-    assert "sort_key returned 'not bytes': must be bytes" in keys.message
     assert await queue.queueing_hint(plugin_pb2.ClusterEvent(), b"", b"", [POD]) is None
 
 

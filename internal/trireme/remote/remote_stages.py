@@ -5,7 +5,6 @@ request and has the plugin's name, and applies the plugin's failure policy; each
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from trireme.framework import status
@@ -14,7 +13,6 @@ from trireme.v1 import bind_pb2, bind_phase_pb2, core_pb2, cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
 
 _PRE_ENQUEUE = remote_connection.Method("/trireme.v1.QueueService/PreEnqueue", queue_pb2.PreEnqueueResponse)
-_QUEUE_SORT = remote_connection.Method("/trireme.v1.QueueService/QueueSort", queue_pb2.QueueSortResponse)
 _HINT = remote_connection.Method("/trireme.v1.QueueService/QueueingHint", queue_pb2.QueueingHintResponse)
 _POST_FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/PostFilter", filter_pb2.PostFilterResponse)
 _RESERVE = remote_connection.Method("/trireme.v1.FilterPlugin/Reserve", filter_pb2.ReserveResponse)
@@ -30,16 +28,8 @@ _POST_BIND = remote_connection.Method("/trireme.v1.BindPlugin/PostBind", bind_pb
 Result = TypeVar("Result", filter_pb2.Reservation, bind_pb2.PermitResult, bind_pb2.PreBindResult)
 
 
-@dataclass(frozen=True, slots=True)
-class SortKeys:
-    """The sort keys of pods in the queue; `level_bytes` as in QueueSortResponse."""
-
-    keys: tuple[bytes, ...]
-    level_bytes: int
-
-
 class RemoteQueuePlugin:
-    """PreEnqueue, QueueSort and QueueingHint, called by the frontend."""
+    """PreEnqueue and QueueingHint, called by the frontend."""
 
     def __init__(self, client: remote_client.PluginClient) -> None:
         self.name = client.name
@@ -65,21 +55,6 @@ class RemoteQueuePlugin:
             return await self._client.connection.ask(_PRE_ENQUEUE, request.SerializeToString(), read)
         except remote_connection.PluginError as error:
             return [self._client.failure(prefix, str(error)) or status.SUCCESS] * len(pods)
-
-    async def queue_sort(
-        self, pods: Sequence[core_pb2.Pod], queued_ns: Sequence[int]
-    ) -> SortKeys | status.Status | None:
-        """The pods' keys; on failure the error, or None where that is ignored."""
-        request = queue_pb2.QueueSortRequest(pods=self._client.own_pods(pods), queued_ns=queued_ns)
-
-        def read(response: queue_pb2.QueueSortResponse) -> SortKeys:
-            _check_count("keys", response.keys, len(pods))
-            return SortKeys(tuple(response.keys), response.level_bytes)
-
-        try:
-            return await self._client.connection.ask(_QUEUE_SORT, request.SerializeToString(), read)
-        except remote_connection.PluginError as error:
-            return self._client.failure(f'running QueueSort plugin "{self.name}"', str(error))
 
     async def queueing_hint(
         self, event: plugin_pb2.ClusterEvent, old_json: bytes, new_json: bytes, pods: Sequence[core_pb2.Pod]

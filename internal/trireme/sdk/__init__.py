@@ -21,7 +21,6 @@ The extension points are methods with the framework's names; implement those you
 
     configure(configuration)            checks the profile's arguments; its result is `call.config` in later calls
     pre_enqueue(pod, profile)           None lets the pod into the queue, a status keeps it out
-    sort_key(pod, queued_ns)            bytes; the smaller comes first (QueueSort)
     queueing_hint(pod, event, old, new) whether the event may help the pod that this plugin refused
     pre_filter(call)                    None, a status, `SKIP`, or a `PreFilter` that narrows the nodes or keeps state
     filter(call, node)                  None: passes; a number: passes, so many copies fit; a status: refused

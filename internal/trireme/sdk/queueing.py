@@ -1,14 +1,14 @@
-"""Serves QueueService with a plugin's pre_enqueue, sort_key and queueing_hint."""
+"""Serves QueueService with a plugin's pre_enqueue and queueing_hint."""
 
 from typing import Any
 
 import orjson
 from grpc import aio
 
-from trireme.sdk.invoker import InvalidResult, Invoker
+from trireme.sdk.invoker import Invoker
 from trireme.v1 import queue_pb2, queue_pb2_grpc
 
-METHODS = ("pre_enqueue", "sort_key", "queueing_hint")
+METHODS = ("pre_enqueue", "queueing_hint")
 
 
 class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
@@ -28,20 +28,6 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
             for pod in request.pods:
                 answer = await self._invoker.call("pre_enqueue", pod, request.profile)
                 response.statuses.append(self._invoker.message("pre_enqueue", answer))
-        return response
-
-    async def QueueSort(
-        self, request: queue_pb2.QueueSortRequest, context: aio.ServicerContext[Any, Any]
-    ) -> queue_pb2.QueueSortResponse:
-        """Call sort_key for each pod."""
-        await self._invoker.require(context, "sort_key")
-        response = queue_pb2.QueueSortResponse()
-        async with self._invoker.turn(context):
-            for pod, queued_ns in zip(request.pods, request.queued_ns, strict=True):
-                key = await self._invoker.call("sort_key", pod, queued_ns)
-                if not isinstance(key, bytes):
-                    raise InvalidResult(f"sort_key returned {key!r}: must be bytes")
-                response.keys.append(key)
         return response
 
     async def QueueingHint(

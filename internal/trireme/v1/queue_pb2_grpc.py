@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class QueueServiceStub:
-    """QueueService gates, orders and wakes pods.
+    """QueueService gates pods, and decides which cluster events make refused pods worth another try.
     """
 
     def __init__(self, channel):
@@ -40,11 +40,6 @@ class QueueServiceStub:
                 request_serializer=trireme_dot_v1_dot_queue__pb2.PreEnqueueRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_queue__pb2.PreEnqueueResponse.FromString,
                 _registered_method=True)
-        self.QueueSort = channel.unary_unary(
-                '/trireme.v1.QueueService/QueueSort',
-                request_serializer=trireme_dot_v1_dot_queue__pb2.QueueSortRequest.SerializeToString,
-                response_deserializer=trireme_dot_v1_dot_queue__pb2.QueueSortResponse.FromString,
-                _registered_method=True)
         self.QueueingHint = channel.unary_unary(
                 '/trireme.v1.QueueService/QueueingHint',
                 request_serializer=trireme_dot_v1_dot_queue__pb2.QueueingHintRequest.SerializeToString,
@@ -53,19 +48,12 @@ class QueueServiceStub:
 
 
 class QueueServiceServicer:
-    """QueueService gates, orders and wakes pods.
+    """QueueService gates pods, and decides which cluster events make refused pods worth another try.
     """
 
     def PreEnqueue(self, request, context):
-        """PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A pod refused stays aside, without event and
+        """PreEnqueue lets each pod enter the queue, or refuses it. Idempotent. A refused pod is gated, without event and
         condition, until an event that the plugin registered.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def QueueSort(self, request, context):
-        """QueueSort gives each pod the key that the queue orders by, once, when it enters. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -73,7 +61,7 @@ class QueueServiceServicer:
 
     def QueueingHint(self, request, context):
         """QueueingHint selects the pods, of those that the plugin refused, that an event may help. Idempotent. One call for
-        an event. On failure the pods are queued: waking for nothing is better than sleeping for ever.
+        an event. On failure all the pods are queued: a try in vain costs less than a pod that is never tried again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -86,11 +74,6 @@ def add_QueueServiceServicer_to_server(servicer, server):
                     servicer.PreEnqueue,
                     request_deserializer=trireme_dot_v1_dot_queue__pb2.PreEnqueueRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_queue__pb2.PreEnqueueResponse.SerializeToString,
-            ),
-            'QueueSort': grpc.unary_unary_rpc_method_handler(
-                    servicer.QueueSort,
-                    request_deserializer=trireme_dot_v1_dot_queue__pb2.QueueSortRequest.FromString,
-                    response_serializer=trireme_dot_v1_dot_queue__pb2.QueueSortResponse.SerializeToString,
             ),
             'QueueingHint': grpc.unary_unary_rpc_method_handler(
                     servicer.QueueingHint,
@@ -106,7 +89,7 @@ def add_QueueServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class QueueService:
-    """QueueService gates, orders and wakes pods.
+    """QueueService gates pods, and decides which cluster events make refused pods worth another try.
     """
 
     @staticmethod
@@ -126,33 +109,6 @@ class QueueService:
             '/trireme.v1.QueueService/PreEnqueue',
             trireme_dot_v1_dot_queue__pb2.PreEnqueueRequest.SerializeToString,
             trireme_dot_v1_dot_queue__pb2.PreEnqueueResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def QueueSort(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/trireme.v1.QueueService/QueueSort',
-            trireme_dot_v1_dot_queue__pb2.QueueSortRequest.SerializeToString,
-            trireme_dot_v1_dot_queue__pb2.QueueSortResponse.FromString,
             options,
             channel_credentials,
             insecure,
