@@ -28,7 +28,7 @@ type ReplicaSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Name and namespace.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What it selects.
+	// OPTIONAL. What it selects.
 	Spec          *ReplicaSetSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -129,7 +129,7 @@ type StatefulSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Name and namespace.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What it selects.
+	// OPTIONAL. What it selects.
 	Spec          *StatefulSetSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,8 +32,8 @@ type BindItem struct {
 	NodeName string `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	// OPTIONAL. Objects that Reserve assumed for it.
 	Assumed []*ClusterObject `protobuf:"bytes,3,rep,name=assumed,proto3" json:"assumed,omitempty"`
-	// OPTIONAL. What Reserve or an earlier PreBind gave as state. Between phases it is a HostState; a plugin gets what it
-	// gave itself.
+	// OPTIONAL. The state that Reserve or an earlier PreBind returned. Between phases it is a HostState; a plugin gets
+	// what it returned itself.
 	State []byte `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	// OPTIONAL. The caller has sent this item before and does not know its outcome: the pod may be bound already, and is
 	// reported as not bound only where reading it shows so.
@@ -170,7 +170,7 @@ type PermitResult struct {
 	// REQUIRED with CODE_WAIT. For how long at most; beyond 15 minutes counts as 15 minutes. Of several plugins that
 	// let it wait: the shortest.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// REQUIRED of the phase with CODE_WAIT. All plugins that let it wait; it goes on when each of them allowed it.
+	// REQUIRED of the phase with CODE_WAIT. All plugins that let it wait; it is bound when each of them has allowed it.
 	Waits         []*PermitWait `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -494,7 +494,7 @@ type PreBindResult struct {
 	WaitFor []*ObjectKey `protobuf:"bytes,2,rep,name=wait_for,json=waitFor,proto3" json:"wait_for,omitempty"`
 	// REQUIRED with CODE_WAIT. For how long at most.
 	Timeout *durationpb.Duration `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// OPTIONAL. Given back in the item's state.
+	// OPTIONAL. Given to the next PreBind in the item's state.
 	State         []byte `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -659,13 +659,13 @@ func (x *BindRequest) GetItems() []*BindItem {
 	return nil
 }
 
-// BindResult is what became of one item.
+// BindResult is the outcome of one item.
 type BindResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Index in the request's items.
 	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// REQUIRED. CODE_SUCCESS: the API server has the binding. CODE_SKIP, of a plugin: it leaves the pod to the next one.
-	// Else it is certain that this call did not bind it and will not.
+	// REQUIRED. CODE_SUCCESS: the API server has the binding. CODE_SKIP, from a plugin: it leaves the pod to the next
+	// one. Else it is certain that this call did not bind the pod and will not.
 	Status        *Status `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -715,11 +715,11 @@ func (x *BindResult) GetStatus() *Status {
 	return nil
 }
 
-// BindResponse brings some results; the stream ends with OK when all have come. Where it ends otherwise the fate of
-// the rest is open: call again, on any replica, to learn it.
+// BindResponse has some of the results; the stream ends with OK after the last. If it ends otherwise, the outcome of
+// the remaining items is unknown: call again, on any replica, to learn it.
 type BindResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. Results that are new; empty: the replica is at work.
+	// OPTIONAL. New results; empty: the call is still in progress.
 	Results       []*BindResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -857,8 +857,8 @@ func (*PostBindResponse) Descriptor() ([]byte, []int) {
 // Action is one write that bind executes for the frontend, a phase or a plugin.
 type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The pod that the write is about; for deallocate the pod on whose behalf; for set_group_condition the
-	// PodGroup instead of a pod.
+	// REQUIRED. The pod that the write is about; for deallocate the pod that needs the devices; for set_group_condition
+	// the PodGroup instead of a pod.
 	Pod *PodIdentity `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
 	// REQUIRED. What is written.
 	//
@@ -1013,7 +1013,7 @@ type Action_ClearNomination struct {
 }
 
 type Action_Deallocate struct {
-	// Take a claim's allocation away.
+	// Remove a claim's allocation.
 	Deallocate *Deallocate `protobuf:"bytes,5,opt,name=deallocate,proto3,oneof"`
 }
 
@@ -1028,12 +1028,12 @@ type Action_SetGroupCondition struct {
 }
 
 type Action_Release struct {
-	// Give back what PreBind wrote.
+	// Undo what PreBind wrote.
 	Release *Release `protobuf:"bytes,8,opt,name=release,proto3,oneof"`
 }
 
 type Action_LeaveClaim struct {
-	// Take a user out of a claim.
+	// Remove a user of a claim.
 	LeaveClaim *LeaveClaim `protobuf:"bytes,9,opt,name=leave_claim,json=leaveClaim,proto3,oneof"`
 }
 
@@ -1058,10 +1058,10 @@ type Evict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The condition's message.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// OPTIONAL. The pod's generation, for the condition's observedGeneration. Who gives it has seen the pod on its node,
-	// and bind need not read it first. 0: the one that the pod has when it is read.
+	// OPTIONAL. The pod's generation, for the condition's observedGeneration. Set: the caller has seen the pod on its
+	// node, and bind does not read it first. 0: that of the pod when bind reads it.
 	ObservedGeneration int64 `protobuf:"varint,2,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
-	// REQUIRED. Who preempts.
+	// REQUIRED. The pod that room is made for.
 	Preemptor *PodIdentity `protobuf:"bytes,3,opt,name=preemptor,proto3" json:"preemptor,omitempty"`
 	// OPTIONAL. The node, for the event.
 	NodeName      string `protobuf:"bytes,4,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
@@ -1127,7 +1127,7 @@ func (x *Evict) GetNodeName() string {
 	return ""
 }
 
-// Nominate records the node that a pod waits for.
+// Nominate records the node that room is made on for the pod.
 type Nominate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The node.
@@ -1173,7 +1173,7 @@ func (x *Nominate) GetNodeName() string {
 	return ""
 }
 
-// ClearNomination forgets the node that a pod waited for.
+// ClearNomination removes the pod's nomination.
 type ClearNomination struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1292,7 +1292,7 @@ func (x *Deallocate) GetUserUid() string {
 	return ""
 }
 
-// LeaveClaim takes one entry out of a claim's reservedFor; its allocation stays.
+// LeaveClaim removes one entry from a claim's reservedFor; its allocation stays.
 type LeaveClaim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The claim's namespace.
@@ -1365,12 +1365,12 @@ func (x *LeaveClaim) GetUserUid() string {
 	return ""
 }
 
-// Release gives back what PreBind wrote for a pod that is not bound after all, as far as it can be given back: its
-// place among the users of its claims, and a claim that was made for its extended resources. What was not written is
-// not looked for, so it may be requested whenever PreBind had begun.
+// Release undoes what PreBind wrote for a pod that is not bound after all, as far as that can be undone: its entries in
+// reservedFor of its claims, and a claim that was made for its extended resources. Idempotent, and a success where
+// PreBind has written nothing.
 type Release struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. What Reserve gave for PreBind, or PreBind answered since.
+	// REQUIRED. The state that Reserve returned, or the newer one that PreBind returned.
 	State         []byte `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -36,14 +36,14 @@ type BindPluginClient interface {
 	// Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
 	// wait.
 	Permit(ctx context.Context, in *PermitRequest, opts ...grpc.CallOption) (*PermitResponse, error)
-	// PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+	// PreBindPreFlight returns whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
 	// answers UNIMPLEMENTED, PreBind has work for every pod.
 	PreBindPreFlight(ctx context.Context, in *PreBindPreFlightRequest, opts ...grpc.CallOption) (*PreBindPreFlightResponse, error)
-	// PreBind does what must be done before binding, or names what it waits for: it is called again when that has
-	// changed. Idempotent.
+	// PreBind does what must be done before binding, or names the objects that it waits for: it is called again when one
+	// of them has changed. Idempotent.
 	PreBind(ctx context.Context, in *PreBindRequest, opts ...grpc.CallOption) (*PreBindResponse, error)
-	// Bind binds pods to nodes and answers each as it is known. Idempotent: a pod that is bound to the node already is a
-	// success.
+	// Bind binds pods to nodes and sends each result as it is known. Idempotent: a pod that is bound to the node already
+	// is a success.
 	Bind(ctx context.Context, in *BindRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BindResponse], error)
 	// PostBind is a notification that pods were bound. Idempotent; its failure changes nothing.
 	PostBind(ctx context.Context, in *PostBindRequest, opts ...grpc.CallOption) (*PostBindResponse, error)
@@ -125,14 +125,14 @@ type BindPluginServer interface {
 	// Permit lets assumed pods be bound now, refuses them, or makes them wait. Idempotent; the frontend holds those that
 	// wait.
 	Permit(context.Context, *PermitRequest) (*PermitResponse, error)
-	// PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+	// PreBindPreFlight returns whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
 	// answers UNIMPLEMENTED, PreBind has work for every pod.
 	PreBindPreFlight(context.Context, *PreBindPreFlightRequest) (*PreBindPreFlightResponse, error)
-	// PreBind does what must be done before binding, or names what it waits for: it is called again when that has
-	// changed. Idempotent.
+	// PreBind does what must be done before binding, or names the objects that it waits for: it is called again when one
+	// of them has changed. Idempotent.
 	PreBind(context.Context, *PreBindRequest) (*PreBindResponse, error)
-	// Bind binds pods to nodes and answers each as it is known. Idempotent: a pod that is bound to the node already is a
-	// success.
+	// Bind binds pods to nodes and sends each result as it is known. Idempotent: a pod that is bound to the node already
+	// is a success.
 	Bind(*BindRequest, grpc.ServerStreamingServer[BindResponse]) error
 	// PostBind is a notification that pods were bound. Idempotent; its failure changes nothing.
 	PostBind(context.Context, *PostBindRequest) (*PostBindResponse, error)

@@ -244,20 +244,21 @@ func (x *NodeColumns) GetCapacity() []int32 {
 	return nil
 }
 
-// DryRun is one node as if some pods were gone and others there.
+// DryRun is one node as if some pods were removed from it and others placed on it.
 type DryRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The node.
 	Node *NodeView `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// REQUIRED for who follows the stream. Its slot.
+	// REQUIRED for a receiver that follows the stream. Its slot.
 	Slot uint32 `protobuf:"varint,2,opt,name=slot,proto3" json:"slot,omitempty"`
-	// OPTIONAL. Rows of pods taken to be gone.
+	// OPTIONAL. For a receiver that follows the stream: the rows of the pods to treat as removed.
 	RemovedRows []uint32 `protobuf:"varint,3,rep,packed,name=removed_rows,json=removedRows,proto3" json:"removed_rows,omitempty"`
-	// OPTIONAL. The pods taken to be gone, for who does not follow the stream.
+	// OPTIONAL. For a receiver that does not follow the stream: the pods to treat as removed.
 	RemovedPods []*Pod `protobuf:"bytes,4,rep,name=removed_pods,json=removedPods,proto3" json:"removed_pods,omitempty"`
-	// OPTIONAL. Classes of pods taken to be there, one entry a pod.
+	// OPTIONAL. For a receiver that follows the stream: the classes of the pods to treat as placed on the node, one entry
+	// a pod.
 	AddedClasses []uint32 `protobuf:"varint,5,rep,packed,name=added_classes,json=addedClasses,proto3" json:"added_classes,omitempty"`
-	// OPTIONAL. The pods taken to be there, for who does not follow the stream.
+	// OPTIONAL. For a receiver that does not follow the stream: the pods to treat as placed on the node.
 	AddedPods     []*Pod `protobuf:"bytes,6,rep,name=added_pods,json=addedPods,proto3" json:"added_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -729,14 +730,14 @@ func (x *PostFilterRequest) GetPreFilter() *Status {
 	return nil
 }
 
-// Disruption is what it costs to make room, as metrics have it.
+// Disruption is what preemption costs, as the metrics count it.
 type Disruption struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. How many pods go, those that are being deleted already included.
+	// OPTIONAL. How many pods are evicted, including those that are being deleted already.
 	Victims uint32 `protobuf:"varint,1,opt,name=victims,proto3" json:"victims,omitempty"`
 	// OPTIONAL. For how many of them a disruption budget has nothing left.
 	Violations uint32 `protobuf:"varint,2,opt,name=violations,proto3" json:"violations,omitempty"`
-	// OPTIONAL, for groups. How many of the victims are whole groups, or pods of a group that go alone.
+	// OPTIONAL. For groups: how many of the victims are whole groups, or single pods of a group.
 	OfGroups      uint32 `protobuf:"varint,3,opt,name=of_groups,json=ofGroups,proto3" json:"of_groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -793,7 +794,7 @@ func (x *Disruption) GetOfGroups() uint32 {
 	return 0
 }
 
-// PostFilterResponse is how room is made, or why it is not.
+// PostFilterResponse is what makes room for the pod, or why nothing does.
 type PostFilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. CODE_SUCCESS: the actions make room. A refusal's messages go to the end of the event.
@@ -802,7 +803,7 @@ type PostFilterResponse struct {
 	Actions []*Action `protobuf:"bytes,2,rep,name=actions,proto3" json:"actions,omitempty"`
 	// OPTIONAL. The node that the pod is nominated to.
 	NominatedNode string `protobuf:"bytes,3,opt,name=nominated_node,json=nominatedNode,proto3" json:"nominated_node,omitempty"`
-	// OPTIONAL. The pod's nomination, if it had one, is to be cleared.
+	// OPTIONAL. The pod's nomination, if it has one, is to be cleared.
 	ClearNomination bool `protobuf:"varint,4,opt,name=clear_nomination,json=clearNomination,proto3" json:"clear_nomination,omitempty"`
 	// OPTIONAL. Set where the actions make room: what that costs.
 	Disruption    *Disruption `protobuf:"bytes,5,opt,name=disruption,proto3" json:"disruption,omitempty"`
@@ -882,7 +883,7 @@ type Placement struct {
 	Pod *PodIdentity `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
 	// REQUIRED. The name of the node.
 	NodeName string `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
-	// REQUIRED by who follows the stream. The node's slot.
+	// REQUIRED for a receiver that follows the stream. The node's slot.
 	Slot          uint32 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -944,7 +945,7 @@ type ReserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class and the state of the cluster.
 	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
-	// REQUIRED. The placements, in order; each sees what the ones before it assumed.
+	// REQUIRED. The placements, in order; for each, what those before it assumed counts.
 	Placements    []*Placement `protobuf:"bytes,2,rep,name=placements,proto3" json:"placements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -997,14 +998,14 @@ func (x *ReserveRequest) GetPlacements() []*Placement {
 // Reservation is what is assumed beside one pod.
 type Reservation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. Anything but CODE_SUCCESS takes the placement back.
+	// REQUIRED. Anything but CODE_SUCCESS cancels the placement.
 	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// OPTIONAL. Objects as they will be once PreBind has written them.
 	Assumed []*ClusterObject `protobuf:"bytes,2,rep,name=assumed,proto3" json:"assumed,omitempty"`
-	// OPTIONAL. Given back in PreBind's cycle.state.
+	// OPTIONAL. Given to PreBind in the item's state.
 	State []byte `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	// Ordinary node resources that the pod's device claims take on this node: they count besides what the pod requests
-	// from now on. Only DynamicResources sets it.
+	// OPTIONAL. Ordinary node resources that the pod's device claims take on this node, in addition to what the pod
+	// requests. Only DynamicResources sets it.
 	ClaimStatuses []*NodeAllocatableResourceClaimStatus `protobuf:"bytes,4,rep,name=claim_statuses,json=claimStatuses,proto3" json:"claim_statuses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1073,7 +1074,8 @@ type ReserveResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. One a placement.
 	Reservations []*Reservation `protobuf:"bytes,1,rep,name=reservations,proto3" json:"reservations,omitempty"`
-	// REQUIRED of the phase. The generation that the answer was computed from: that of the cycle, or a later one.
+	// REQUIRED from the phase; unset from a plugin. The generation that the answer was computed from: that of the cycle,
+	// or a later one.
 	EvaluatedGeneration uint64 `protobuf:"varint,2,opt,name=evaluated_generation,json=evaluatedGeneration,proto3" json:"evaluated_generation,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -1128,7 +1130,7 @@ type UnreserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class and the state of the cluster.
 	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
-	// REQUIRED. The placements, in reverse order of their reservation.
+	// REQUIRED. The placements, the last reserved first.
 	Placements    []*Placement `protobuf:"bytes,2,rep,name=placements,proto3" json:"placements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1178,7 +1180,7 @@ func (x *UnreserveRequest) GetPlacements() []*Placement {
 	return nil
 }
 
-// UnreserveResponse is empty: nothing can go wrong that the pod would have to know.
+// UnreserveResponse is empty: no failure of Unreserve concerns the pod.
 type UnreserveResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

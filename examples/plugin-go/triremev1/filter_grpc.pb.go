@@ -38,8 +38,8 @@ type FilterPluginClient interface {
 	PreFilter(ctx context.Context, in *PreFilterRequest, opts ...grpc.CallOption) (*PreFilterResponse, error)
 	// Filter answers for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(ctx context.Context, in *FilterRequest, opts ...grpc.CallOption) (*FilterResponse, error)
-	// FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-	// the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
+	// FilterDryRun is Filter for single nodes as if some pods were removed from them and others placed on them; it takes
+	// the place of the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
 	FilterDryRun(ctx context.Context, in *FilterDryRunRequest, opts ...grpc.CallOption) (*FilterDryRunResponse, error)
 	// PostFilter makes room for a pod that no node passed for. It writes nothing: it returns actions, and bind executes
 	// them. Idempotent.
@@ -129,8 +129,8 @@ type FilterPluginServer interface {
 	PreFilter(context.Context, *PreFilterRequest) (*PreFilterResponse, error)
 	// Filter answers for each node whether the pod may run there and how many copies fit. Idempotent.
 	Filter(context.Context, *FilterRequest) (*FilterResponse, error)
-	// FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-	// the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
+	// FilterDryRun is Filter for single nodes as if some pods were removed from them and others placed on them; it takes
+	// the place of the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
 	FilterDryRun(context.Context, *FilterDryRunRequest) (*FilterDryRunResponse, error)
 	// PostFilter makes room for a pod that no node passed for. It writes nothing: it returns actions, and bind executes
 	// them. Idempotent.

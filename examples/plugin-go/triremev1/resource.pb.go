@@ -92,15 +92,15 @@ type ResourceSliceSpec struct {
 	NodeSelector *NodeSelector `protobuf:"bytes,4,opt,name=node_selector,json=nodeSelector,proto3" json:"node_selector,omitempty"`
 	// OPTIONAL. Whether every node can reach them.
 	AllNodes *bool `protobuf:"varint,5,opt,name=all_nodes,json=allNodes,proto3,oneof" json:"all_nodes,omitempty"`
-	// The devices.
+	// OPTIONAL. The devices.
 	Devices []*Device `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`
-	// OPTIONAL. Whether each device says for itself where it is.
+	// OPTIONAL. Whether each device names its own nodes. Unset reads as false.
 	PerDeviceNodeSelection *bool `protobuf:"varint,7,opt,name=per_device_node_selection,json=perDeviceNodeSelection,proto3,oneof" json:"per_device_node_selection,omitempty"`
-	// Counters that its devices draw on; a slice has either these or devices.
+	// OPTIONAL. Counters that its devices draw on; a slice has either these or devices.
 	SharedCounters []*CounterSet `protobuf:"bytes,8,rep,name=shared_counters,json=sharedCounters,proto3" json:"shared_counters,omitempty"`
 	// OPTIONAL. The attribute that names the type of a partition.
 	PartitionTypeAttribute *string `protobuf:"bytes,9,opt,name=partition_type_attribute,json=partitionTypeAttribute,proto3,oneof" json:"partition_type_attribute,omitempty"`
-	// Steps on the node that its devices do without.
+	// OPTIONAL. Steps on the node that its devices do without.
 	SkipNodeOperations []string `protobuf:"bytes,10,rep,name=skip_node_operations,json=skipNodeOperations,proto3" json:"skip_node_operations,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -377,11 +377,11 @@ type Device struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Name, unique in the pool.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is, by attribute name; a name without a domain belongs to the driver.
+	// OPTIONAL. What it is, by attribute name; a name without a domain belongs to the driver.
 	Attributes map[string]*DeviceAttribute `protobuf:"bytes,2,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// How much of it there is, by capacity name.
+	// OPTIONAL. How much of it there is, by capacity name.
 	Capacity map[string]*DeviceCapacity `protobuf:"bytes,3,rep,name=capacity,proto3" json:"capacity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What it draws from the pool's shared counters when allocated.
+	// OPTIONAL. What it draws from the pool's shared counters when allocated.
 	ConsumesCounters []*DeviceCounterConsumption `protobuf:"bytes,4,rep,name=consumes_counters,json=consumesCounters,proto3" json:"consumes_counters,omitempty"`
 	// OPTIONAL. The one node that has it; only with per_device_node_selection.
 	NodeName *string `protobuf:"bytes,5,opt,name=node_name,json=nodeName,proto3,oneof" json:"node_name,omitempty"`
@@ -389,17 +389,17 @@ type Device struct {
 	NodeSelector *NodeSelector `protobuf:"bytes,6,opt,name=node_selector,json=nodeSelector,proto3" json:"node_selector,omitempty"`
 	// OPTIONAL. Whether every node can reach it; only with per_device_node_selection.
 	AllNodes *bool `protobuf:"varint,7,opt,name=all_nodes,json=allNodes,proto3,oneof" json:"all_nodes,omitempty"`
-	// Marks that keep claims away which do not tolerate them.
+	// OPTIONAL. Marks that keep claims away which do not tolerate them.
 	Taints []*DeviceTaint `protobuf:"bytes,8,rep,name=taints,proto3" json:"taints,omitempty"`
 	// OPTIONAL. Whether its allocation holds on the chosen node only. Unset reads as false.
 	BindsToNode *bool `protobuf:"varint,9,opt,name=binds_to_node,json=bindsToNode,proto3,oneof" json:"binds_to_node,omitempty"`
-	// Conditions that must become True in the claim's status before a pod is bound.
+	// OPTIONAL. Conditions that must become True in the claim's status before a pod is bound.
 	BindingConditions []string `protobuf:"bytes,10,rep,name=binding_conditions,json=bindingConditions,proto3" json:"binding_conditions,omitempty"`
-	// Conditions any of which, once True, means that the pod is scheduled anew.
+	// OPTIONAL. Conditions any of which, once True, means that the pod is scheduled anew.
 	BindingFailureConditions []string `protobuf:"bytes,11,rep,name=binding_failure_conditions,json=bindingFailureConditions,proto3" json:"binding_failure_conditions,omitempty"`
 	// OPTIONAL. Whether several claims can have a share of it. Unset reads as false.
 	AllowMultipleAllocations *bool `protobuf:"varint,12,opt,name=allow_multiple_allocations,json=allowMultipleAllocations,proto3,oneof" json:"allow_multiple_allocations,omitempty"`
-	// Ordinary node resources that allocating it takes, by resource name.
+	// OPTIONAL. Ordinary node resources that allocating it takes, by resource name.
 	NodeAllocatableResources map[string]*NodeAllocatableResource `protobuf:"bytes,14,rep,name=node_allocatable_resources,json=nodeAllocatableResources,proto3" json:"node_allocatable_resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields            protoimpl.UnknownFields
 	sizeCache                protoimpl.SizeCache
@@ -537,13 +537,13 @@ type DeviceAttribute struct {
 	String_ *string `protobuf:"bytes,4,opt,name=string,proto3,oneof" json:"string,omitempty"`
 	// OPTIONAL. A semantic version.
 	Version *string `protobuf:"bytes,5,opt,name=version,proto3,oneof" json:"version,omitempty"`
-	// Several integers.
+	// OPTIONAL. Several integers.
 	Ints []int64 `protobuf:"varint,6,rep,packed,name=ints,proto3" json:"ints,omitempty"`
-	// Several truth values.
+	// OPTIONAL. Several truth values.
 	Bools []bool `protobuf:"varint,7,rep,packed,name=bools,proto3" json:"bools,omitempty"`
-	// Several strings.
+	// OPTIONAL. Several strings.
 	Strings []string `protobuf:"bytes,8,rep,name=strings,proto3" json:"strings,omitempty"`
-	// Several semantic versions.
+	// OPTIONAL. Several semantic versions.
 	Versions      []string `protobuf:"bytes,9,rep,name=versions,proto3" json:"versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -640,7 +640,7 @@ type DeviceCapacity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The amount.
 	Value *Quantity `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
-	// OPTIONAL. What shares of it may be asked for; only for devices that allow multiple allocations.
+	// OPTIONAL. What shares of it may be requested; only for devices that allow multiple allocations.
 	RequestPolicy *CapacityRequestPolicy `protobuf:"bytes,2,opt,name=request_policy,json=requestPolicy,proto3" json:"request_policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -690,12 +690,12 @@ func (x *DeviceCapacity) GetRequestPolicy() *CapacityRequestPolicy {
 	return nil
 }
 
-// What shares of a capacity may be asked for.
+// What shares of a capacity may be requested.
 type CapacityRequestPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. What a request that names none gets. Unset means all of it.
 	Default *Quantity `protobuf:"bytes,1,opt,name=default,proto3" json:"default,omitempty"`
-	// The shares there are; a request is rounded up to the next. Empty means any.
+	// OPTIONAL. The shares there are; a request is rounded up to the next. Empty means any.
 	ValidValues []*Quantity `protobuf:"bytes,3,rep,name=valid_values,json=validValues,proto3" json:"valid_values,omitempty"`
 	// OPTIONAL. The range of shares. Unset means any.
 	ValidRange    *CapacityRequestPolicyRange `protobuf:"bytes,4,opt,name=valid_range,json=validRange,proto3" json:"valid_range,omitempty"`
@@ -825,7 +825,7 @@ type DeviceCounterConsumption struct {
 	CounterSet string `protobuf:"bytes,1,opt,name=counter_set,json=counterSet,proto3" json:"counter_set,omitempty"`
 	// REQUIRED. How much, by counter.
 	Counters map[string]*Counter `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Devices that draw on the set at once must share one of these. Empty goes with any.
+	// OPTIONAL. Devices that draw on the set at once must share one of these. Empty goes with any.
 	CompatibilityGroups []string `protobuf:"bytes,3,rep,name=compatibility_groups,json=compatibilityGroups,proto3" json:"compatibility_groups,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -1061,7 +1061,7 @@ type DeviceTaint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Name of the taint.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Its value.
+	// OPTIONAL. Its value.
 	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	// REQUIRED. None, NoSchedule or NoExecute.
 	Effect string `protobuf:"bytes,3,opt,name=effect,proto3" json:"effect,omitempty"`
@@ -1132,13 +1132,13 @@ func (x *DeviceTaint) GetTimeAdded() *Time {
 // A set of device taints that a request accepts.
 type DeviceToleration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The taint's key. Empty, with operator Exists, accepts every taint.
+	// OPTIONAL. The taint's key. Empty, with operator Exists, accepts every taint.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Equal or Exists. Empty reads as Equal.
+	// OPTIONAL. Equal or Exists. Empty reads as Equal.
 	Operator string `protobuf:"bytes,2,opt,name=operator,proto3" json:"operator,omitempty"`
-	// The value to compare with.
+	// OPTIONAL. The value to compare with.
 	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
-	// The effect accepted. Empty accepts all effects.
+	// OPTIONAL. The effect accepted. Empty accepts all effects.
 	Effect string `protobuf:"bytes,4,opt,name=effect,proto3" json:"effect,omitempty"`
 	// OPTIONAL. For NoExecute: seconds until the pod is evicted. Unset means never.
 	TolerationSeconds *int64 `protobuf:"varint,5,opt,name=toleration_seconds,json=tolerationSeconds,proto3,oneof" json:"toleration_seconds,omitempty"`
@@ -1269,9 +1269,9 @@ func (x *DeviceClass) GetSpec() *DeviceClassSpec {
 // What belongs to a device class.
 type DeviceClassSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What a device must meet, all of it.
+	// OPTIONAL. What a device must meet, all of it.
 	Selectors []*DeviceSelector `protobuf:"bytes,1,rep,name=selectors,proto3" json:"selectors,omitempty"`
-	// Parameters for the drivers of its devices.
+	// OPTIONAL. Parameters for the drivers of its devices.
 	Config []*DeviceClassConfiguration `protobuf:"bytes,2,rep,name=config,proto3" json:"config,omitempty"`
 	// OPTIONAL. The extended resource that its devices provide to pods without a claim.
 	ExtendedResourceName *string `protobuf:"bytes,4,opt,name=extended_resource_name,json=extendedResourceName,proto3,oneof" json:"extended_resource_name,omitempty"`
@@ -1576,7 +1576,7 @@ type DeviceTaintRule struct {
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// REQUIRED. Which taint on which devices.
 	Spec *DeviceTaintRuleSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What became of it.
+	// OPTIONAL. What the controller reports about it.
 	Status        *DeviceTaintRuleStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1755,7 +1755,7 @@ func (x *DeviceTaintSelector) GetDevice() string {
 // What became of a taint rule.
 type DeviceTaintRuleStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Conditions, one per type.
+	// OPTIONAL. Conditions, one per type.
 	Conditions    []*Condition `protobuf:"bytes,1,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1805,7 +1805,7 @@ type ResourceClaim struct {
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// REQUIRED. What is claimed.
 	Spec *ResourceClaimSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What was allocated, and to whom.
+	// OPTIONAL. The allocated devices, and the users that they are reserved for.
 	Status        *ResourceClaimStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1865,7 +1865,7 @@ func (x *ResourceClaim) GetStatus() *ResourceClaimStatus {
 // What is claimed.
 type ResourceClaimSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The devices.
+	// OPTIONAL. The devices.
 	Devices       *DeviceClaim `protobuf:"bytes,1,opt,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1911,11 +1911,11 @@ func (x *ResourceClaimSpec) GetDevices() *DeviceClaim {
 // Devices that are claimed together.
 type DeviceClaim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The requests; all must be met.
+	// OPTIONAL. The requests; all must be met.
 	Requests []*DeviceRequest `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
-	// What the devices must have in common.
+	// OPTIONAL. What the devices must have in common.
 	Constraints []*DeviceConstraint `protobuf:"bytes,2,rep,name=constraints,proto3" json:"constraints,omitempty"`
-	// Parameters for the drivers.
+	// OPTIONAL. Parameters for the drivers.
 	Config        []*DeviceClaimConfiguration `protobuf:"bytes,3,rep,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1979,7 +1979,7 @@ type DeviceRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// OPTIONAL. One way to meet it.
 	Exactly *ExactDeviceRequest `protobuf:"bytes,2,opt,name=exactly,proto3" json:"exactly,omitempty"`
-	// Several ways to meet it, the first that can be met counts.
+	// OPTIONAL. Several ways to meet it, the first that can be met counts.
 	FirstAvailable []*DeviceSubRequest `protobuf:"bytes,3,rep,name=first_available,json=firstAvailable,proto3" json:"first_available,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2041,19 +2041,20 @@ type ExactDeviceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The kind of device.
 	DeviceClassName string `protobuf:"bytes,1,opt,name=device_class_name,json=deviceClassName,proto3" json:"device_class_name,omitempty"`
-	// What a device must meet besides, all of it.
+	// OPTIONAL. What a device must meet besides, all of it.
 	Selectors []*DeviceSelector `protobuf:"bytes,2,rep,name=selectors,proto3" json:"selectors,omitempty"`
-	// ExactCount or All. Empty reads as ExactCount.
+	// OPTIONAL. ExactCount or All. Empty reads as ExactCount.
 	AllocationMode string `protobuf:"bytes,3,opt,name=allocation_mode,json=allocationMode,proto3" json:"allocation_mode,omitempty"`
-	// How many, for ExactCount. 0 reads as 1.
+	// OPTIONAL. How many, for ExactCount. 0 reads as 1.
 	Count int64 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
-	// OPTIONAL. Whether to look at devices whoever has them, without taking them. Unset reads as false.
+	// OPTIONAL. Whether to access devices even if they are allocated to others, without allocating them. Unset reads as
+	// false.
 	AdminAccess *bool `protobuf:"varint,5,opt,name=admin_access,json=adminAccess,proto3,oneof" json:"admin_access,omitempty"`
-	// Device taints it accepts.
+	// OPTIONAL. Device taints it accepts.
 	Tolerations []*DeviceToleration `protobuf:"bytes,6,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
 	// OPTIONAL. The share of each device that is needed. Unset means the default share.
 	Capacity *CapacityRequirements `protobuf:"bytes,7,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// Attributes computed for this request.
+	// OPTIONAL. Attributes computed for this request.
 	DerivedAttributes []*DeviceDerivedAttribute `protobuf:"bytes,8,rep,name=derived_attributes,json=derivedAttributes,proto3" json:"derived_attributes,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -2152,17 +2153,17 @@ type DeviceSubRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// REQUIRED. The kind of device.
 	DeviceClassName string `protobuf:"bytes,2,opt,name=device_class_name,json=deviceClassName,proto3" json:"device_class_name,omitempty"`
-	// What a device must meet besides, all of it.
+	// OPTIONAL. What a device must meet besides, all of it.
 	Selectors []*DeviceSelector `protobuf:"bytes,3,rep,name=selectors,proto3" json:"selectors,omitempty"`
-	// ExactCount or All. Empty reads as ExactCount.
+	// OPTIONAL. ExactCount or All. Empty reads as ExactCount.
 	AllocationMode string `protobuf:"bytes,4,opt,name=allocation_mode,json=allocationMode,proto3" json:"allocation_mode,omitempty"`
-	// How many, for ExactCount. 0 reads as 1.
+	// OPTIONAL. How many, for ExactCount. 0 reads as 1.
 	Count int64 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
-	// Device taints it accepts.
+	// OPTIONAL. Device taints it accepts.
 	Tolerations []*DeviceToleration `protobuf:"bytes,6,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
 	// OPTIONAL. The share of each device that is needed. Unset means the default share.
 	Capacity *CapacityRequirements `protobuf:"bytes,7,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// Attributes computed for this request.
+	// OPTIONAL. Attributes computed for this request.
 	DerivedAttributes []*DeviceDerivedAttribute `protobuf:"bytes,8,rep,name=derived_attributes,json=derivedAttributes,proto3" json:"derived_attributes,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -2312,7 +2313,7 @@ func (x *DeviceDerivedAttribute) GetExpression() string {
 // The share of a device that is needed.
 type CapacityRequirements struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How much, by capacity name.
+	// OPTIONAL. How much, by capacity name.
 	Requests      map[string]*Quantity `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2358,7 +2359,7 @@ func (x *CapacityRequirements) GetRequests() map[string]*Quantity {
 // What the devices of a claim must have in common, or must not.
 type DeviceConstraint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The requests it is about. Empty means all.
+	// OPTIONAL. The requests it is about. Empty means all.
 	Requests []string `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
 	// OPTIONAL. The attribute that must have the same value on all.
 	MatchAttribute *string `protobuf:"bytes,2,opt,name=match_attribute,json=matchAttribute,proto3,oneof" json:"match_attribute,omitempty"`
@@ -2422,7 +2423,7 @@ func (x *DeviceConstraint) GetDistinctAttribute() string {
 // Parameters that a claim gives to a driver.
 type DeviceClaimConfiguration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The requests they are for. Empty means all.
+	// OPTIONAL. The requests they are for. Empty means all.
 	Requests []string `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
 	// REQUIRED. The parameters. In JSON its fields stand directly in this object.
 	DeviceConfiguration *DeviceConfiguration `protobuf:"bytes,2,opt,name=device_configuration,json=deviceConfiguration,proto3" json:"device_configuration,omitempty"`
@@ -2474,14 +2475,14 @@ func (x *DeviceClaimConfiguration) GetDeviceConfiguration() *DeviceConfiguration
 	return nil
 }
 
-// What was allocated to a claim, and who uses it.
+// The devices allocated to a claim, and its users.
 type ResourceClaimStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. What was allocated. Unset means nothing yet.
 	Allocation *AllocationResult `protobuf:"bytes,1,opt,name=allocation,proto3" json:"allocation,omitempty"`
-	// Who may use it now, at most 256.
+	// OPTIONAL. The users that it is reserved for, at most 256.
 	ReservedFor []*ResourceClaimConsumerReference `protobuf:"bytes,2,rep,name=reserved_for,json=reservedFor,proto3" json:"reserved_for,omitempty"`
-	// What drivers say of the allocated devices.
+	// OPTIONAL. What drivers report about the allocated devices.
 	Devices       []*AllocatedDeviceStatus `protobuf:"bytes,4,rep,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2541,7 +2542,7 @@ func (x *ResourceClaimStatus) GetDevices() []*AllocatedDeviceStatus {
 // What was allocated to a claim.
 type AllocationResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The devices.
+	// OPTIONAL. The devices.
 	Devices *DeviceAllocationResult `protobuf:"bytes,1,opt,name=devices,proto3" json:"devices,omitempty"`
 	// OPTIONAL. The nodes where they can be used. Unset means all.
 	NodeSelector *NodeSelector `protobuf:"bytes,3,opt,name=node_selector,json=nodeSelector,proto3" json:"node_selector,omitempty"`
@@ -2605,9 +2606,9 @@ func (x *AllocationResult) GetAllocationTimestamp() *Time {
 // The devices that were allocated.
 type DeviceAllocationResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The devices, by request.
+	// OPTIONAL. The devices, by request.
 	Results []*DeviceRequestAllocationResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
-	// Parameters from classes and claim, in the order in which they count.
+	// OPTIONAL. Parameters from classes and claim, in the order in which they count.
 	Config        []*DeviceAllocationConfiguration `protobuf:"bytes,2,rep,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2670,17 +2671,17 @@ type DeviceRequestAllocationResult struct {
 	Device string `protobuf:"bytes,4,opt,name=device,proto3" json:"device,omitempty"`
 	// OPTIONAL. Whether it is only looked at; then it stays free for others. Unset reads as false.
 	AdminAccess *bool `protobuf:"varint,5,opt,name=admin_access,json=adminAccess,proto3,oneof" json:"admin_access,omitempty"`
-	// Device taints that the request accepts.
+	// OPTIONAL. Device taints that the request accepts.
 	Tolerations []*DeviceToleration `protobuf:"bytes,6,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
-	// Conditions to wait for, as the device named them at that time.
+	// OPTIONAL. Conditions to wait for, as the device named them at that time.
 	BindingConditions []string `protobuf:"bytes,7,rep,name=binding_conditions,json=bindingConditions,proto3" json:"binding_conditions,omitempty"`
-	// Conditions that mean failure, likewise.
+	// OPTIONAL. Conditions that mean failure, likewise.
 	BindingFailureConditions []string `protobuf:"bytes,8,rep,name=binding_failure_conditions,json=bindingFailureConditions,proto3" json:"binding_failure_conditions,omitempty"`
 	// OPTIONAL. Which share of the device it is, where several can be had.
 	ShareId *string `protobuf:"bytes,9,opt,name=share_id,json=shareID,proto3,oneof" json:"share_id,omitempty"`
-	// How much of the device it takes, by capacity name.
+	// OPTIONAL. How much of the device it takes, by capacity name.
 	ConsumedCapacity map[string]*Quantity `protobuf:"bytes,10,rep,name=consumed_capacity,json=consumedCapacity,proto3" json:"consumed_capacity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Steps on the node that it does without.
+	// OPTIONAL. Steps on the node that it does without.
 	SkipNodeOperations []string `protobuf:"bytes,11,rep,name=skip_node_operations,json=skipNodeOperations,proto3" json:"skip_node_operations,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -2798,7 +2799,7 @@ type DeviceAllocationConfiguration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. FromClass or FromClaim.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// The requests they are for. Empty means all.
+	// OPTIONAL. The requests they are for. Empty means all.
 	Requests []string `protobuf:"bytes,2,rep,name=requests,proto3" json:"requests,omitempty"`
 	// REQUIRED. The parameters. In JSON its fields stand directly in this object.
 	DeviceConfiguration *DeviceConfiguration `protobuf:"bytes,3,opt,name=device_configuration,json=deviceConfiguration,proto3" json:"device_configuration,omitempty"`
@@ -2857,10 +2858,10 @@ func (x *DeviceAllocationConfiguration) GetDeviceConfiguration() *DeviceConfigur
 	return nil
 }
 
-// Who uses a claim.
+// A user of a claim.
 type ResourceClaimConsumerReference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// API group. Empty means core.
+	// OPTIONAL. API group. Empty means core.
 	ApiGroup string `protobuf:"bytes,1,opt,name=api_group,json=apiGroup,proto3" json:"api_group,omitempty"`
 	// REQUIRED. Resource, such as pods.
 	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
@@ -2930,7 +2931,7 @@ func (x *ResourceClaimConsumerReference) GetUid() string {
 	return ""
 }
 
-// What a driver says of an allocated device.
+// What a driver reports about an allocated device.
 type AllocatedDeviceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Its driver.
@@ -2939,7 +2940,7 @@ type AllocatedDeviceStatus struct {
 	Pool string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
 	// REQUIRED. Its name.
 	Device string `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
-	// Conditions, one per type; binding conditions show here.
+	// OPTIONAL. Conditions, one per type; binding conditions show here.
 	Conditions []*Condition `protobuf:"bytes,4,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	// OPTIONAL. What the driver alone understands.
 	Data *RawExtension `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
@@ -3033,11 +3034,11 @@ func (x *AllocatedDeviceStatus) GetShareId() string {
 // How a network device was set up.
 type NetworkDeviceData struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the interface.
+	// OPTIONAL. Name of the interface.
 	InterfaceName string `protobuf:"bytes,1,opt,name=interface_name,json=interfaceName,proto3" json:"interface_name,omitempty"`
-	// Addresses, with the length of the prefix.
+	// OPTIONAL. Addresses, with the length of the prefix.
 	Ips []string `protobuf:"bytes,2,rep,name=ips,proto3" json:"ips,omitempty"`
-	// Hardware address.
+	// OPTIONAL. Hardware address.
 	HardwareAddress string `protobuf:"bytes,3,opt,name=hardware_address,json=hardwareAddress,proto3" json:"hardware_address,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -3152,7 +3153,7 @@ func (x *ResourceClaimTemplate) GetSpec() *ResourceClaimTemplateSpec {
 // A claim to make.
 type ResourceClaimTemplateSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Labels and annotations of the claim.
+	// OPTIONAL. Labels and annotations of the claim.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// REQUIRED. What is claimed.
 	Spec          *ResourceClaimSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`

@@ -28,11 +28,12 @@ type PriorityClass struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Name.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// REQUIRED. The priority of pods that name the class.
+	// REQUIRED. The priority of pods that name the class. From -2147483648 to 1000000000; the system's own classes are
+	// above that.
 	Value int32 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
-	// Whether it holds for pods that name none.
+	// OPTIONAL. Whether it applies to pods that name no class.
 	GlobalDefault bool `protobuf:"varint,3,opt,name=global_default,json=globalDefault,proto3" json:"global_default,omitempty"`
-	// What it is for.
+	// OPTIONAL. A description for users.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	// OPTIONAL. PreemptLowerPriority or Never. Unset reads as PreemptLowerPriority.
 	PreemptionPolicy *string `protobuf:"bytes,5,opt,name=preemption_policy,json=preemptionPolicy,proto3,oneof" json:"preemption_policy,omitempty"`
@@ -110,9 +111,9 @@ type PodGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Name and namespace.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// REQUIRED. How they belong together.
+	// REQUIRED. How its pods, or groups, are scheduled and disrupted.
 	Spec *PodGroupSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What became of them.
+	// OPTIONAL. What the scheduler and controllers report about it.
 	Status        *PodGroupStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -169,22 +170,22 @@ func (x *PodGroup) GetStatus() *PodGroupStatus {
 	return nil
 }
 
-// How the pods of a group belong together.
+// How the pods of a group are scheduled and disrupted.
 type PodGroupSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. The group of groups it belongs to. Unset means none.
+	// OPTIONAL. The name of the CompositePodGroup that it belongs to. Unset means none.
 	ParentCompositePodGroupName *string `protobuf:"bytes,1,opt,name=parent_composite_pod_group_name,json=parentCompositePodGroupName,proto3,oneof" json:"parent_composite_pod_group_name,omitempty"`
 	// OPTIONAL. The workload it was made from.
 	WorkloadRef *WorkloadReference `protobuf:"bytes,2,opt,name=workload_ref,json=workloadRef,proto3" json:"workload_ref,omitempty"`
-	// REQUIRED. Whether all go or any may go.
+	// REQUIRED. How many pods must fit for any of them to be placed.
 	SchedulingPolicy *PodGroupSchedulingPolicy `protobuf:"bytes,3,opt,name=scheduling_policy,json=schedulingPolicy,proto3" json:"scheduling_policy,omitempty"`
-	// OPTIONAL. Where they may go together.
+	// OPTIONAL. The topology domains that they must share. Unset means none.
 	SchedulingConstraints *PodGroupSchedulingConstraints `protobuf:"bytes,4,opt,name=scheduling_constraints,json=schedulingConstraints,proto3" json:"scheduling_constraints,omitempty"`
-	// Device claims that its pods share.
+	// OPTIONAL. Device claims that its pods share.
 	ResourceClaims []*PodGroupResourceClaim `protobuf:"bytes,5,rep,name=resource_claims,json=resourceClaims,proto3" json:"resource_claims,omitempty"`
-	// OPTIONAL. Whether its pods are preempted one by one or all at once. Unset reads as one by one.
+	// OPTIONAL. Whether its pods are disrupted one by one or all together. Unset reads as one by one.
 	DisruptionMode *DisruptionMode `protobuf:"bytes,6,opt,name=disruption_mode,json=disruptionMode,proto3" json:"disruption_mode,omitempty"`
-	// Name of the PriorityClass that `priority` came from.
+	// OPTIONAL. Name of the PriorityClass that `priority` came from.
 	PriorityClassName string `protobuf:"bytes,7,opt,name=priority_class_name,json=priorityClassName,proto3" json:"priority_class_name,omitempty"`
 	// OPTIONAL. Priority of the group as a whole. Unset reads as 0.
 	Priority *int32 `protobuf:"varint,8,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
@@ -287,12 +288,12 @@ func (x *PodGroupSpec) GetPreemptionPolicy() string {
 	return ""
 }
 
-// What became of a group.
+// What the scheduler and controllers report about a PodGroup.
 type PodGroupStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Conditions, one per type.
+	// OPTIONAL. Conditions, one per type.
 	Conditions []*Condition `protobuf:"bytes,1,rep,name=conditions,proto3" json:"conditions,omitempty"`
-	// The claims made for entries of spec.resource_claims that name a template.
+	// OPTIONAL. The claims made for entries of spec.resource_claims that name a template.
 	ResourceClaimStatuses []*PodGroupResourceClaimStatus `protobuf:"bytes,2,rep,name=resource_claim_statuses,json=resourceClaimStatuses,proto3" json:"resource_claim_statuses,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -342,7 +343,7 @@ func (x *PodGroupStatus) GetResourceClaimStatuses() []*PodGroupResourceClaimStat
 	return nil
 }
 
-// The template a group was made from.
+// The template that a group was made from.
 type WorkloadReference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The Workload in the group's namespace.
@@ -397,12 +398,12 @@ func (x *WorkloadReference) GetTemplateName() string {
 	return ""
 }
 
-// How many of a group must go: one of these.
+// How many pods of a group must fit for any of them to be placed: one of these.
 type PodGroupSchedulingPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. Any number.
+	// OPTIONAL. Any number of pods.
 	Basic *BasicSchedulingPolicy `protobuf:"bytes,1,opt,name=basic,proto3" json:"basic,omitempty"`
-	// OPTIONAL. A minimum at once, or none.
+	// OPTIONAL. At least a minimum in one scheduling cycle, or none.
 	Gang          *GangSchedulingPolicy `protobuf:"bytes,2,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -452,7 +453,7 @@ func (x *PodGroupSchedulingPolicy) GetGang() *GangSchedulingPolicy {
 	return nil
 }
 
-// Pods are scheduled like any others, though one after the other.
+// Each pod is placed by itself, one after the other.
 type BasicSchedulingPolicy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -489,10 +490,10 @@ func (*BasicSchedulingPolicy) Descriptor() ([]byte, []int) {
 	return file_trireme_v1_scheduling_proto_rawDescGZIP(), []int{6}
 }
 
-// Pods are scheduled in one go or not at all.
+// At least min_count pods are placed in one scheduling cycle, or none.
 type GangSchedulingPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. How many must fit for any to be placed; at least 1.
+	// REQUIRED. How many must fit for any of them to be placed; at least 1.
 	MinCount      int32 `protobuf:"varint,1,opt,name=min_count,json=minCount,proto3" json:"min_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -535,10 +536,10 @@ func (x *GangSchedulingPolicy) GetMinCount() int32 {
 	return 0
 }
 
-// Where the pods of a group may go.
+// The topology domains that the pods of a group must share.
 type PodGroupSchedulingConstraints struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Domains they must share.
+	// OPTIONAL. Topology keys in whose domain they must be together.
 	Topology      []*TopologyConstraint `protobuf:"bytes,1,rep,name=topology,proto3" json:"topology,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -746,12 +747,12 @@ func (x *PodGroupResourceClaimStatus) GetResourceClaimName() string {
 	return ""
 }
 
-// How the pods of a group are disturbed: one of these.
+// How the pods of a group are disrupted: one of these.
 type DisruptionMode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. One by one.
 	Single *SingleDisruptionMode `protobuf:"bytes,1,opt,name=single,proto3" json:"single,omitempty"`
-	// OPTIONAL. All at once.
+	// OPTIONAL. All together.
 	All           *AllDisruptionMode `protobuf:"bytes,2,opt,name=all,proto3" json:"all,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -801,7 +802,7 @@ func (x *DisruptionMode) GetAll() *AllDisruptionMode {
 	return nil
 }
 
-// Each pod may be disturbed alone.
+// Each pod may be disrupted alone.
 type SingleDisruptionMode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -838,7 +839,7 @@ func (*SingleDisruptionMode) Descriptor() ([]byte, []int) {
 	return file_trireme_v1_scheduling_proto_rawDescGZIP(), []int{13}
 }
 
-// All pods are disturbed or none.
+// All pods are disrupted or none.
 type AllDisruptionMode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -880,9 +881,9 @@ type CompositePodGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Name and namespace.
 	Metadata *ObjectMeta `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// REQUIRED. How they belong together.
+	// REQUIRED. How its pods, or groups, are scheduled and disrupted.
 	Spec *CompositePodGroupSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What became of them.
+	// OPTIONAL. What the scheduler and controllers report about it.
 	Status        *CompositePodGroupStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -939,20 +940,20 @@ func (x *CompositePodGroup) GetStatus() *CompositePodGroupStatus {
 	return nil
 }
 
-// How the groups of a group belong together. Which they are they say themselves.
+// How the groups of a CompositePodGroup are scheduled and disrupted. Each group names the one that it belongs to.
 type CompositePodGroupSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. The group of groups it belongs to itself. Unset means none.
+	// OPTIONAL. The name of the CompositePodGroup that it belongs to itself. Unset means none.
 	ParentCompositePodGroupName *string `protobuf:"bytes,1,opt,name=parent_composite_pod_group_name,json=parentCompositePodGroupName,proto3,oneof" json:"parent_composite_pod_group_name,omitempty"`
 	// OPTIONAL. The workload it was made from.
 	WorkloadRef *WorkloadReference `protobuf:"bytes,2,opt,name=workload_ref,json=workloadRef,proto3" json:"workload_ref,omitempty"`
-	// REQUIRED. Whether a minimum of groups goes or any may go.
+	// REQUIRED. How many groups must fit for any of them to be placed.
 	SchedulingPolicy *CompositePodGroupSchedulingPolicy `protobuf:"bytes,3,opt,name=scheduling_policy,json=schedulingPolicy,proto3" json:"scheduling_policy,omitempty"`
-	// OPTIONAL. Where they may go together.
+	// OPTIONAL. The topology domains that they must share. Unset means none.
 	SchedulingConstraints *CompositePodGroupSchedulingConstraints `protobuf:"bytes,4,opt,name=scheduling_constraints,json=schedulingConstraints,proto3" json:"scheduling_constraints,omitempty"`
-	// OPTIONAL. Whether they are preempted all at once. Unset reads as no.
+	// OPTIONAL. Whether its groups are disrupted each by itself or all together. Unset reads as each by itself.
 	DisruptionMode *CompositeDisruptionMode `protobuf:"bytes,5,opt,name=disruption_mode,json=disruptionMode,proto3" json:"disruption_mode,omitempty"`
-	// Name of the PriorityClass that `priority` came from.
+	// OPTIONAL. Name of the PriorityClass that `priority` came from.
 	PriorityClassName string `protobuf:"bytes,6,opt,name=priority_class_name,json=priorityClassName,proto3" json:"priority_class_name,omitempty"`
 	// OPTIONAL. Priority of all of them. Unset reads as 0.
 	Priority *int32 `protobuf:"varint,7,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
@@ -1048,10 +1049,10 @@ func (x *CompositePodGroupSpec) GetPreemptionPolicy() string {
 	return ""
 }
 
-// What became of groups of groups.
+// What the scheduler and controllers report about a CompositePodGroup.
 type CompositePodGroupStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Conditions, one per type.
+	// OPTIONAL. Conditions, one per type.
 	Conditions    []*Condition `protobuf:"bytes,1,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1094,12 +1095,12 @@ func (x *CompositePodGroupStatus) GetConditions() []*Condition {
 	return nil
 }
 
-// How many groups must go: one of these.
+// How many groups must fit for any of them to be placed: one of these.
 type CompositePodGroupSchedulingPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. Any number.
+	// OPTIONAL. Any number of pods.
 	Basic *CompositeBasicSchedulingPolicy `protobuf:"bytes,1,opt,name=basic,proto3" json:"basic,omitempty"`
-	// OPTIONAL. A minimum at once, or none.
+	// OPTIONAL. At least a minimum in one scheduling cycle, or none.
 	Gang          *CompositeGangSchedulingPolicy `protobuf:"bytes,2,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1149,7 +1150,7 @@ func (x *CompositePodGroupSchedulingPolicy) GetGang() *CompositeGangSchedulingPo
 	return nil
 }
 
-// Groups are scheduled one after the other.
+// Each group is placed by itself, one after the other.
 type CompositeBasicSchedulingPolicy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1186,10 +1187,10 @@ func (*CompositeBasicSchedulingPolicy) Descriptor() ([]byte, []int) {
 	return file_trireme_v1_scheduling_proto_rawDescGZIP(), []int{19}
 }
 
-// Groups are scheduled in one go or not at all.
+// At least min_group_count groups are placed in one scheduling cycle, or none.
 type CompositeGangSchedulingPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. How many must fit for any to be placed; at least 1.
+	// REQUIRED. How many must fit for any of them to be placed; at least 1.
 	MinGroupCount int32 `protobuf:"varint,1,opt,name=min_group_count,json=minGroupCount,proto3" json:"min_group_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1232,10 +1233,10 @@ func (x *CompositeGangSchedulingPolicy) GetMinGroupCount() int32 {
 	return 0
 }
 
-// Where groups may go together.
+// The topology domains that groups must share.
 type CompositePodGroupSchedulingConstraints struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Domains they must share.
+	// OPTIONAL. Topology keys in whose domain they must be together.
 	Topology      []*TopologyConstraint `protobuf:"bytes,1,rep,name=topology,proto3" json:"topology,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1278,12 +1279,12 @@ func (x *CompositePodGroupSchedulingConstraints) GetTopology() []*TopologyConstr
 	return nil
 }
 
-// How groups are disturbed: one of these.
+// How groups are disrupted: one of these.
 type CompositeDisruptionMode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. As each says itself.
+	// OPTIONAL. Each by its own disruption mode.
 	Single *SingleCompositeDisruptionMode `protobuf:"bytes,1,opt,name=single,proto3" json:"single,omitempty"`
-	// OPTIONAL. All at once.
+	// OPTIONAL. All together.
 	All           *AllCompositeDisruptionMode `protobuf:"bytes,2,opt,name=all,proto3" json:"all,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1333,7 +1334,7 @@ func (x *CompositeDisruptionMode) GetAll() *AllCompositeDisruptionMode {
 	return nil
 }
 
-// Each may be disturbed alone.
+// Each may be disrupted alone.
 type SingleCompositeDisruptionMode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1370,7 +1371,7 @@ func (*SingleCompositeDisruptionMode) Descriptor() ([]byte, []int) {
 	return file_trireme_v1_scheduling_proto_rawDescGZIP(), []int{23}
 }
 
-// All are disturbed or none.
+// All are disrupted or none.
 type AllCompositeDisruptionMode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

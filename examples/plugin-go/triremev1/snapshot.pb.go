@@ -30,7 +30,7 @@ const (
 	FailurePolicy_FAILURE_POLICY_UNSPECIFIED FailurePolicy = 0
 	// The pod is unschedulable by error and tried again later.
 	FailurePolicy_FAILURE_POLICY_FAIL FailurePolicy = 1
-	// The plugin is left out.
+	// The scheduler goes on without the plugin.
 	FailurePolicy_FAILURE_POLICY_IGNORE FailurePolicy = 2
 )
 
@@ -75,7 +75,8 @@ func (FailurePolicy) EnumDescriptor() ([]byte, []int) {
 	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{0}
 }
 
-// SyncRequest is one message of the frontend on the stream.
+// SyncRequest is one message of the frontend on the stream. A receiver passes over messages of a kind that it does not
+// know.
 type SyncRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. What the message brings.
@@ -162,14 +163,14 @@ func (*SyncRequest_Hello) isSyncRequest_Message() {}
 
 func (*SyncRequest_Delta) isSyncRequest_Message() {}
 
-// Hello opens the stream.
+// Hello begins the stream.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The leader that opens the stream; a lower epoch than one seen is refused with FAILED_PRECONDITION.
 	Fence *Fence `protobuf:"bytes,1,opt,name=fence,proto3" json:"fence,omitempty"`
 	// REQUIRED. Hash of the configuration below; every later call names it.
 	ConfigHash uint64 `protobuf:"fixed64,2,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`
-	// REQUIRED. All that the replica needs to know to run the profiles.
+	// REQUIRED. The profiles and all that running them needs.
 	Configuration *Configuration `protobuf:"bytes,3,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -231,11 +232,11 @@ type Configuration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The profiles, at least one.
 	Profiles []*Profile `protobuf:"bytes,1,rep,name=profiles,proto3" json:"profiles,omitempty"`
-	// REQUIRED. The feature gates that differ from v1.37's defaults, and those that plugins look at.
+	// REQUIRED. The scheduler's feature gates, all of them, by name.
 	FeatureGates map[string]bool `protobuf:"bytes,2,rep,name=feature_gates,json=featureGates,proto3" json:"feature_gates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// OPTIONAL. Plugins that are services of their own.
 	RemotePlugins []*RemotePlugin `protobuf:"bytes,3,rep,name=remote_plugins,json=remotePlugins,proto3" json:"remote_plugins,omitempty"`
-	// OPTIONAL. How many classes' columns a replica keeps; 0: its own default.
+	// OPTIONAL. How many classes' columns a replica caches; 0: its own default.
 	ColumnCacheClasses uint32 `protobuf:"varint,4,opt,name=column_cache_classes,json=columnCacheClasses,proto3" json:"column_cache_classes,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -546,18 +547,18 @@ type RemotePlugin struct {
 	Endpoints []string `protobuf:"bytes,2,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
 	// REQUIRED. Deadline of one call, in milliseconds.
 	DeadlineMs uint32 `protobuf:"varint,3,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
-	// OPTIONAL. What its failure does; unset: FAIL.
+	// OPTIONAL. What happens to the pod when a call fails; unset: FAIL.
 	FailurePolicy FailurePolicy `protobuf:"varint,4,opt,name=failure_policy,json=failurePolicy,proto3,enum=trireme.v1.FailurePolicy" json:"failure_policy,omitempty"`
-	// OPTIONAL. After so many failures in a row it is not called for a while; 0: always called.
+	// OPTIONAL. After so many consecutive failures the circuit breaker opens; 0: never.
 	BreakerFailures uint32 `protobuf:"varint,5,opt,name=breaker_failures,json=breakerFailures,proto3" json:"breaker_failures,omitempty"`
-	// OPTIONAL. For how long it is not called then, in milliseconds.
+	// OPTIONAL. How long the circuit breaker stays open, in milliseconds.
 	BreakerOpenMs uint32 `protobuf:"varint,6,opt,name=breaker_open_ms,json=breakerOpenMs,proto3" json:"breaker_open_ms,omitempty"`
 	// OPTIONAL. The answer of its GetPluginInfo as the frontend got it, so that all replicas agree on it.
 	Info *PluginInfo `protobuf:"bytes,7,opt,name=info,proto3" json:"info,omitempty"`
 	// OPTIONAL. TLS towards it; unset: none.
 	Tls *RemotePluginTls `protobuf:"bytes,8,opt,name=tls,proto3" json:"tls,omitempty"`
 	// OPTIONAL. Its configuration, one entry for each profile that names it. Without config_hash, which the caller of
-	// Configure fills in.
+	// Configure sets.
 	Configurations []*ConfigureRequest `protobuf:"bytes,9,rep,name=configurations,proto3" json:"configurations,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -737,11 +738,11 @@ type Delta struct {
 	FromGeneration uint64 `protobuf:"varint,1,opt,name=from_generation,json=fromGeneration,proto3" json:"from_generation,omitempty"`
 	// REQUIRED. The generation after it.
 	ToGeneration uint64 `protobuf:"varint,2,opt,name=to_generation,json=toGeneration,proto3" json:"to_generation,omitempty"`
-	// OPTIONAL. Forget everything first: the first chunk of a full sync.
+	// OPTIONAL. The first chunk of a full sync: the receiver drops all of its state before it applies the rest.
 	Reset_ bool `protobuf:"varint,3,opt,name=reset,proto3" json:"reset,omitempty"`
-	// OPTIONAL. More chunks of the same full sync follow; nothing may be answered from it yet.
+	// OPTIONAL. More chunks of the same full sync follow; no call may be answered from it yet.
 	Partial bool `protobuf:"varint,4,opt,name=partial,proto3" json:"partial,omitempty"`
-	// OPTIONAL. Classes that later parts refer to, before they are referred to.
+	// OPTIONAL. New classes, before anything that refers to them.
 	Classes []*PodClass `protobuf:"bytes,5,rep,name=classes,proto3" json:"classes,omitempty"`
 	// OPTIONAL. Classes that nothing refers to any more.
 	RemovedClasses []uint32 `protobuf:"varint,6,rep,packed,name=removed_classes,json=removedClasses,proto3" json:"removed_classes,omitempty"`
@@ -755,7 +756,7 @@ type Delta struct {
 	RemovedPods []uint32 `protobuf:"varint,10,rep,packed,name=removed_pods,json=removedPods,proto3" json:"removed_pods,omitempty"`
 	// OPTIONAL. Other objects added or changed, as the frontend assumes them to be.
 	Objects []*ClusterObject `protobuf:"bytes,11,rep,name=objects,proto3" json:"objects,omitempty"`
-	// OPTIONAL. Other objects that are gone.
+	// OPTIONAL. Other objects that were deleted.
 	RemovedObjects []*ObjectKey `protobuf:"bytes,12,rep,name=removed_objects,json=removedObjects,proto3" json:"removed_objects,omitempty"`
 	// OPTIONAL. Pods nominated to a node.
 	Nominations []*Nomination `protobuf:"bytes,13,rep,name=nominations,proto3" json:"nominations,omitempty"`
@@ -893,12 +894,12 @@ func (x *Delta) GetRemovedNominations() []string {
 	return nil
 }
 
-// PodClass is one set of pods that are equal in everything the enabled plugins can see.
+// PodClass is a set of pods that are equal in every field that the enabled plugins read.
 type PodClass struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. From 1; not used again for another class as long as the stream lives.
 	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// REQUIRED. The fields that plugins see: namespace, labels projected to the keys that a selector uses, the
+	// REQUIRED. The fields that plugins read: namespace, labels projected to the keys that a selector uses, the
 	// controlling owner, scheduling fields of the spec; of the status only what resource arithmetic needs.
 	Pod *Pod `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
 	// OPTIONAL. Label keys that a pod of the class may have beside those in pod: no selector uses them.
@@ -965,7 +966,7 @@ type NodeEntry struct {
 	Slot uint32 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
 	// REQUIRED. The node.
 	Node *Node `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	// OPTIONAL. The node's JSON as the API server sent it; only where a plugin needs it.
+	// OPTIONAL. The node's JSON as the API server sent it; only where a plugin reads it; else unset.
 	Json          []byte `protobuf:"bytes,3,opt,name=json,proto3" json:"json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1122,7 +1123,7 @@ func (x *PodColumns) GetFlags() []uint32 {
 	return nil
 }
 
-// ClusterObject is any other object that plugins look at, as the frontend assumes it to be.
+// ClusterObject is any other object that plugins read, as the frontend assumes it to be.
 type ClusterObject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The object.
@@ -1151,8 +1152,8 @@ type ClusterObject struct {
 	Object isClusterObject_Object `protobuf_oneof:"object"`
 	// OPTIONAL. The frontend assumes this state; the API server does not show it yet.
 	Assumed bool `protobuf:"varint,30,opt,name=assumed,proto3" json:"assumed,omitempty"`
-	// OPTIONAL. The PodGroup, of the object's namespace, that is being tried and assumes this: its pods may count on it
-	// too. Empty: no other pod may.
+	// OPTIONAL. The name of the PodGroup, in the object's namespace, that is being tried and assumes this: its other pods
+	// may use the assumption. Empty: no other pod may.
 	OpenToGroup   string `protobuf:"bytes,31,opt,name=open_to_group,json=openToGroup,proto3" json:"open_to_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1440,7 +1441,7 @@ type ClusterObject_CsiDriver struct {
 }
 
 type ClusterObject_CsiStorageCapacity struct {
-	// Storage that is left where.
+	// Free storage of a class in a part of the cluster.
 	CsiStorageCapacity *CSIStorageCapacity `protobuf:"bytes,12,opt,name=csi_storage_capacity,json=csiStorageCapacity,proto3,oneof"`
 }
 
@@ -1581,7 +1582,7 @@ func (x *ObjectKey) GetName() string {
 	return ""
 }
 
-// Nomination is a pod that waits for a node to become free.
+// Nomination is a pod that is nominated to a node and not placed yet.
 type Nomination struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The pod.

@@ -30,8 +30,8 @@ const (
 // SnapshotFollower is served by every process that follows the cluster: filter, score, and plugins with
 // NODE_DATA_SNAPSHOT.
 type SnapshotFollowerClient interface {
-	// Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
-	// it and opens it again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
+	// Sync sends the configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
+	// the stream, and again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
 	// with hello and a full sync, and a new stream replaces the one before it.
 	Sync(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SyncRequest, SyncResponse], error)
 }
@@ -64,8 +64,8 @@ type SnapshotFollower_SyncClient = grpc.BidiStreamingClient[SyncRequest, SyncRes
 // SnapshotFollower is served by every process that follows the cluster: filter, score, and plugins with
 // NODE_DATA_SNAPSHOT.
 type SnapshotFollowerServer interface {
-	// Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
-	// it and opens it again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
+	// Sync sends the configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
+	// the stream, and again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
 	// with hello and a full sync, and a new stream replaces the one before it.
 	Sync(grpc.BidiStreamingServer[SyncRequest, SyncResponse]) error
 	mustEmbedUnimplementedSnapshotFollowerServer()

@@ -33,7 +33,7 @@ class ReplicaSet(_message.Message):
 
     @_builtins.property
     def spec(self) -> Global___ReplicaSetSpec:
-        """What it selects."""
+        """OPTIONAL. What it selects."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class StatefulSet(_message.Message):
 
     @_builtins.property
     def spec(self) -> Global___StatefulSetSpec:
-        """What it selects."""
+        """OPTIONAL. What it selects."""
 
     def __init__(
         self,

@@ -38,8 +38,8 @@ class BindItem(_message.Message):
     node_name: _builtins.str
     """REQUIRED. The name of the node."""
     state: _builtins.bytes
-    """OPTIONAL. What Reserve or an earlier PreBind gave as state. Between phases it is a HostState; a plugin gets what it
-    gave itself.
+    """OPTIONAL. The state that Reserve or an earlier PreBind returned. Between phases it is a HostState; a plugin gets
+    what it returned itself.
     """
     outcome_unknown: _builtins.bool
     """OPTIONAL. The caller has sent this item before and does not know its outcome: the pod may be bound already, and is
@@ -121,7 +121,7 @@ class PermitResult(_message.Message):
 
     @_builtins.property
     def waits(self) -> _containers.RepeatedCompositeFieldContainer[Global___PermitWait]:
-        """REQUIRED of the phase with CODE_WAIT. All plugins that let it wait; it goes on when each of them allowed it."""
+        """REQUIRED of the phase with CODE_WAIT. All plugins that let it wait; it is bound when each of them has allowed it."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class PreBindResult(_message.Message):
     TIMEOUT_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     state: _builtins.bytes
-    """OPTIONAL. Given back in the item's state."""
+    """OPTIONAL. Given to the next PreBind in the item's state."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED. CODE_SUCCESS: done. CODE_SKIP: there was nothing to do. CODE_WAIT: call again when one of `wait_for` has
@@ -372,7 +372,7 @@ Global___BindRequest: _TypeAlias = BindRequest  # noqa: Y015
 
 @_typing.final
 class BindResult(_message.Message):
-    """BindResult is what became of one item."""
+    """BindResult is the outcome of one item."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -382,8 +382,8 @@ class BindResult(_message.Message):
     """REQUIRED. Index in the request's items."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
-        """REQUIRED. CODE_SUCCESS: the API server has the binding. CODE_SKIP, of a plugin: it leaves the pod to the next one.
-        Else it is certain that this call did not bind it and will not.
+        """REQUIRED. CODE_SUCCESS: the API server has the binding. CODE_SKIP, from a plugin: it leaves the pod to the next
+        one. Else it is certain that this call did not bind the pod and will not.
         """
 
     def __init__(
@@ -402,8 +402,8 @@ Global___BindResult: _TypeAlias = BindResult  # noqa: Y015
 
 @_typing.final
 class BindResponse(_message.Message):
-    """BindResponse brings some results; the stream ends with OK when all have come. Where it ends otherwise the fate of
-    the rest is open: call again, on any replica, to learn it.
+    """BindResponse has some of the results; the stream ends with OK after the last. If it ends otherwise, the outcome of
+    the remaining items is unknown: call again, on any replica, to learn it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -411,7 +411,7 @@ class BindResponse(_message.Message):
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___BindResult]:
-        """OPTIONAL. Results that are new; empty: the replica is at work."""
+        """OPTIONAL. New results; empty: the call is still in progress."""
 
     def __init__(
         self,
@@ -490,8 +490,8 @@ class Action(_message.Message):
     LEAVE_CLAIM_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
-        """REQUIRED. The pod that the write is about; for deallocate the pod on whose behalf; for set_group_condition the
-        PodGroup instead of a pod.
+        """REQUIRED. The pod that the write is about; for deallocate the pod that needs the devices; for set_group_condition
+        the PodGroup instead of a pod.
         """
 
     @_builtins.property
@@ -508,7 +508,7 @@ class Action(_message.Message):
 
     @_builtins.property
     def deallocate(self) -> Global___Deallocate:
-        """Take a claim's allocation away."""
+        """Remove a claim's allocation."""
 
     @_builtins.property
     def set_condition(self) -> Global___SetCondition:
@@ -520,11 +520,11 @@ class Action(_message.Message):
 
     @_builtins.property
     def release(self) -> Global___Release:
-        """Give back what PreBind wrote."""
+        """Undo what PreBind wrote."""
 
     @_builtins.property
     def leave_claim(self) -> Global___LeaveClaim:
-        """Take a user out of a claim."""
+        """Remove a user of a claim."""
 
     def __init__(
         self,
@@ -562,14 +562,14 @@ class Evict(_message.Message):
     message: _builtins.str
     """REQUIRED. The condition's message."""
     observed_generation: _builtins.int
-    """OPTIONAL. The pod's generation, for the condition's observedGeneration. Who gives it has seen the pod on its node,
-    and bind need not read it first. 0: the one that the pod has when it is read.
+    """OPTIONAL. The pod's generation, for the condition's observedGeneration. Set: the caller has seen the pod on its
+    node, and bind does not read it first. 0: that of the pod when bind reads it.
     """
     node_name: _builtins.str
     """OPTIONAL. The node, for the event."""
     @_builtins.property
     def preemptor(self) -> _cycle_pb2.PodIdentity:
-        """REQUIRED. Who preempts."""
+        """REQUIRED. The pod that room is made for."""
 
     def __init__(
         self,
@@ -589,7 +589,7 @@ Global___Evict: _TypeAlias = Evict  # noqa: Y015
 
 @_typing.final
 class Nominate(_message.Message):
-    """Nominate records the node that a pod waits for."""
+    """Nominate records the node that room is made on for the pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -611,7 +611,7 @@ Global___Nominate: _TypeAlias = Nominate  # noqa: Y015
 
 @_typing.final
 class ClearNomination(_message.Message):
-    """ClearNomination forgets the node that a pod waited for."""
+    """ClearNomination removes the pod's nomination."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -666,7 +666,7 @@ Global___Deallocate: _TypeAlias = Deallocate  # noqa: Y015
 
 @_typing.final
 class LeaveClaim(_message.Message):
-    """LeaveClaim takes one entry out of a claim's reservedFor; its allocation stays."""
+    """LeaveClaim removes one entry from a claim's reservedFor; its allocation stays."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -700,16 +700,16 @@ Global___LeaveClaim: _TypeAlias = LeaveClaim  # noqa: Y015
 
 @_typing.final
 class Release(_message.Message):
-    """Release gives back what PreBind wrote for a pod that is not bound after all, as far as it can be given back: its
-    place among the users of its claims, and a claim that was made for its extended resources. What was not written is
-    not looked for, so it may be requested whenever PreBind had begun.
+    """Release undoes what PreBind wrote for a pod that is not bound after all, as far as that can be undone: its entries in
+    reservedFor of its claims, and a claim that was made for its extended resources. Idempotent, and a success where
+    PreBind has written nothing.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STATE_FIELD_NUMBER: _builtins.int
     state: _builtins.bytes
-    """REQUIRED. What Reserve gave for PreBind, or PreBind answered since."""
+    """REQUIRED. The state that Reserve returned, or the newer one that PreBind returned."""
     def __init__(
         self,
         *,

@@ -75,7 +75,7 @@ class BindPluginServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PreBindPreFlight(self, request, context):
-        """PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+        """PreBindPreFlight returns whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
         answers UNIMPLEMENTED, PreBind has work for every pod.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -83,16 +83,16 @@ class BindPluginServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PreBind(self, request, context):
-        """PreBind does what must be done before binding, or names what it waits for: it is called again when that has
-        changed. Idempotent.
+        """PreBind does what must be done before binding, or names the objects that it waits for: it is called again when one
+        of them has changed. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Bind(self, request, context):
-        """Bind binds pods to nodes and answers each as it is known. Idempotent: a pod that is bound to the node already is a
-        success.
+        """Bind binds pods to nodes and sends each result as it is known. Idempotent: a pod that is bound to the node already
+        is a success.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -38,16 +38,16 @@ class BindPluginStub:
     wait.
     """
     PreBindPreFlight: _grpc.UnaryUnaryMultiCallable[_bind_pb2.PreBindPreFlightRequest, _bind_pb2.PreBindPreFlightResponse]
-    """PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+    """PreBindPreFlight returns whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
     answers UNIMPLEMENTED, PreBind has work for every pod.
     """
     PreBind: _grpc.UnaryUnaryMultiCallable[_bind_pb2.PreBindRequest, _bind_pb2.PreBindResponse]
-    """PreBind does what must be done before binding, or names what it waits for: it is called again when that has
-    changed. Idempotent.
+    """PreBind does what must be done before binding, or names the objects that it waits for: it is called again when one
+    of them has changed. Idempotent.
     """
     Bind: _grpc.UnaryStreamMultiCallable[_bind_pb2.BindRequest, _bind_pb2.BindResponse]
-    """Bind binds pods to nodes and answers each as it is known. Idempotent: a pod that is bound to the node already is a
-    success.
+    """Bind binds pods to nodes and sends each result as it is known. Idempotent: a pod that is bound to the node already
+    is a success.
     """
     PostBind: _grpc.UnaryUnaryMultiCallable[_bind_pb2.PostBindRequest, _bind_pb2.PostBindResponse]
     """PostBind is a notification that pods were bound. Idempotent; its failure changes nothing."""
@@ -62,16 +62,16 @@ class BindPluginAsyncStub(BindPluginStub):
     wait.
     """
     PreBindPreFlight: _aio.UnaryUnaryMultiCallable[_bind_pb2.PreBindPreFlightRequest, _bind_pb2.PreBindPreFlightResponse]  # type: ignore[assignment]
-    """PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+    """PreBindPreFlight returns whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
     answers UNIMPLEMENTED, PreBind has work for every pod.
     """
     PreBind: _aio.UnaryUnaryMultiCallable[_bind_pb2.PreBindRequest, _bind_pb2.PreBindResponse]  # type: ignore[assignment]
-    """PreBind does what must be done before binding, or names what it waits for: it is called again when that has
-    changed. Idempotent.
+    """PreBind does what must be done before binding, or names the objects that it waits for: it is called again when one
+    of them has changed. Idempotent.
     """
     Bind: _aio.UnaryStreamMultiCallable[_bind_pb2.BindRequest, _bind_pb2.BindResponse]  # type: ignore[assignment]
-    """Bind binds pods to nodes and answers each as it is known. Idempotent: a pod that is bound to the node already is a
-    success.
+    """Bind binds pods to nodes and sends each result as it is known. Idempotent: a pod that is bound to the node already
+    is a success.
     """
     PostBind: _aio.UnaryUnaryMultiCallable[_bind_pb2.PostBindRequest, _bind_pb2.PostBindResponse]  # type: ignore[assignment]
     """PostBind is a notification that pods were bound. Idempotent; its failure changes nothing."""
@@ -95,7 +95,7 @@ class BindPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_pb2.PreBindPreFlightRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_bind_pb2.PreBindPreFlightResponse, _abc.Awaitable[_bind_pb2.PreBindPreFlightResponse]]:
-        """PreBindPreFlight finds out whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
+        """PreBindPreFlight returns whether PreBind has work to do for pods; it writes nothing. Idempotent. Where a plugin
         answers UNIMPLEMENTED, PreBind has work for every pod.
         """
 
@@ -105,8 +105,8 @@ class BindPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_pb2.PreBindRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_bind_pb2.PreBindResponse, _abc.Awaitable[_bind_pb2.PreBindResponse]]:
-        """PreBind does what must be done before binding, or names what it waits for: it is called again when that has
-        changed. Idempotent.
+        """PreBind does what must be done before binding, or names the objects that it waits for: it is called again when one
+        of them has changed. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -115,8 +115,8 @@ class BindPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_pb2.BindRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_bind_pb2.BindResponse], _abc.AsyncIterator[_bind_pb2.BindResponse]]:
-        """Bind binds pods to nodes and answers each as it is known. Idempotent: a pod that is bound to the node already is a
-        success.
+        """Bind binds pods to nodes and sends each result as it is known. Idempotent: a pod that is bound to the node already
+        is a success.
         """
 
     @_abc_1.abstractmethod

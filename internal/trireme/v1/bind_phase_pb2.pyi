@@ -24,7 +24,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class HostState(_message.Message):
-    """HostState is the state bytes of several plugins, as one phase hands them through the frontend to another."""
+    """HostState is the state bytes of several plugins, which one phase passes through the frontend to another."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -51,7 +51,7 @@ class HostState(_message.Message):
     PLUGIN_STATES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def plugin_states(self) -> _containers.ScalarMap[_builtins.str, _builtins.bytes]:
-        """REQUIRED. Plugin name to the state that it gave."""
+        """REQUIRED. The state that each plugin returned, by plugin name."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class BindPhasePreBindPreFlightRequest(_message.Message):
     REQUESTS_FIELD_NUMBER: _builtins.int
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     timeout_ms: _builtins.int
-    """REQUIRED. How long the plugins may take over one pod. In milliseconds."""
+    """REQUIRED. How long the plugins may take over one pod. In milliseconds, from 1."""
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.PreBindPreFlightRequest]:
         """REQUIRED. The pods of each class. A pod is in one of them only."""
@@ -96,14 +96,14 @@ Global___BindPhasePreBindPreFlightRequest: _TypeAlias = BindPhasePreBindPreFligh
 
 @_typing.final
 class BindPhasePreBindPreFlightResponse(_message.Message):
-    """BindPhasePreBindPreFlightResponse brings the results of some pods; empty: the replica is at work."""
+    """BindPhasePreBindPreFlightResponse has some of the results; empty: the call is still in progress."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexedPreBindPreFlightResult]:
-        """OPTIONAL. Results that are new."""
+        """OPTIONAL. New results."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class BindPhasePreBindRequest(_message.Message):
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     timeout_ms: _builtins.int
     """REQUIRED. How long the plugins may take over one pod, not counting the wait for the client's rate limit. In
-    milliseconds.
+    milliseconds, from 1.
     """
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.PreBindRequest]:
@@ -178,14 +178,14 @@ Global___BindPhasePreBindRequest: _TypeAlias = BindPhasePreBindRequest  # noqa: 
 
 @_typing.final
 class BindPhasePreBindResponse(_message.Message):
-    """BindPhasePreBindResponse brings the results of some pods; empty: the replica is at work."""
+    """BindPhasePreBindResponse has some of the results; empty: the call is still in progress."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexedPreBindResult]:
-        """OPTIONAL. Results that are new."""
+        """OPTIONAL. New results."""
 
     def __init__(
         self,
@@ -260,14 +260,14 @@ Global___ApplyRequest: _TypeAlias = ApplyRequest  # noqa: Y015
 
 @_typing.final
 class ApplyResponse(_message.Message):
-    """ApplyResponse brings the results of some actions."""
+    """ApplyResponse has some of the results."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.BindResult]:
-        """OPTIONAL. Results that are new (none: the replica is at work); index counts the request's actions."""
+        """OPTIONAL. New results; index counts the request's actions. Empty: the call is still in progress."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ class FenceRequest(_message.Message):
 
     @_builtins.property
     def configuration(self) -> _snapshot_pb2.Configuration:
-        """REQUIRED where the replica does not have it yet. All that the replica needs to know to run the profiles."""
+        """REQUIRED where the replica does not have it yet. The profiles and all that running them needs."""
 
     def __init__(
         self,
@@ -327,7 +327,7 @@ class FenceResponse(_message.Message):
     epoch: _builtins.int
     """REQUIRED. The epoch that is in force."""
     drain_ms: _builtins.int
-    """OPTIONAL. Work of older epochs may still take effect for so long; the caller waits. In milliseconds."""
+    """OPTIONAL. How long work of older epochs may still take effect; the caller waits. In milliseconds; 0: none can."""
     def __init__(
         self,
         *,

@@ -27,11 +27,10 @@ if _version_not_supported:
 
 
 class BindPhaseStub:
-    """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
-    It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
-    `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
-    Lease (try again).
+    """BindPhase is served by the bind phase. It hosts the plugins of these extension points. It answers
+    FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the caller: `stale-epoch`
+    and `not-holder` (give up: another frontend leads), `lease-expired` (renew first), `config-mismatch` (call Fence with
+    the configuration); UNAVAILABLE with `unverified` when it could not read the Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
     the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
@@ -83,11 +82,10 @@ class BindPhaseStub:
 
 
 class BindPhaseServicer:
-    """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
-    It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
-    `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
-    Lease (try again).
+    """BindPhase is served by the bind phase. It hosts the plugins of these extension points. It answers
+    FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the caller: `stale-epoch`
+    and `not-holder` (give up: another frontend leads), `lease-expired` (renew first), `config-mismatch` (call Fence with
+    the configuration); UNAVAILABLE with `unverified` when it could not read the Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
     the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
@@ -104,7 +102,7 @@ class BindPhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PreBindPreFlight(self, request, context):
-        """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each
+        """PreBindPreFlight returns whether PreBind has work to do for pods of several classes; nothing is written. Each
         result is sent as it is known. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -120,8 +118,8 @@ class BindPhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Bind(self, request, context):
-        """Bind binds pods to nodes, concurrently, and answers each as it is known. Idempotent: a pod that is bound to the
-        node already is a success; what is uncertain is read back.
+        """Bind binds pods to nodes, concurrently, and sends each result as it is known. Idempotent: a pod that is bound to
+        the node already is a success; a pod whose result is uncertain is read back.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -142,10 +140,10 @@ class BindPhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Fence(self, request, context):
-        """Fence makes a new epoch and the configuration known; the answer comes when no work of a lower epoch is under way.
-        A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`.
-        A replica that does not answer may work for the old leader until the Lease's duration after the new one acquired
-        it, and not longer. Idempotent.
+        """Fence makes a new epoch and the configuration known; the response is sent when no work of a lower epoch is under
+        way. A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`. A
+        replica that does not answer may work for the old leader until the Lease's duration after the new one acquired it,
+        and not longer. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -198,11 +196,10 @@ def add_BindPhaseServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BindPhase:
-    """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
-    It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
-    `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
-    Lease (try again).
+    """BindPhase is served by the bind phase. It hosts the plugins of these extension points. It answers
+    FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the caller: `stale-epoch`
+    and `not-holder` (give up: another frontend leads), `lease-expired` (renew first), `config-mismatch` (call Fence with
+    the configuration); UNAVAILABLE with `unverified` when it could not read the Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
     the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that

@@ -28,11 +28,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class BindPhaseStub:
-    """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
-    It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
-    `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
-    Lease (try again).
+    """BindPhase is served by the bind phase. It hosts the plugins of these extension points. It answers
+    FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the caller: `stale-epoch`
+    and `not-holder` (give up: another frontend leads), `lease-expired` (renew first), `config-mismatch` (call Fence with
+    the configuration); UNAVAILABLE with `unverified` when it could not read the Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
     the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
@@ -49,7 +48,7 @@ class BindPhaseStub:
     wait.
     """
     PreBindPreFlight: _grpc.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindPreFlightRequest, _bind_phase_pb2.BindPhasePreBindPreFlightResponse]
-    """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each
+    """PreBindPreFlight returns whether PreBind has work to do for pods of several classes; nothing is written. Each
     result is sent as it is known. Idempotent.
     """
     PreBind: _grpc.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindRequest, _bind_phase_pb2.BindPhasePreBindResponse]
@@ -57,27 +56,26 @@ class BindPhaseStub:
     which watches, calls again when that has changed. Each result is sent as it is known. Idempotent.
     """
     Bind: _grpc.UnaryStreamMultiCallable[_bind_pb2.BindRequest, _bind_pb2.BindResponse]
-    """Bind binds pods to nodes, concurrently, and answers each as it is known. Idempotent: a pod that is bound to the
-    node already is a success; what is uncertain is read back.
+    """Bind binds pods to nodes, concurrently, and sends each result as it is known. Idempotent: a pod that is bound to
+    the node already is a success; a pod whose result is uncertain is read back.
     """
     PostBind: _grpc.UnaryUnaryMultiCallable[_bind_pb2.PostBindRequest, _bind_pb2.PostBindResponse]
     """PostBind notifies the plugins that pods were bound. Idempotent; its failure changes nothing."""
     Apply: _grpc.UnaryStreamMultiCallable[_bind_phase_pb2.ApplyRequest, _bind_phase_pb2.ApplyResponse]
     """Apply executes actions of PostFilter, and writes conditions. Idempotent."""
     Fence: _grpc.UnaryUnaryMultiCallable[_bind_phase_pb2.FenceRequest, _bind_phase_pb2.FenceResponse]
-    """Fence makes a new epoch and the configuration known; the answer comes when no work of a lower epoch is under way.
-    A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`.
-    A replica that does not answer may work for the old leader until the Lease's duration after the new one acquired
-    it, and not longer. Idempotent.
+    """Fence makes a new epoch and the configuration known; the response is sent when no work of a lower epoch is under
+    way. A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`. A
+    replica that does not answer may work for the old leader until the Lease's duration after the new one acquired it,
+    and not longer. Idempotent.
     """
 
 @_typing.type_check_only
 class BindPhaseAsyncStub(BindPhaseStub):
-    """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
-    It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
-    `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
-    Lease (try again).
+    """BindPhase is served by the bind phase. It hosts the plugins of these extension points. It answers
+    FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the caller: `stale-epoch`
+    and `not-holder` (give up: another frontend leads), `lease-expired` (renew first), `config-mismatch` (call Fence with
+    the configuration); UNAVAILABLE with `unverified` when it could not read the Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
     the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
@@ -91,7 +89,7 @@ class BindPhaseAsyncStub(BindPhaseStub):
     wait.
     """
     PreBindPreFlight: _aio.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindPreFlightRequest, _bind_phase_pb2.BindPhasePreBindPreFlightResponse]  # type: ignore[assignment]
-    """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each
+    """PreBindPreFlight returns whether PreBind has work to do for pods of several classes; nothing is written. Each
     result is sent as it is known. Idempotent.
     """
     PreBind: _aio.UnaryStreamMultiCallable[_bind_phase_pb2.BindPhasePreBindRequest, _bind_phase_pb2.BindPhasePreBindResponse]  # type: ignore[assignment]
@@ -99,26 +97,25 @@ class BindPhaseAsyncStub(BindPhaseStub):
     which watches, calls again when that has changed. Each result is sent as it is known. Idempotent.
     """
     Bind: _aio.UnaryStreamMultiCallable[_bind_pb2.BindRequest, _bind_pb2.BindResponse]  # type: ignore[assignment]
-    """Bind binds pods to nodes, concurrently, and answers each as it is known. Idempotent: a pod that is bound to the
-    node already is a success; what is uncertain is read back.
+    """Bind binds pods to nodes, concurrently, and sends each result as it is known. Idempotent: a pod that is bound to
+    the node already is a success; a pod whose result is uncertain is read back.
     """
     PostBind: _aio.UnaryUnaryMultiCallable[_bind_pb2.PostBindRequest, _bind_pb2.PostBindResponse]  # type: ignore[assignment]
     """PostBind notifies the plugins that pods were bound. Idempotent; its failure changes nothing."""
     Apply: _aio.UnaryStreamMultiCallable[_bind_phase_pb2.ApplyRequest, _bind_phase_pb2.ApplyResponse]  # type: ignore[assignment]
     """Apply executes actions of PostFilter, and writes conditions. Idempotent."""
     Fence: _aio.UnaryUnaryMultiCallable[_bind_phase_pb2.FenceRequest, _bind_phase_pb2.FenceResponse]  # type: ignore[assignment]
-    """Fence makes a new epoch and the configuration known; the answer comes when no work of a lower epoch is under way.
-    A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`.
-    A replica that does not answer may work for the old leader until the Lease's duration after the new one acquired
-    it, and not longer. Idempotent.
+    """Fence makes a new epoch and the configuration known; the response is sent when no work of a lower epoch is under
+    way. A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`. A
+    replica that does not answer may work for the old leader until the Lease's duration after the new one acquired it,
+    and not longer. Idempotent.
     """
 
 class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
-    """BindPhase is served by the bind phase. It hosts the plugins of these extension points.
-    It answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
-    caller: `stale-epoch` and `not-holder` (give up: another frontend leads), `lease-expired` (renew first),
-    `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
-    Lease (try again).
+    """BindPhase is served by the bind phase. It hosts the plugins of these extension points. It answers
+    FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the caller: `stale-epoch`
+    and `not-holder` (give up: another frontend leads), `lease-expired` (renew first), `config-mismatch` (call Fence with
+    the configuration); UNAVAILABLE with `unverified` when it could not read the Lease (try again).
 
     The calls that stream results (PreBindPreFlight, PreBind, Bind, Apply) last as long as their work, which may wait for
     the client's rate limit. A response without results is a heartbeat: one is sent at least every second. A caller that
@@ -142,7 +139,7 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_phase_pb2.BindPhasePreBindPreFlightRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_bind_phase_pb2.BindPhasePreBindPreFlightResponse], _abc.AsyncIterator[_bind_phase_pb2.BindPhasePreBindPreFlightResponse]]:
-        """PreBindPreFlight finds out whether PreBind has work to do for pods of several classes; nothing is written. Each
+        """PreBindPreFlight returns whether PreBind has work to do for pods of several classes; nothing is written. Each
         result is sent as it is known. Idempotent.
         """
 
@@ -162,8 +159,8 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_pb2.BindRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_bind_pb2.BindResponse], _abc.AsyncIterator[_bind_pb2.BindResponse]]:
-        """Bind binds pods to nodes, concurrently, and answers each as it is known. Idempotent: a pod that is bound to the
-        node already is a success; what is uncertain is read back.
+        """Bind binds pods to nodes, concurrently, and sends each result as it is known. Idempotent: a pod that is bound to
+        the node already is a success; a pod whose result is uncertain is read back.
         """
 
     @_abc_1.abstractmethod
@@ -188,10 +185,10 @@ class BindPhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _bind_phase_pb2.FenceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_bind_phase_pb2.FenceResponse, _abc.Awaitable[_bind_phase_pb2.FenceResponse]]:
-        """Fence makes a new epoch and the configuration known; the answer comes when no work of a lower epoch is under way.
-        A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`.
-        A replica that does not answer may work for the old leader until the Lease's duration after the new one acquired
-        it, and not longer. Idempotent.
+        """Fence makes a new epoch and the configuration known; the response is sent when no work of a lower epoch is under
+        way. A new leader calls it on every replica before anything else, and again where a call met `config-mismatch`. A
+        replica that does not answer may work for the old leader until the Lease's duration after the new one acquired it,
+        and not longer. Idempotent.
         """
 
 def add_BindPhaseServicer_to_server(servicer: BindPhaseServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

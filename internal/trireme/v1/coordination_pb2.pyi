@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Lease(_message.Message):
-    """A right that one holder at a time has."""
+    """A lock that one holder at a time has."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -29,11 +29,11 @@ class Lease(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _meta_pb2.ObjectMeta:
-        """REQUIRED. Name and namespace; the resource_version of the write that took the lease is the leader's epoch."""
+        """REQUIRED. Name and namespace; the resource_version of the write that acquired it is the leader's epoch."""
 
     @_builtins.property
     def spec(self) -> Global___LeaseSpec:
-        """Who holds it and until when."""
+        """OPTIONAL. The holder, and until when."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ Global___Lease: _TypeAlias = Lease  # noqa: Y015
 
 @_typing.final
 class LeaseSpec(_message.Message):
-    """Who holds a lease and until when."""
+    """The holder of a Lease, and until when."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -67,14 +67,14 @@ class LeaseSpec(_message.Message):
     lease_duration_seconds: _builtins.int
     """OPTIONAL. Seconds it stays valid after renew_time."""
     lease_transitions: _builtins.int
-    """OPTIONAL. How often it has changed hands."""
+    """OPTIONAL. How often its holder has changed."""
     strategy: _builtins.str
-    """OPTIONAL. How a holder is elected, where the cluster does it."""
+    """OPTIONAL. The strategy by which the API server chooses the holder. Unset: the candidates decide."""
     preferred_holder: _builtins.str
-    """OPTIONAL. Who should hold it next."""
+    """OPTIONAL. The candidate that is to acquire it next. Unset: any."""
     @_builtins.property
     def acquire_time(self) -> _meta_pb2.MicroTime:
-        """OPTIONAL. When the holder took it."""
+        """OPTIONAL. When the holder acquired it."""
 
     @_builtins.property
     def renew_time(self) -> _meta_pb2.MicroTime:

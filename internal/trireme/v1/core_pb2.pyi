@@ -4,7 +4,7 @@ isort:skip_file
 The core API group (v1), as far as a scheduler and its plugins read it. Every message is a subset of the public
 protobuf type of the same name: same field numbers and types, so bytes written by an API server parse here and bytes
 written here parse there. What is left out is what no scheduling decision reads (commands, environment, probes,
-addresses); a plugin that wants more asks for the object as JSON.
+addresses); a plugin that needs more gets the object as JSON.
 """
 
 from collections import abc as _abc
@@ -38,11 +38,11 @@ class Pod(_message.Message):
 
     @_builtins.property
     def spec(self) -> Global___PodSpec:
-        """REQUIRED. What the pod asks for."""
+        """REQUIRED. What the pod requests."""
 
     @_builtins.property
     def status(self) -> Global___PodStatus:
-        """What has been decided and observed so far. Unset reads as a new, pending pod."""
+        """OPTIONAL. What has been decided and observed so far. Unset reads as a new, pending pod."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ Global___Pod: _TypeAlias = Pod  # noqa: Y015
 
 @_typing.final
 class PodSpec(_message.Message):
-    """What a pod asks of the node it is placed on."""
+    """What a pod requests of the node that it is placed on."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -129,17 +129,17 @@ class PodSpec(_message.Message):
     RESOURCES_FIELD_NUMBER: _builtins.int
     SCHEDULING_GROUP_FIELD_NUMBER: _builtins.int
     restart_policy: _builtins.str
-    """Always, OnFailure or Never. Empty reads as Always."""
+    """OPTIONAL. Always, OnFailure or Never. Empty reads as Always."""
     termination_grace_period_seconds: _builtins.int
     """OPTIONAL. Seconds a victim is given to stop. Unset reads as 30."""
     node_name: _builtins.str
-    """The node the pod is bound to. Empty means not yet scheduled."""
+    """OPTIONAL. The node the pod is bound to. Empty means not yet scheduled."""
     host_network: _builtins.bool
-    """Whether the pod shares the node's network; then every container port is a host port."""
+    """OPTIONAL. Whether the pod shares the node's network; then every container port is a host port."""
     scheduler_name: _builtins.str
-    """The profile that schedules the pod. Empty reads as default-scheduler."""
+    """OPTIONAL. The profile that schedules the pod. Empty reads as default-scheduler."""
     priority_class_name: _builtins.str
-    """Name of the PriorityClass that `priority` came from."""
+    """OPTIONAL. Name of the PriorityClass that `priority` came from."""
     priority: _builtins.int
     """OPTIONAL. Higher goes first and may preempt lower. Unset reads as 0."""
     preemption_policy: _builtins.str
@@ -148,11 +148,11 @@ class PodSpec(_message.Message):
     """OPTIONAL. Whether the pod uses the node's user namespace. Unset reads as true."""
     @_builtins.property
     def volumes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Volume]:
-        """Volumes its containers mount; only the sources that can restrict placement are kept."""
+        """OPTIONAL. Volumes its containers mount; only the sources that can restrict placement are kept."""
 
     @_builtins.property
     def init_containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Container]:
-        """Containers run before the others, in order; one with restart_policy Always keeps running beside them (a
+        """OPTIONAL. Containers run before the others, in order; one with restart_policy Always keeps running beside them (a
         sidecar).
         """
 
@@ -162,11 +162,11 @@ class PodSpec(_message.Message):
 
     @_builtins.property
     def ephemeral_containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___EphemeralContainer]:
-        """Containers added for debugging after the pod was bound; they reserve no resources."""
+        """OPTIONAL. Containers added for debugging after the pod was bound; they reserve no resources."""
 
     @_builtins.property
     def node_selector(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels a node must carry, all of them. Empty matches every node."""
+        """OPTIONAL. Labels a node must carry, all of them. Empty matches every node."""
 
     @_builtins.property
     def affinity(self) -> Global___Affinity:
@@ -174,23 +174,23 @@ class PodSpec(_message.Message):
 
     @_builtins.property
     def tolerations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Toleration]:
-        """Taints the pod accepts."""
+        """OPTIONAL. Taints the pod accepts."""
 
     @_builtins.property
     def overhead(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """What the pod sandbox itself takes, added to the requests of the containers, by resource name."""
+        """OPTIONAL. What the pod sandbox itself takes, added to the requests of the containers, by resource name."""
 
     @_builtins.property
     def topology_spread_constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopologySpreadConstraint]:
-        """How evenly pods of this kind must be spread. Empty lets the profile's default constraints apply."""
+        """OPTIONAL. How evenly pods of this kind must be spread. Empty lets the profile's default constraints apply."""
 
     @_builtins.property
     def scheduling_gates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodSchedulingGate]:
-        """While any gate is left the pod is not scheduled at all."""
+        """OPTIONAL. While any gate is left the pod is not scheduled at all."""
 
     @_builtins.property
     def resource_claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodResourceClaim]:
-        """Claims for devices, which containers refer to by name."""
+        """OPTIONAL. Claims for devices, which containers refer to by name."""
 
     @_builtins.property
     def resources(self) -> Global___ResourceRequirements:
@@ -292,22 +292,22 @@ class PodStatus(_message.Message):
     NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUSES_FIELD_NUMBER: _builtins.int
     QOS_CLASS_FIELD_NUMBER: _builtins.int
     observed_generation: _builtins.int
-    """The metadata.generation this status was written for."""
+    """OPTIONAL. The metadata.generation this status was written for."""
     phase: _builtins.str
-    """Pending, Running, Succeeded, Failed or Unknown. Pods that succeeded or failed hold no resources."""
+    """OPTIONAL. Pending, Running, Succeeded, Failed or Unknown. Pods that succeeded or failed hold no resources."""
     message: _builtins.str
-    """Why the pod is in this phase, for people."""
+    """OPTIONAL. Why the pod is in this phase, for people."""
     reason: _builtins.str
-    """Why the pod is in this phase, in one word."""
+    """OPTIONAL. Why the pod is in this phase, in one word."""
     nominated_node_name: _builtins.str
-    """The node where room is kept for the pod while its victims leave, or while binding is under way. Empty means
-    none.
+    """OPTIONAL. The node where room is kept for the pod while its victims leave, or while binding is under way. Empty
+    means none.
     """
     qos_class: _builtins.str
-    """Guaranteed, Burstable or BestEffort."""
+    """OPTIONAL. Guaranteed, Burstable or BestEffort."""
     @_builtins.property
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCondition]:
-        """Conditions, one per type; the scheduler writes PodScheduled and DisruptionTarget."""
+        """OPTIONAL. Conditions, one per type; the scheduler writes PodScheduled and DisruptionTarget."""
 
     @_builtins.property
     def start_time(self) -> _meta_pb2.Time:
@@ -315,15 +315,15 @@ class PodStatus(_message.Message):
 
     @_builtins.property
     def init_container_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerStatus]:
-        """One entry per init container."""
+        """OPTIONAL. One entry per init container."""
 
     @_builtins.property
     def container_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerStatus]:
-        """One entry per container."""
+        """OPTIONAL. One entry per container."""
 
     @_builtins.property
     def resource_claim_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodResourceClaimStatus]:
-        """The claims made for entries of spec.resource_claims that name a template."""
+        """OPTIONAL. The claims made for entries of spec.resource_claims that name a template."""
 
     @_builtins.property
     def extended_resource_claim_status(self) -> Global___PodExtendedResourceClaimStatus:
@@ -331,15 +331,15 @@ class PodStatus(_message.Message):
 
     @_builtins.property
     def allocated_resources(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """What the node has set aside for the pod as a whole, by resource name."""
+        """OPTIONAL. What the node has set aside for the pod as a whole, by resource name."""
 
     @_builtins.property
     def resources(self) -> Global___ResourceRequirements:
-        """OPTIONAL. What is in effect for the pod as a whole, which during a resize may be more than is asked for."""
+        """OPTIONAL. What is in effect for the pod as a whole, which during a resize may be more than is requested."""
 
     @_builtins.property
     def node_allocatable_resource_claim_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeAllocatableResourceClaimStatus]:
-        """Ordinary node resources that the pod's device claims take besides its requests."""
+        """OPTIONAL. Ordinary node resources that the pod's device claims take besides its requests."""
 
     def __init__(
         self,
@@ -384,13 +384,13 @@ class PodCondition(_message.Message):
     type: _builtins.str
     """REQUIRED. Which aspect, such as PodScheduled."""
     observed_generation: _builtins.int
-    """The metadata.generation this condition was written for."""
+    """OPTIONAL. The metadata.generation this condition was written for."""
     status: _builtins.str
     """REQUIRED. True, False or Unknown."""
     reason: _builtins.str
-    """Why, in one word, such as Unschedulable."""
+    """OPTIONAL. The reason, in one word, such as Unschedulable."""
     message: _builtins.str
-    """Why, for people."""
+    """OPTIONAL. The reason, for people."""
     @_builtins.property
     def last_probe_time(self) -> _meta_pb2.Time:
         """OPTIONAL. When it was last checked."""
@@ -458,7 +458,7 @@ class PodExtendedResourceClaimStatus(_message.Message):
     """REQUIRED. The ResourceClaim in the pod's namespace."""
     @_builtins.property
     def request_mappings(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerExtendedResourceRequest]:
-        """Which request of the claim covers which container's resource."""
+        """OPTIONAL. Which request of the claim covers which container's resource."""
 
     def __init__(
         self,
@@ -476,7 +476,7 @@ Global___PodExtendedResourceClaimStatus: _TypeAlias = PodExtendedResourceClaimSt
 
 @_typing.final
 class ContainerExtendedResourceRequest(_message.Message):
-    """Says which request of a claim covers an extended resource of a container."""
+    """Which request of a claim covers an extended resource of a container."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -484,9 +484,9 @@ class ContainerExtendedResourceRequest(_message.Message):
     RESOURCE_NAME_FIELD_NUMBER: _builtins.int
     REQUEST_NAME_FIELD_NUMBER: _builtins.int
     container_name: _builtins.str
-    """REQUIRED. The container that asks."""
+    """REQUIRED. The container that requests it."""
     resource_name: _builtins.str
-    """REQUIRED. The extended resource it asks for."""
+    """REQUIRED. The extended resource that it requests."""
     request_name: _builtins.str
     """REQUIRED. The request of the claim that covers it."""
     def __init__(
@@ -518,15 +518,15 @@ class NodeAllocatableResourceClaimStatus(_message.Message):
     """REQUIRED. The claim."""
     @_builtins.property
     def containers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Containers that refer to the claim. Empty means the claim is the pod's as a whole."""
+        """OPTIONAL. Containers that refer to the claim. Empty means the claim is the pod's as a whole."""
 
     @_builtins.property
     def mapping(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeAllocatableMappedResources]:
-        """What the allocated devices stand for, by resource."""
+        """OPTIONAL. What the allocated devices stand for, by resource."""
 
     @_builtins.property
     def overhead(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeAllocatableOverheadResources]:
-        """What using the devices costs in addition, by resource."""
+        """OPTIONAL. What using the devices costs in addition, by resource."""
 
     def __init__(
         self,
@@ -622,24 +622,24 @@ class Container(_message.Message):
     name: _builtins.str
     """REQUIRED. Unique within the pod."""
     image: _builtins.str
-    """The image it runs, which nodes may have already."""
+    """OPTIONAL. The image it runs, which nodes may have already."""
     restart_policy: _builtins.str
     """OPTIONAL. Its own restart policy; Always on an init container makes it a sidecar. Unset reads as the pod's."""
     @_builtins.property
     def ports(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerPort]:
-        """Ports it listens on; only those with a host port restrict placement."""
+        """OPTIONAL. Ports it listens on; only those with a host port restrict placement."""
 
     @_builtins.property
     def resources(self) -> Global___ResourceRequirements:
-        """What it requests and is limited to."""
+        """OPTIONAL. What it requests and is limited to."""
 
     @_builtins.property
     def restart_policy_rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerRestartRule]:
-        """What to do at which exit codes, checked before restart_policy."""
+        """OPTIONAL. What to do at which exit codes, checked before restart_policy."""
 
     @_builtins.property
     def volume_mounts(self) -> _containers.RepeatedCompositeFieldContainer[Global___VolumeMount]:
-        """The pod's volumes it mounts."""
+        """OPTIONAL. The pod's volumes it mounts."""
 
     def __init__(
         self,
@@ -671,7 +671,7 @@ class EphemeralContainer(_message.Message):
     EPHEMERAL_CONTAINER_COMMON_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def ephemeral_container_common(self) -> Global___EphemeralContainerCommon:
-        """The container itself. In JSON its fields stand directly in this object."""
+        """OPTIONAL. The container itself. In JSON its fields stand directly in this object."""
 
     def __init__(
         self,
@@ -702,24 +702,24 @@ class EphemeralContainerCommon(_message.Message):
     name: _builtins.str
     """REQUIRED. Unique within the pod."""
     image: _builtins.str
-    """The image it runs."""
+    """OPTIONAL. The image it runs."""
     restart_policy: _builtins.str
     """OPTIONAL. Never set for ephemeral containers."""
     @_builtins.property
     def ports(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerPort]:
-        """Never set for ephemeral containers."""
+        """OPTIONAL. Never set for ephemeral containers."""
 
     @_builtins.property
     def resources(self) -> Global___ResourceRequirements:
-        """Never set for ephemeral containers."""
+        """OPTIONAL. Never set for ephemeral containers."""
 
     @_builtins.property
     def restart_policy_rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerRestartRule]:
-        """Never set for ephemeral containers."""
+        """OPTIONAL. Never set for ephemeral containers."""
 
     @_builtins.property
     def volume_mounts(self) -> _containers.RepeatedCompositeFieldContainer[Global___VolumeMount]:
-        """The pod's volumes it mounts."""
+        """OPTIONAL. The pod's volumes it mounts."""
 
     def __init__(
         self,
@@ -754,15 +754,15 @@ class ContainerPort(_message.Message):
     PROTOCOL_FIELD_NUMBER: _builtins.int
     HOST_IP_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Name of the port, unique within the pod."""
+    """OPTIONAL. Name of the port, unique within the pod."""
     host_port: _builtins.int
-    """The node's port that leads here, 1 to 65535. 0 takes no port of the node."""
+    """OPTIONAL. The node's port that leads here, 1 to 65535. 0 takes no port of the node."""
     container_port: _builtins.int
     """REQUIRED. The container's own port."""
     protocol: _builtins.str
-    """TCP, UDP or SCTP. Empty reads as TCP."""
+    """OPTIONAL. TCP, UDP or SCTP. Empty reads as TCP."""
     host_ip: _builtins.str
-    """The node's address the port is taken on. Empty reads as 0.0.0.0, which conflicts with every address."""
+    """OPTIONAL. The node's address the port is taken on. Empty reads as 0.0.0.0, which conflicts with every address."""
     def __init__(
         self,
         *,
@@ -820,7 +820,7 @@ class ContainerRestartRuleOnExitCodes(_message.Message):
     """REQUIRED. In or NotIn."""
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The exit codes."""
+        """OPTIONAL. The exit codes."""
 
     def __init__(
         self,
@@ -871,16 +871,16 @@ class ContainerStatus(_message.Message):
     name: _builtins.str
     """REQUIRED. The container."""
     ready: _builtins.bool
-    """Whether it passes its readiness check."""
+    """OPTIONAL. Whether it passes its readiness check."""
     started: _builtins.bool
     """OPTIONAL. Whether it passed its startup check. Unset means not known yet."""
     @_builtins.property
     def allocated_resources(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """What the node has set aside for it, by resource name."""
+        """OPTIONAL. What the node has set aside for it, by resource name."""
 
     @_builtins.property
     def resources(self) -> Global___ResourceRequirements:
-        """OPTIONAL. What is in effect, which during a resize may be more than is asked for."""
+        """OPTIONAL. What is in effect, which during a resize may be more than is requested."""
 
     def __init__(
         self,
@@ -954,15 +954,15 @@ class ResourceRequirements(_message.Message):
     CLAIMS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def limits(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """The most that may be used, by resource name. Where no request is given, the limit is the request."""
+        """OPTIONAL. The most that may be used, by resource name. Where no request is given, the limit is the request."""
 
     @_builtins.property
     def requests(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """What the node must have left, by resource name; what is not named reads as 0."""
+        """OPTIONAL. What the node must have left, by resource name; what is not named reads as 0."""
 
     @_builtins.property
     def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerResourceClaim]:
-        """Device claims of the pod that this container uses."""
+        """OPTIONAL. Device claims of the pod that this container uses."""
 
     def __init__(
         self,
@@ -992,7 +992,7 @@ class ContainerResourceClaim(_message.Message):
     name: _builtins.str
     """REQUIRED. An entry of spec.resource_claims."""
     request: _builtins.str
-    """One request of the claim. Empty means all of them."""
+    """OPTIONAL. One request of the claim. Empty means all of them."""
     def __init__(
         self,
         *,
@@ -1020,12 +1020,12 @@ class VolumeMount(_message.Message):
     name: _builtins.str
     """REQUIRED. An entry of spec.volumes."""
     read_only: _builtins.bool
-    """Whether the container may only read."""
+    """OPTIONAL. Whether the container may only read."""
     mount_path: _builtins.str
-    """Where in the container."""
+    """OPTIONAL. Where in the container."""
     @_builtins.property
     def bind_mount_options(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Mount options for the bind mount; any of them needs a node that declares the feature."""
+        """OPTIONAL. Mount options for the bind mount; any of them needs a node that declares the feature."""
 
     def __init__(
         self,
@@ -1176,7 +1176,7 @@ class NodeAffinity(_message.Message):
 
     @_builtins.property
     def preferred_during_scheduling_ignored_during_execution(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreferredSchedulingTerm]:
-        """What adds to a node's score."""
+        """OPTIONAL. What adds to a node's score."""
 
     def __init__(
         self,
@@ -1254,11 +1254,11 @@ class NodeSelectorTerm(_message.Message):
     MATCH_FIELDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def match_expressions(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeSelectorRequirement]:
-        """On the node's labels."""
+        """OPTIONAL. On the node's labels."""
 
     @_builtins.property
     def match_fields(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeSelectorRequirement]:
-        """On the node's fields; only metadata.name exists."""
+        """OPTIONAL. On the node's fields; only metadata.name exists."""
 
     def __init__(
         self,
@@ -1289,7 +1289,7 @@ class NodeSelectorRequirement(_message.Message):
     """REQUIRED. In, NotIn, Exists, DoesNotExist, Gt or Lt."""
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The values to compare with; exactly one integer for Gt and Lt, none for Exists and DoesNotExist."""
+        """OPTIONAL. The values to compare with; exactly one integer for Gt and Lt, none for Exists and DoesNotExist."""
 
     def __init__(
         self,
@@ -1316,11 +1316,11 @@ class PodAffinity(_message.Message):
     PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def required_during_scheduling_ignored_during_execution(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodAffinityTerm]:
-        """All of these must be met; the first pod of a set that would attract itself is let through."""
+        """OPTIONAL. All of these must be met; the first pod of a set that would attract itself is let through."""
 
     @_builtins.property
     def preferred_during_scheduling_ignored_during_execution(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightedPodAffinityTerm]:
-        """What adds to a node's score."""
+        """OPTIONAL. What adds to a node's score."""
 
     def __init__(
         self,
@@ -1346,11 +1346,11 @@ class PodAntiAffinity(_message.Message):
     PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def required_during_scheduling_ignored_during_execution(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodAffinityTerm]:
-        """None of these pods may run in the domain; it binds later pods that match as well."""
+        """OPTIONAL. None of these pods may run in the domain; it binds later pods that match as well."""
 
     @_builtins.property
     def preferred_during_scheduling_ignored_during_execution(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightedPodAffinityTerm]:
-        """What takes from a node's score."""
+        """OPTIONAL. What takes from a node's score."""
 
     def __init__(
         self,
@@ -1414,7 +1414,7 @@ class PodAffinityTerm(_message.Message):
 
     @_builtins.property
     def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """In these namespaces, besides those of namespace_selector. With neither, the pod's own namespace."""
+        """OPTIONAL. In these namespaces, besides those of namespace_selector. With neither, the pod's own namespace."""
 
     @_builtins.property
     def namespace_selector(self) -> _meta_pb2.LabelSelector:
@@ -1422,13 +1422,13 @@ class PodAffinityTerm(_message.Message):
 
     @_builtins.property
     def match_label_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Labels of the incoming pod whose values the others must share; the API server has merged them into
+        """OPTIONAL. Labels of the incoming pod whose values the others must share; the API server has merged them into
         label_selector.
         """
 
     @_builtins.property
     def mismatch_label_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Labels of the incoming pod whose values the others must not share; merged likewise."""
+        """OPTIONAL. Labels of the incoming pod whose values the others must not share; merged likewise."""
 
     def __init__(
         self,
@@ -1461,7 +1461,7 @@ class Taint(_message.Message):
     key: _builtins.str
     """REQUIRED. Name of the taint."""
     value: _builtins.str
-    """Its value."""
+    """OPTIONAL. Its value."""
     effect: _builtins.str
     """REQUIRED. NoSchedule, PreferNoSchedule or NoExecute."""
     @_builtins.property
@@ -1496,13 +1496,13 @@ class Toleration(_message.Message):
     EFFECT_FIELD_NUMBER: _builtins.int
     TOLERATION_SECONDS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """The taint's key. Empty, with operator Exists, accepts every taint."""
+    """OPTIONAL. The taint's key. Empty, with operator Exists, accepts every taint."""
     operator: _builtins.str
-    """Equal, Exists, Lt or Gt. Empty reads as Equal."""
+    """OPTIONAL. Equal, Exists, Lt or Gt. Empty reads as Equal."""
     value: _builtins.str
-    """The value to compare with."""
+    """OPTIONAL. The value to compare with."""
     effect: _builtins.str
-    """The effect accepted. Empty accepts all effects."""
+    """OPTIONAL. The effect accepted. Empty accepts all effects."""
     toleration_seconds: _builtins.int
     """OPTIONAL. For NoExecute: seconds the pod stays after the taint was put on. Unset means for ever."""
     def __init__(
@@ -1558,7 +1558,7 @@ class TopologySpreadConstraint(_message.Message):
 
     @_builtins.property
     def match_label_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Labels of the incoming pod whose values the counted pods must share."""
+        """OPTIONAL. Labels of the incoming pod whose values the counted pods must share."""
 
     def __init__(
         self,
@@ -1603,7 +1603,7 @@ class Volume(_message.Message):
     """REQUIRED. Unique within the pod."""
     @_builtins.property
     def volume_source(self) -> Global___VolumeSource:
-        """Where it comes from. In JSON its fields stand directly in this object."""
+        """OPTIONAL. Where it comes from. In JSON its fields stand directly in this object."""
 
     def __init__(
         self,
@@ -1726,7 +1726,7 @@ class PersistentVolumeClaimVolumeSource(_message.Message):
     claim_name: _builtins.str
     """REQUIRED. The claim in the pod's namespace."""
     read_only: _builtins.bool
-    """Whether containers may only read."""
+    """OPTIONAL. Whether containers may only read."""
     def __init__(
         self,
         *,
@@ -1775,7 +1775,7 @@ class PersistentVolumeClaimTemplate(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _meta_pb2.ObjectMeta:
-        """Labels and annotations of the claim."""
+        """OPTIONAL. Labels and annotations of the claim."""
 
     @_builtins.property
     def spec(self) -> Global___PersistentVolumeClaimSpec:
@@ -1833,7 +1833,7 @@ class CSIVolumeSource(_message.Message):
     """OPTIONAL. File system. Unset leaves it to the driver."""
     @_builtins.property
     def volume_attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Parameters for the driver."""
+        """OPTIONAL. Parameters for the driver."""
 
     def __init__(
         self,
@@ -1867,9 +1867,9 @@ class ImageVolumeSource(_message.Message):
     REFERENCE_FIELD_NUMBER: _builtins.int
     PULL_POLICY_FIELD_NUMBER: _builtins.int
     reference: _builtins.str
-    """The image."""
+    """OPTIONAL. The image."""
     pull_policy: _builtins.str
-    """Always, Never or IfNotPresent."""
+    """OPTIONAL. Always, Never or IfNotPresent."""
     def __init__(
         self,
         *,
@@ -1897,11 +1897,11 @@ class GCEPersistentDiskVolumeSource(_message.Message):
     pd_name: _builtins.str
     """REQUIRED. Name of the disk."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     partition: _builtins.int
-    """Number of the partition. 0 means the whole disk."""
+    """OPTIONAL. Number of the partition. 0 means the whole disk."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only; only then can several pods of a node share it."""
+    """OPTIONAL. Whether it is mounted read-only; only then can several pods of a node share it."""
     def __init__(
         self,
         *,
@@ -1931,11 +1931,11 @@ class AWSElasticBlockStoreVolumeSource(_message.Message):
     volume_id: _builtins.str
     """REQUIRED. The volume."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     partition: _builtins.int
-    """Number of the partition. 0 means the whole disk."""
+    """OPTIONAL. Number of the partition. 0 means the whole disk."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only."""
+    """OPTIONAL. Whether it is mounted read-only."""
     def __init__(
         self,
         *,
@@ -1968,11 +1968,11 @@ class ISCSIVolumeSource(_message.Message):
     iqn: _builtins.str
     """REQUIRED. The target; two writers of one target conflict on a node."""
     lun: _builtins.int
-    """Number of the unit."""
+    """OPTIONAL. Number of the unit."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only."""
+    """OPTIONAL. Whether it is mounted read-only."""
     def __init__(
         self,
         *,
@@ -2004,11 +2004,11 @@ class RBDVolumeSource(_message.Message):
     image: _builtins.str
     """REQUIRED. The image."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     pool: _builtins.str
-    """The pool. Empty reads as rbd."""
+    """OPTIONAL. The pool. Empty reads as rbd."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only."""
+    """OPTIONAL. Whether it is mounted read-only."""
     @_builtins.property
     def monitors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """REQUIRED. Ceph monitors; sharing one makes two volumes possibly the same."""
@@ -2042,9 +2042,9 @@ class CinderVolumeSource(_message.Message):
     volume_id: _builtins.str
     """REQUIRED. The volume."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only."""
+    """OPTIONAL. Whether it is mounted read-only."""
     def __init__(
         self,
         *,
@@ -2074,7 +2074,7 @@ class AzureFileVolumeSource(_message.Message):
     share_name: _builtins.str
     """REQUIRED. The share."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only."""
+    """OPTIONAL. Whether it is mounted read-only."""
     def __init__(
         self,
         *,
@@ -2160,11 +2160,11 @@ class VsphereVirtualDiskVolumeSource(_message.Message):
     volume_path: _builtins.str
     """REQUIRED. Path of the disk."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     storage_policy_name: _builtins.str
-    """Name of the storage policy."""
+    """OPTIONAL. Name of the storage policy."""
     storage_policy_id: _builtins.str
-    """Id of the storage policy."""
+    """OPTIONAL. Id of the storage policy."""
     def __init__(
         self,
         *,
@@ -2193,9 +2193,9 @@ class PortworxVolumeSource(_message.Message):
     volume_id: _builtins.str
     """REQUIRED. The volume."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only."""
+    """OPTIONAL. Whether it is mounted read-only."""
     def __init__(
         self,
         *,
@@ -2226,11 +2226,11 @@ class Node(_message.Message):
 
     @_builtins.property
     def spec(self) -> Global___NodeSpec:
-        """What the cluster's operators say of it."""
+        """OPTIONAL. What the cluster's administrators set."""
 
     @_builtins.property
     def status(self) -> Global___NodeStatus:
-        """What the node says of itself."""
+        """OPTIONAL. What the node reports."""
 
     def __init__(
         self,
@@ -2249,7 +2249,7 @@ Global___Node: _TypeAlias = Node  # noqa: Y015
 
 @_typing.final
 class NodeSpec(_message.Message):
-    """What the cluster's operators say of a node."""
+    """What the cluster's administrators set for a node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2258,12 +2258,12 @@ class NodeSpec(_message.Message):
     TAINTS_FIELD_NUMBER: _builtins.int
     POD_PREEMPTION_POLICY_FIELD_NUMBER: _builtins.int
     provider_id: _builtins.str
-    """The cloud's name for the machine."""
+    """OPTIONAL. The cloud's name for the machine."""
     unschedulable: _builtins.bool
-    """Whether the node is cordoned: only pods that tolerate node.kubernetes.io/unschedulable are placed."""
+    """OPTIONAL. Whether the node is cordoned: only pods that tolerate node.kubernetes.io/unschedulable are placed."""
     @_builtins.property
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Taint]:
-        """Marks that keep pods away."""
+        """OPTIONAL. Marks that keep pods away."""
 
     @_builtins.property
     def pod_preemption_policy(self) -> Global___NodePodPreemptionPolicy:
@@ -2294,7 +2294,7 @@ class NodePodPreemptionPolicy(_message.Message):
     DISABLE_RESIZE_PREEMPTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def disable_resize_preemption(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Reasons not to preempt for the sake of a resize; any entry disables it."""
+        """OPTIONAL. Reasons not to preempt for the sake of a resize; any entry disables it."""
 
     def __init__(
         self,
@@ -2311,7 +2311,7 @@ Global___NodePodPreemptionPolicy: _TypeAlias = NodePodPreemptionPolicy  # noqa: 
 
 @_typing.final
 class NodeStatus(_message.Message):
-    """What a node says of itself."""
+    """What a node reports."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2364,26 +2364,26 @@ class NodeStatus(_message.Message):
     IMAGES_FIELD_NUMBER: _builtins.int
     DECLARED_FEATURES_FIELD_NUMBER: _builtins.int
     phase: _builtins.str
-    """No longer used by Kubernetes."""
+    """OPTIONAL. No longer used by Kubernetes."""
     @_builtins.property
     def capacity(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """All it has, by resource name."""
+        """OPTIONAL. All it has, by resource name."""
 
     @_builtins.property
     def allocatable(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """What pods may take of it, by resource name. This is what requests are compared with."""
+        """OPTIONAL. What pods may take of it, by resource name. This is what requests are compared with."""
 
     @_builtins.property
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeCondition]:
-        """Conditions, one per type."""
+        """OPTIONAL. Conditions, one per type."""
 
     @_builtins.property
     def images(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerImage]:
-        """Images it has already."""
+        """OPTIONAL. Images it has already."""
 
     @_builtins.property
     def declared_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Features it offers to pods that need them."""
+        """OPTIONAL. Features it offers to pods that need them."""
 
     def __init__(
         self,
@@ -2420,9 +2420,9 @@ class NodeCondition(_message.Message):
     status: _builtins.str
     """REQUIRED. True, False or Unknown."""
     reason: _builtins.str
-    """Why, in one word."""
+    """OPTIONAL. The reason, in one word."""
     message: _builtins.str
-    """Why, for people."""
+    """OPTIONAL. The reason, for people."""
     @_builtins.property
     def last_heartbeat_time(self) -> _meta_pb2.Time:
         """OPTIONAL. When it was last reported."""
@@ -2458,10 +2458,10 @@ class ContainerImage(_message.Message):
     NAMES_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     size_bytes: _builtins.int
-    """Its size in bytes."""
+    """OPTIONAL. Its size in bytes."""
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The names it is known by."""
+        """OPTIONAL. The names it is known by."""
 
     def __init__(
         self,
@@ -2515,7 +2515,7 @@ class Service(_message.Message):
 
     @_builtins.property
     def spec(self) -> Global___ServiceSpec:
-        """What it selects."""
+        """OPTIONAL. What it selects."""
 
     def __init__(
         self,
@@ -2560,7 +2560,7 @@ class ServiceSpec(_message.Message):
     SELECTOR_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def selector(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels of its pods. Empty selects none."""
+        """OPTIONAL. Labels of its pods. Empty selects none."""
 
     def __init__(
         self,
@@ -2589,7 +2589,7 @@ class ReplicationController(_message.Message):
 
     @_builtins.property
     def spec(self) -> Global___ReplicationControllerSpec:
-        """What it selects."""
+        """OPTIONAL. What it selects."""
 
     def __init__(
         self,
@@ -2634,7 +2634,7 @@ class ReplicationControllerSpec(_message.Message):
     SELECTOR_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def selector(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels of its pods. Empty selects none."""
+        """OPTIONAL. Labels of its pods. Empty selects none."""
 
     def __init__(
         self,
@@ -2664,11 +2664,11 @@ class PersistentVolume(_message.Message):
 
     @_builtins.property
     def spec(self) -> Global___PersistentVolumeSpec:
-        """REQUIRED. What it is and who may claim it."""
+        """REQUIRED. Its kind, and which claims may use it."""
 
     @_builtins.property
     def status(self) -> Global___PersistentVolumeStatus:
-        """Where it is in its life."""
+        """OPTIONAL. Where it is in its life."""
 
     def __init__(
         self,
@@ -2687,7 +2687,7 @@ Global___PersistentVolume: _TypeAlias = PersistentVolume  # noqa: Y015
 
 @_typing.final
 class PersistentVolumeSpec(_message.Message):
-    """What a volume is and who may claim it."""
+    """The kind of a volume, and which claims may use it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2723,24 +2723,24 @@ class PersistentVolumeSpec(_message.Message):
     NODE_AFFINITY_FIELD_NUMBER: _builtins.int
     VOLUME_ATTRIBUTES_CLASS_NAME_FIELD_NUMBER: _builtins.int
     persistent_volume_reclaim_policy: _builtins.str
-    """Retain, Delete or Recycle."""
+    """OPTIONAL. Retain, Delete or Recycle."""
     storage_class_name: _builtins.str
-    """Its StorageClass. Empty means none."""
+    """OPTIONAL. Its StorageClass. Empty means none."""
     volume_mode: _builtins.str
     """OPTIONAL. Filesystem or Block. Unset reads as Filesystem."""
     volume_attributes_class_name: _builtins.str
     """OPTIONAL. Its VolumeAttributesClass; a claim matches only with the same."""
     @_builtins.property
     def capacity(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """Its size, under the resource name storage."""
+        """OPTIONAL. Its size, under the resource name storage."""
 
     @_builtins.property
     def persistent_volume_source(self) -> Global___PersistentVolumeSource:
-        """What is behind it. In JSON its fields stand directly in this object."""
+        """OPTIONAL. What is behind it. In JSON its fields stand directly in this object."""
 
     @_builtins.property
     def access_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ways it can be mounted: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod."""
+        """OPTIONAL. Ways it can be mounted: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod."""
 
     @_builtins.property
     def claim_ref(self) -> Global___ObjectReference:
@@ -2748,7 +2748,7 @@ class PersistentVolumeSpec(_message.Message):
 
     @_builtins.property
     def mount_options(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Options to mount it with."""
+        """OPTIONAL. Options to mount it with."""
 
     @_builtins.property
     def node_affinity(self) -> Global___VolumeNodeAffinity:
@@ -2838,7 +2838,7 @@ class PersistentVolumeSource(_message.Message):
 
     @_builtins.property
     def local(self) -> Global___LocalVolumeSource:
-        """OPTIONAL. A disk or directory of one node; node_affinity says which."""
+        """OPTIONAL. A disk or directory of one node; node_affinity names the node."""
 
     @_builtins.property
     def csi(self) -> Global___CSIPersistentVolumeSource:
@@ -2931,12 +2931,12 @@ class CSIPersistentVolumeSource(_message.Message):
     volume_handle: _builtins.str
     """REQUIRED. The driver's name for the volume; equal handles count once per node."""
     read_only: _builtins.bool
-    """Whether it is published read-only."""
+    """OPTIONAL. Whether it is published read-only."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     @_builtins.property
     def volume_attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """What the driver noted of it."""
+        """OPTIONAL. What the driver returned when it provisioned the volume."""
 
     def __init__(
         self,
@@ -2969,11 +2969,11 @@ class RBDPersistentVolumeSource(_message.Message):
     image: _builtins.str
     """REQUIRED. The image."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     pool: _builtins.str
-    """The pool. Empty reads as rbd."""
+    """OPTIONAL. The pool. Empty reads as rbd."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only."""
+    """OPTIONAL. Whether it is mounted read-only."""
     @_builtins.property
     def monitors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """REQUIRED. Ceph monitors."""
@@ -3011,11 +3011,11 @@ class ISCSIPersistentVolumeSource(_message.Message):
     iqn: _builtins.str
     """REQUIRED. The target."""
     lun: _builtins.int
-    """Number of the unit."""
+    """OPTIONAL. Number of the unit."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only."""
+    """OPTIONAL. Whether it is mounted read-only."""
     def __init__(
         self,
         *,
@@ -3045,9 +3045,9 @@ class CinderPersistentVolumeSource(_message.Message):
     volume_id: _builtins.str
     """REQUIRED. The volume."""
     fs_type: _builtins.str
-    """File system."""
+    """OPTIONAL. File system."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only."""
+    """OPTIONAL. Whether it is mounted read-only."""
     def __init__(
         self,
         *,
@@ -3078,7 +3078,7 @@ class AzureFilePersistentVolumeSource(_message.Message):
     share_name: _builtins.str
     """REQUIRED. The share."""
     read_only: _builtins.bool
-    """Whether it is mounted read-only."""
+    """OPTIONAL. Whether it is mounted read-only."""
     secret_namespace: _builtins.str
     """OPTIONAL. Namespace of the secret. Unset reads as the pod's."""
     def __init__(
@@ -3133,11 +3133,11 @@ class PersistentVolumeStatus(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     phase: _builtins.str
-    """Pending, Available, Bound, Released or Failed."""
+    """OPTIONAL. Pending, Available, Bound, Released or Failed."""
     message: _builtins.str
-    """Why, for people."""
+    """OPTIONAL. The reason, for people."""
     reason: _builtins.str
-    """Why, in one word."""
+    """OPTIONAL. The reason, in one word."""
     def __init__(
         self,
         *,
@@ -3164,7 +3164,7 @@ class PersistentVolumeClaim(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _meta_pb2.ObjectMeta:
-        """REQUIRED. Name and namespace; annotations say how far binding has come."""
+        """REQUIRED. Name and namespace; annotations show the progress of binding."""
 
     @_builtins.property
     def spec(self) -> Global___PersistentVolumeClaimSpec:
@@ -3172,7 +3172,7 @@ class PersistentVolumeClaim(_message.Message):
 
     @_builtins.property
     def status(self) -> Global___PersistentVolumeClaimStatus:
-        """Where it is in its life."""
+        """OPTIONAL. Where it is in its life."""
 
     def __init__(
         self,
@@ -3203,7 +3203,7 @@ class PersistentVolumeClaimSpec(_message.Message):
     VOLUME_MODE_FIELD_NUMBER: _builtins.int
     VOLUME_ATTRIBUTES_CLASS_NAME_FIELD_NUMBER: _builtins.int
     volume_name: _builtins.str
-    """The volume it is bound to. Empty means not yet."""
+    """OPTIONAL. The volume it is bound to. Empty means not yet."""
     storage_class_name: _builtins.str
     """OPTIONAL. Its StorageClass. Unset means the default one, empty means none."""
     volume_mode: _builtins.str
@@ -3212,11 +3212,11 @@ class PersistentVolumeClaimSpec(_message.Message):
     """OPTIONAL. Its VolumeAttributesClass."""
     @_builtins.property
     def access_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ways it must be mountable; ReadWriteOncePod lets one pod of the cluster use it."""
+        """OPTIONAL. Ways it must be mountable; ReadWriteOncePod lets one pod of the cluster use it."""
 
     @_builtins.property
     def resources(self) -> Global___VolumeResourceRequirements:
-        """How much, under the resource name storage."""
+        """OPTIONAL. How much, under the resource name storage."""
 
     @_builtins.property
     def selector(self) -> _meta_pb2.LabelSelector:
@@ -3304,11 +3304,11 @@ class VolumeResourceRequirements(_message.Message):
     REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def limits(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """The most that may be given, by resource name."""
+        """OPTIONAL. The most that may be given, by resource name."""
 
     @_builtins.property
     def requests(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """The least that is needed, by resource name."""
+        """OPTIONAL. The least that is needed, by resource name."""
 
     def __init__(
         self,
@@ -3355,14 +3355,14 @@ class PersistentVolumeClaimStatus(_message.Message):
     ACCESS_MODES_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
     phase: _builtins.str
-    """Pending, Bound or Lost."""
+    """OPTIONAL. Pending, Bound or Lost."""
     @_builtins.property
     def access_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ways the bound volume can be mounted."""
+        """OPTIONAL. Ways the bound volume can be mounted."""
 
     @_builtins.property
     def capacity(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """What the bound volume has, by resource name."""
+        """OPTIONAL. What the bound volume has, by resource name."""
 
     def __init__(
         self,
@@ -3388,7 +3388,7 @@ class TopologySelectorTerm(_message.Message):
     MATCH_LABEL_EXPRESSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def match_label_expressions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopologySelectorLabelRequirement]:
-        """The labels."""
+        """OPTIONAL. The labels."""
 
     def __init__(
         self,
@@ -3445,19 +3445,19 @@ class ObjectReference(_message.Message):
     RESOURCE_VERSION_FIELD_NUMBER: _builtins.int
     FIELD_PATH_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """Kind of the object."""
+    """OPTIONAL. Kind of the object."""
     namespace: _builtins.str
-    """Namespace of the object. Empty for cluster-wide kinds."""
+    """OPTIONAL. Namespace of the object. Empty for cluster-wide kinds."""
     name: _builtins.str
-    """Name of the object."""
+    """OPTIONAL. Name of the object."""
     uid: _builtins.str
-    """Uid of the object; where set, it must be that very object."""
+    """OPTIONAL. Uid of the object; where set, it must be that very object."""
     api_version: _builtins.str
-    """API version of the object."""
+    """OPTIONAL. API version of the object."""
     resource_version: _builtins.str
-    """The version of the object that was looked at."""
+    """OPTIONAL. The version of the object that was looked at."""
     field_path: _builtins.str
-    """A part of the object."""
+    """OPTIONAL. A part of the object."""
     def __init__(
         self,
         *,

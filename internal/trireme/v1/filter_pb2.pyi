@@ -147,7 +147,7 @@ Global___NodeColumns: _TypeAlias = NodeColumns  # noqa: Y015
 
 @_typing.final
 class DryRun(_message.Message):
-    """DryRun is one node as if some pods were gone and others there."""
+    """DryRun is one node as if some pods were removed from it and others placed on it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -158,26 +158,28 @@ class DryRun(_message.Message):
     ADDED_CLASSES_FIELD_NUMBER: _builtins.int
     ADDED_PODS_FIELD_NUMBER: _builtins.int
     slot: _builtins.int
-    """REQUIRED for who follows the stream. Its slot."""
+    """REQUIRED for a receiver that follows the stream. Its slot."""
     @_builtins.property
     def node(self) -> Global___NodeView:
         """REQUIRED. The node."""
 
     @_builtins.property
     def removed_rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """OPTIONAL. Rows of pods taken to be gone."""
+        """OPTIONAL. For a receiver that follows the stream: the rows of the pods to treat as removed."""
 
     @_builtins.property
     def removed_pods(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
-        """OPTIONAL. The pods taken to be gone, for who does not follow the stream."""
+        """OPTIONAL. For a receiver that does not follow the stream: the pods to treat as removed."""
 
     @_builtins.property
     def added_classes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """OPTIONAL. Classes of pods taken to be there, one entry a pod."""
+        """OPTIONAL. For a receiver that follows the stream: the classes of the pods to treat as placed on the node, one entry
+        a pod.
+        """
 
     @_builtins.property
     def added_pods(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
-        """OPTIONAL. The pods taken to be there, for who does not follow the stream."""
+        """OPTIONAL. For a receiver that does not follow the stream: the pods to treat as placed on the node."""
 
     def __init__(
         self,
@@ -409,7 +411,7 @@ Global___PostFilterRequest: _TypeAlias = PostFilterRequest  # noqa: Y015
 
 @_typing.final
 class Disruption(_message.Message):
-    """Disruption is what it costs to make room, as metrics have it."""
+    """Disruption is what preemption costs, as the metrics count it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -417,11 +419,11 @@ class Disruption(_message.Message):
     VIOLATIONS_FIELD_NUMBER: _builtins.int
     OF_GROUPS_FIELD_NUMBER: _builtins.int
     victims: _builtins.int
-    """OPTIONAL. How many pods go, those that are being deleted already included."""
+    """OPTIONAL. How many pods are evicted, including those that are being deleted already."""
     violations: _builtins.int
     """OPTIONAL. For how many of them a disruption budget has nothing left."""
     of_groups: _builtins.int
-    """OPTIONAL, for groups. How many of the victims are whole groups, or pods of a group that go alone."""
+    """OPTIONAL. For groups: how many of the victims are whole groups, or single pods of a group."""
     def __init__(
         self,
         *,
@@ -439,7 +441,7 @@ Global___Disruption: _TypeAlias = Disruption  # noqa: Y015
 
 @_typing.final
 class PostFilterResponse(_message.Message):
-    """PostFilterResponse is how room is made, or why it is not."""
+    """PostFilterResponse is what makes room for the pod, or why nothing does."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -451,7 +453,7 @@ class PostFilterResponse(_message.Message):
     nominated_node: _builtins.str
     """OPTIONAL. The node that the pod is nominated to."""
     clear_nomination: _builtins.bool
-    """OPTIONAL. The pod's nomination, if it had one, is to be cleared."""
+    """OPTIONAL. The pod's nomination, if it has one, is to be cleared."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED. CODE_SUCCESS: the actions make room. A refusal's messages go to the end of the event."""
@@ -493,7 +495,7 @@ class Placement(_message.Message):
     node_name: _builtins.str
     """REQUIRED. The name of the node."""
     slot: _builtins.int
-    """REQUIRED by who follows the stream. The node's slot."""
+    """REQUIRED for a receiver that follows the stream. The node's slot."""
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod."""
@@ -527,7 +529,7 @@ class ReserveRequest(_message.Message):
 
     @_builtins.property
     def placements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Placement]:
-        """REQUIRED. The placements, in order; each sees what the ones before it assumed."""
+        """REQUIRED. The placements, in order; for each, what those before it assumed counts."""
 
     def __init__(
         self,
@@ -554,10 +556,10 @@ class Reservation(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     CLAIM_STATUSES_FIELD_NUMBER: _builtins.int
     state: _builtins.bytes
-    """OPTIONAL. Given back in PreBind's cycle.state."""
+    """OPTIONAL. Given to PreBind in the item's state."""
     @_builtins.property
     def status(self) -> _status_pb2.Status:
-        """REQUIRED. Anything but CODE_SUCCESS takes the placement back."""
+        """REQUIRED. Anything but CODE_SUCCESS cancels the placement."""
 
     @_builtins.property
     def assumed(self) -> _containers.RepeatedCompositeFieldContainer[_snapshot_pb2.ClusterObject]:
@@ -565,8 +567,8 @@ class Reservation(_message.Message):
 
     @_builtins.property
     def claim_statuses(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.NodeAllocatableResourceClaimStatus]:
-        """Ordinary node resources that the pod's device claims take on this node: they count besides what the pod requests
-        from now on. Only DynamicResources sets it.
+        """OPTIONAL. Ordinary node resources that the pod's device claims take on this node, in addition to what the pod
+        requests. Only DynamicResources sets it.
         """
 
     def __init__(
@@ -594,7 +596,9 @@ class ReserveResponse(_message.Message):
     RESERVATIONS_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
     evaluated_generation: _builtins.int
-    """REQUIRED of the phase. The generation that the answer was computed from: that of the cycle, or a later one."""
+    """REQUIRED from the phase; unset from a plugin. The generation that the answer was computed from: that of the cycle,
+    or a later one.
+    """
     @_builtins.property
     def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
         """REQUIRED. One a placement."""
@@ -627,7 +631,7 @@ class UnreserveRequest(_message.Message):
 
     @_builtins.property
     def placements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Placement]:
-        """REQUIRED. The placements, in reverse order of their reservation."""
+        """REQUIRED. The placements, the last reserved first."""
 
     def __init__(
         self,
@@ -645,7 +649,7 @@ Global___UnreserveRequest: _TypeAlias = UnreserveRequest  # noqa: Y015
 
 @_typing.final
 class UnreserveResponse(_message.Message):
-    """UnreserveResponse is empty: nothing can go wrong that the pod would have to know."""
+    """UnreserveResponse is empty: no failure of Unreserve concerns the pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

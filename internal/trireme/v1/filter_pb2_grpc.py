@@ -86,8 +86,8 @@ class FilterPluginServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FilterDryRun(self, request, context):
-        """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-        the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
+        """FilterDryRun is Filter for single nodes as if some pods were removed from them and others placed on them; it takes
+        the place of the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -38,8 +38,8 @@ class FilterPluginStub:
     Filter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.FilterRequest, _filter_pb2.FilterResponse]
     """Filter answers for each node whether the pod may run there and how many copies fit. Idempotent."""
     FilterDryRun: _grpc.UnaryUnaryMultiCallable[_filter_pb2.FilterDryRunRequest, _filter_pb2.FilterDryRunResponse]
-    """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-    the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
+    """FilterDryRun is Filter for single nodes as if some pods were removed from them and others placed on them; it takes
+    the place of the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
     """
     PostFilter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]
     """PostFilter makes room for a pod that no node passed for. It writes nothing: it returns actions, and bind executes
@@ -62,8 +62,8 @@ class FilterPluginAsyncStub(FilterPluginStub):
     Filter: _aio.UnaryUnaryMultiCallable[_filter_pb2.FilterRequest, _filter_pb2.FilterResponse]  # type: ignore[assignment]
     """Filter answers for each node whether the pod may run there and how many copies fit. Idempotent."""
     FilterDryRun: _aio.UnaryUnaryMultiCallable[_filter_pb2.FilterDryRunRequest, _filter_pb2.FilterDryRunResponse]  # type: ignore[assignment]
-    """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-    the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
+    """FilterDryRun is Filter for single nodes as if some pods were removed from them and others placed on them; it takes
+    the place of the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
     """
     PostFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]  # type: ignore[assignment]
     """PostFilter makes room for a pod that no node passed for. It writes nothing: it returns actions, and bind executes
@@ -101,8 +101,8 @@ class FilterPluginServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_pb2.FilterDryRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_pb2.FilterDryRunResponse, _abc.Awaitable[_filter_pb2.FilterDryRunResponse]]:
-        """FilterDryRun is Filter for single nodes as if some pods were gone from them and others there; it takes the place of
-        the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
+        """FilterDryRun is Filter for single nodes as if some pods were removed from them and others placed on them; it takes
+        the place of the framework's AddPod and RemovePod. Preemption calls it. Idempotent.
         """
 
     @_abc_1.abstractmethod

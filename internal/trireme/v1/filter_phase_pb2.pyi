@@ -50,7 +50,7 @@ Global___FilterPhasePrepareRequest: _TypeAlias = FilterPhasePrepareRequest  # no
 
 @_typing.final
 class FilterPhasePrepareResponse(_message.Message):
-    """FilterPhasePrepareResponse is sent once the class is up to date."""
+    """FilterPhasePrepareResponse is sent when the class is up to date."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -81,7 +81,7 @@ class FilterPhaseFilterRequest(_message.Message):
     BASE_GENERATION_FIELD_NUMBER: _builtins.int
     PREEMPTORS_FIELD_NUMBER: _builtins.int
     count: _builtins.int
-    """REQUIRED. How many pods of the class wait; a capacity need not be counted beyond it. 0: as 1."""
+    """REQUIRED. How many pods of the class are pending; a capacity need not be counted beyond it. 0: as 1."""
     base_generation: _builtins.int
     """OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do."""
     @_builtins.property
@@ -151,7 +151,7 @@ class FilterPhaseFilterResponse(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Timing]:
-        """OPTIONAL. What took how long, for the metrics."""
+        """OPTIONAL. Durations, for the metrics."""
 
     @_builtins.property
     def evaluated_plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -263,9 +263,9 @@ class FilterNominatedResponse(_message.Message):
     EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
     EVALUATED_GENERATION_FIELD_NUMBER: _builtins.int
     admitted: _builtins.int
-    """REQUIRED. So many, the first ones of `nominees`, may run there, each as if the ones before it ran already. It ends
-    before a pod that is nominated to another node by now, and where answers about nodes depend on each other. 0 also
-    where a plugin is a service: then Filter is to be called.
+    """REQUIRED. How many, from the first of `nominees` on, may run there, each as if the ones before it ran already. It
+    ends before a pod that is nominated to another node by now, and where answers about nodes depend on each other. 0
+    also where a plugin is a service: then Filter is to be called.
     """
     needs_reserve: _builtins.bool
     """OPTIONAL. Reserve must be called for pods of this class."""
@@ -275,7 +275,7 @@ class FilterNominatedResponse(_message.Message):
     """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Timing]:
-        """OPTIONAL. What took how long, for the metrics."""
+        """OPTIONAL. Durations, for the metrics."""
 
     @_builtins.property
     def evaluated_plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -316,7 +316,7 @@ class DomainConstraint(_message.Message):
     """REQUIRED. What one placement adds to the count of its own domain."""
     @_builtins.property
     def refusal(self) -> _status_pb2.Status:
-        """REQUIRED. What refuses a node by this rule."""
+        """REQUIRED. The status of a node that this rule refuses."""
 
     @_builtins.property
     def domain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:

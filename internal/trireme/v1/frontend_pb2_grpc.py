@@ -57,21 +57,21 @@ class HandleServiceServicer:
     """
 
     def Allow(self, request, context):
-        """Allow lets a pod go on that waits on Permit for the plugin. Idempotent. NOT_FOUND: it does not wait.
+        """Allow ends the plugin's wait on Permit for a pod. Idempotent. NOT_FOUND: the pod does not wait.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Reject(self, request, context):
-        """Reject refuses a pod that waits on Permit. Idempotent. NOT_FOUND: it does not wait.
+        """Reject refuses a pod that waits on Permit. Idempotent. NOT_FOUND: the pod does not wait.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Activate(self, request, context):
-        """Activate moves pods to the active queue at once, back-off or not. Idempotent; unknown pods are passed over.
+        """Activate moves pods to the active queue at once, also during their back-off. Idempotent; unknown pods are ignored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -68,17 +68,17 @@ class PluginServiceServicer:
         """Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
         GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the
         configuration changes, for a new instance, and when a call was refused with FAILED_PRECONDITION and the reason
-        `config-mismatch`. A plugin refuses a call so if it does not have the configuration that the call's config_hash
-        names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
-        arguments need not serve it.
+        `config-mismatch`. A plugin refuses a call with that reason if it does not have the configuration that the call's
+        config_hash names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A
+        plugin without arguments need not serve it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetPluginStatistics(self, request, context):
-        """GetPluginStatistics counts the calls to remote plugins; plugins do not serve it. Idempotent. The frontend calls it
-        on each phase every few seconds.
+        """GetPluginStatistics returns counts and durations of the calls to remote plugins; plugins do not serve it.
+        Idempotent. The frontend calls it on each phase every few seconds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,7 +34,7 @@ class ProjectedPod(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> Global___ProjectedMeta:
-        """REQUIRED. What identifies it, and who owns it."""
+        """REQUIRED. Its identity and owners."""
 
     @_builtins.property
     def spec(self) -> Global___ProjectedPodSpec:
@@ -42,7 +42,7 @@ class ProjectedPod(_message.Message):
 
     @_builtins.property
     def status(self) -> Global___ProjectedPodStatus:
-        """What was decided and observed. Unset reads as a new, pending pod."""
+        """OPTIONAL. What was decided and observed. Unset reads as a new, pending pod."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ Global___ProjectedPod: _TypeAlias = ProjectedPod  # noqa: Y015
 
 @_typing.final
 class ProjectedMeta(_message.Message):
-    """Of ObjectMeta, who the pod is and whose."""
+    """Of ObjectMeta, the pod's identity and owners."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -98,22 +98,22 @@ class ProjectedMeta(_message.Message):
     namespace: _builtins.str
     """REQUIRED. Its namespace."""
     uid: _builtins.str
-    """Its uid."""
+    """OPTIONAL. Its uid."""
     resource_version: _builtins.str
-    """The version of the object."""
+    """OPTIONAL. The version of the object."""
     generation: _builtins.int
-    """Counts the changes of the spec."""
+    """OPTIONAL. Counts the changes of the spec."""
     @_builtins.property
     def deletion_timestamp(self) -> _meta_pb2.Time:
-        """OPTIONAL. When it will be gone at the latest. Set means it is being deleted."""
+        """OPTIONAL. When it is deleted at the latest. Set means that it is being deleted."""
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Its labels."""
+        """OPTIONAL. Its labels."""
 
     @_builtins.property
     def owner_references(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectedOwner]:
-        """The objects it belongs to."""
+        """OPTIONAL. The objects it belongs to."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ Global___ProjectedMeta: _TypeAlias = ProjectedMeta  # noqa: Y015
 
 @_typing.final
 class ProjectedOwner(_message.Message):
-    """Of OwnerReference, all but the uid and who waits for whom."""
+    """Of OwnerReference, all but the uid and block_owner_deletion."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -238,11 +238,11 @@ class ProjectedPodSpec(_message.Message):
     RESOURCES_FIELD_NUMBER: _builtins.int
     SCHEDULING_GROUP_FIELD_NUMBER: _builtins.int
     node_name: _builtins.str
-    """The node the pod is bound to. Empty: none yet."""
+    """OPTIONAL. The node the pod is bound to. Empty: none yet."""
     host_network: _builtins.bool
-    """Whether it shares the node's network."""
+    """OPTIONAL. Whether it shares the node's network."""
     scheduler_name: _builtins.str
-    """The profile that schedules it."""
+    """OPTIONAL. The profile that schedules it."""
     priority: _builtins.int
     """OPTIONAL. Its priority. Unset reads as 0."""
     preemption_policy: _builtins.str
@@ -251,15 +251,15 @@ class ProjectedPodSpec(_message.Message):
     """OPTIONAL. Whether it uses the node's user namespace. Unset reads as true."""
     @_builtins.property
     def volumes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectedVolume]:
-        """Volumes; those whose source restricts nothing have no source here."""
+        """OPTIONAL. Volumes; those whose source restricts nothing have no source here."""
 
     @_builtins.property
     def containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectedContainer]:
-        """Containers that run side by side."""
+        """OPTIONAL. Containers that run side by side."""
 
     @_builtins.property
     def node_selector(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels that a node must have."""
+        """OPTIONAL. Labels that a node must have."""
 
     @_builtins.property
     def affinity(self) -> _core_pb2.Affinity:
@@ -267,31 +267,31 @@ class ProjectedPodSpec(_message.Message):
 
     @_builtins.property
     def init_containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectedContainer]:
-        """Containers that run before the others."""
+        """OPTIONAL. Containers that run before the others."""
 
     @_builtins.property
     def tolerations(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Toleration]:
-        """Taints it accepts."""
+        """OPTIONAL. Taints it accepts."""
 
     @_builtins.property
     def overhead(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """What the sandbox takes."""
+        """OPTIONAL. What the sandbox takes."""
 
     @_builtins.property
     def topology_spread_constraints(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.TopologySpreadConstraint]:
-        """How evenly pods of this kind must be spread."""
+        """OPTIONAL. How evenly pods of this kind must be spread."""
 
     @_builtins.property
     def ephemeral_containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectedEphemeralContainer]:
-        """Containers added for debugging."""
+        """OPTIONAL. Containers added for debugging."""
 
     @_builtins.property
     def scheduling_gates(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.PodSchedulingGate]:
-        """What it must lose before it is scheduled."""
+        """OPTIONAL. What it must lose before it is scheduled."""
 
     @_builtins.property
     def resource_claims(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.PodResourceClaim]:
-        """Claims for devices."""
+        """OPTIONAL. Claims for devices."""
 
     @_builtins.property
     def resources(self) -> _core_pb2.ResourceRequirements:
@@ -355,7 +355,7 @@ class ProjectedVolume(_message.Message):
     """REQUIRED. Unique within the pod."""
     @_builtins.property
     def volume_source(self) -> _core_pb2.VolumeSource:
-        """Where it comes from. In JSON its fields stand directly in this object."""
+        """OPTIONAL. Where it comes from. In JSON its fields stand directly in this object."""
 
     def __init__(
         self,
@@ -387,24 +387,24 @@ class ProjectedContainer(_message.Message):
     name: _builtins.str
     """REQUIRED. Unique within the pod."""
     image: _builtins.str
-    """The image it runs."""
+    """OPTIONAL. The image it runs."""
     restart_policy: _builtins.str
     """OPTIONAL. Its own restart policy."""
     @_builtins.property
     def ports(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.ContainerPort]:
-        """Ports it listens on."""
+        """OPTIONAL. Ports it listens on."""
 
     @_builtins.property
     def resources(self) -> _core_pb2.ResourceRequirements:
-        """What it requests and is limited to."""
+        """OPTIONAL. What it requests and is limited to."""
 
     @_builtins.property
     def volume_mounts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectedVolumeMount]:
-        """What it mounts."""
+        """OPTIONAL. What it mounts."""
 
     @_builtins.property
     def restart_policy_rules(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.ContainerRestartRule]:
-        """What to do at which exit codes."""
+        """OPTIONAL. What to do at which exit codes."""
 
     def __init__(
         self,
@@ -436,7 +436,7 @@ class ProjectedEphemeralContainer(_message.Message):
     EPHEMERAL_CONTAINER_COMMON_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def ephemeral_container_common(self) -> Global___ProjectedContainer:
-        """The container itself. In JSON its fields stand directly in this object."""
+        """OPTIONAL. The container itself. In JSON its fields stand directly in this object."""
 
     def __init__(
         self,
@@ -460,7 +460,7 @@ class ProjectedVolumeMount(_message.Message):
     BIND_MOUNT_OPTIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def bind_mount_options(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Mount options for the bind mount."""
+        """OPTIONAL. Mount options for the bind mount."""
 
     def __init__(
         self,
@@ -513,10 +513,10 @@ class ProjectedPodStatus(_message.Message):
     RESOURCES_FIELD_NUMBER: _builtins.int
     NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUSES_FIELD_NUMBER: _builtins.int
     nominated_node_name: _builtins.str
-    """The node that it is nominated to."""
+    """OPTIONAL. The node that it is nominated to."""
     @_builtins.property
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectedPodCondition]:
-        """Conditions, one per type."""
+        """OPTIONAL. Conditions, one per type."""
 
     @_builtins.property
     def start_time(self) -> _meta_pb2.Time:
@@ -524,15 +524,15 @@ class ProjectedPodStatus(_message.Message):
 
     @_builtins.property
     def container_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectedContainerStatus]:
-        """One entry per container."""
+        """OPTIONAL. One entry per container."""
 
     @_builtins.property
     def init_container_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProjectedContainerStatus]:
-        """One entry per init container."""
+        """OPTIONAL. One entry per init container."""
 
     @_builtins.property
     def resource_claim_statuses(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.PodResourceClaimStatus]:
-        """The claims made for it from templates."""
+        """OPTIONAL. The claims made for it from templates."""
 
     @_builtins.property
     def extended_resource_claim_status(self) -> _core_pb2.PodExtendedResourceClaimStatus:
@@ -540,7 +540,7 @@ class ProjectedPodStatus(_message.Message):
 
     @_builtins.property
     def allocated_resources(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """What the node has set aside for the pod as a whole."""
+        """OPTIONAL. What the node has set aside for the pod as a whole."""
 
     @_builtins.property
     def resources(self) -> _core_pb2.ResourceRequirements:
@@ -548,7 +548,7 @@ class ProjectedPodStatus(_message.Message):
 
     @_builtins.property
     def node_allocatable_resource_claim_statuses(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.NodeAllocatableResourceClaimStatus]:
-        """Ordinary node resources that its device claims take."""
+        """OPTIONAL. Ordinary node resources that its device claims take."""
 
     def __init__(
         self,
@@ -588,9 +588,9 @@ class ProjectedPodCondition(_message.Message):
     status: _builtins.str
     """REQUIRED. True, False or Unknown."""
     reason: _builtins.str
-    """Why, in one word."""
+    """OPTIONAL. The reason, in one word."""
     message: _builtins.str
-    """Why, for people."""
+    """OPTIONAL. The reason, for people."""
     @_builtins.property
     def last_transition_time(self) -> _meta_pb2.Time:
         """OPTIONAL. When status last changed."""
@@ -646,7 +646,7 @@ class ProjectedContainerStatus(_message.Message):
     """REQUIRED. The container."""
     @_builtins.property
     def allocated_resources(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """What the node has set aside for it."""
+        """OPTIONAL. What the node has set aside for it."""
 
     @_builtins.property
     def resources(self) -> _core_pb2.ResourceRequirements:

@@ -77,7 +77,7 @@ class ResourceSliceSpec(_message.Message):
     all_nodes: _builtins.bool
     """OPTIONAL. Whether every node can reach them."""
     per_device_node_selection: _builtins.bool
-    """OPTIONAL. Whether each device says for itself where it is."""
+    """OPTIONAL. Whether each device names its own nodes. Unset reads as false."""
     partition_type_attribute: _builtins.str
     """OPTIONAL. The attribute that names the type of a partition."""
     @_builtins.property
@@ -90,15 +90,15 @@ class ResourceSliceSpec(_message.Message):
 
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Device]:
-        """The devices."""
+        """OPTIONAL. The devices."""
 
     @_builtins.property
     def shared_counters(self) -> _containers.RepeatedCompositeFieldContainer[Global___CounterSet]:
-        """Counters that its devices draw on; a slice has either these or devices."""
+        """OPTIONAL. Counters that its devices draw on; a slice has either these or devices."""
 
     @_builtins.property
     def skip_node_operations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Steps on the node that its devices do without."""
+        """OPTIONAL. Steps on the node that its devices do without."""
 
     def __init__(
         self,
@@ -336,15 +336,15 @@ class Device(_message.Message):
     """OPTIONAL. Whether several claims can have a share of it. Unset reads as false."""
     @_builtins.property
     def attributes(self) -> _containers.MessageMap[_builtins.str, Global___DeviceAttribute]:
-        """What it is, by attribute name; a name without a domain belongs to the driver."""
+        """OPTIONAL. What it is, by attribute name; a name without a domain belongs to the driver."""
 
     @_builtins.property
     def capacity(self) -> _containers.MessageMap[_builtins.str, Global___DeviceCapacity]:
-        """How much of it there is, by capacity name."""
+        """OPTIONAL. How much of it there is, by capacity name."""
 
     @_builtins.property
     def consumes_counters(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceCounterConsumption]:
-        """What it draws from the pool's shared counters when allocated."""
+        """OPTIONAL. What it draws from the pool's shared counters when allocated."""
 
     @_builtins.property
     def node_selector(self) -> _core_pb2.NodeSelector:
@@ -352,19 +352,19 @@ class Device(_message.Message):
 
     @_builtins.property
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceTaint]:
-        """Marks that keep claims away which do not tolerate them."""
+        """OPTIONAL. Marks that keep claims away which do not tolerate them."""
 
     @_builtins.property
     def binding_conditions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Conditions that must become True in the claim's status before a pod is bound."""
+        """OPTIONAL. Conditions that must become True in the claim's status before a pod is bound."""
 
     @_builtins.property
     def binding_failure_conditions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Conditions any of which, once True, means that the pod is scheduled anew."""
+        """OPTIONAL. Conditions any of which, once True, means that the pod is scheduled anew."""
 
     @_builtins.property
     def node_allocatable_resources(self) -> _containers.MessageMap[_builtins.str, Global___NodeAllocatableResource]:
-        """Ordinary node resources that allocating it takes, by resource name."""
+        """OPTIONAL. Ordinary node resources that allocating it takes, by resource name."""
 
     def __init__(
         self,
@@ -430,19 +430,19 @@ class DeviceAttribute(_message.Message):
     """OPTIONAL. A semantic version."""
     @_builtins.property
     def ints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Several integers."""
+        """OPTIONAL. Several integers."""
 
     @_builtins.property
     def bools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bool]:
-        """Several truth values."""
+        """OPTIONAL. Several truth values."""
 
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Several strings."""
+        """OPTIONAL. Several strings."""
 
     @_builtins.property
     def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Several semantic versions."""
+        """OPTIONAL. Several semantic versions."""
 
     def __init__(
         self,
@@ -493,7 +493,7 @@ class DeviceCapacity(_message.Message):
 
     @_builtins.property
     def request_policy(self) -> Global___CapacityRequestPolicy:
-        """OPTIONAL. What shares of it may be asked for; only for devices that allow multiple allocations."""
+        """OPTIONAL. What shares of it may be requested; only for devices that allow multiple allocations."""
 
     def __init__(
         self,
@@ -511,7 +511,7 @@ Global___DeviceCapacity: _TypeAlias = DeviceCapacity  # noqa: Y015
 
 @_typing.final
 class CapacityRequestPolicy(_message.Message):
-    """What shares of a capacity may be asked for."""
+    """What shares of a capacity may be requested."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -524,7 +524,7 @@ class CapacityRequestPolicy(_message.Message):
 
     @_builtins.property
     def valid_values(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.Quantity]:
-        """The shares there are; a request is rounded up to the next. Empty means any."""
+        """OPTIONAL. The shares there are; a request is rounded up to the next. Empty means any."""
 
     @_builtins.property
     def valid_range(self) -> Global___CapacityRequestPolicyRange:
@@ -619,7 +619,7 @@ class DeviceCounterConsumption(_message.Message):
 
     @_builtins.property
     def compatibility_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Devices that draw on the set at once must share one of these. Empty goes with any."""
+        """OPTIONAL. Devices that draw on the set at once must share one of these. Empty goes with any."""
 
     def __init__(
         self,
@@ -745,7 +745,7 @@ class DeviceTaint(_message.Message):
     key: _builtins.str
     """REQUIRED. Name of the taint."""
     value: _builtins.str
-    """Its value."""
+    """OPTIONAL. Its value."""
     effect: _builtins.str
     """REQUIRED. None, NoSchedule or NoExecute."""
     @_builtins.property
@@ -780,13 +780,13 @@ class DeviceToleration(_message.Message):
     EFFECT_FIELD_NUMBER: _builtins.int
     TOLERATION_SECONDS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """The taint's key. Empty, with operator Exists, accepts every taint."""
+    """OPTIONAL. The taint's key. Empty, with operator Exists, accepts every taint."""
     operator: _builtins.str
-    """Equal or Exists. Empty reads as Equal."""
+    """OPTIONAL. Equal or Exists. Empty reads as Equal."""
     value: _builtins.str
-    """The value to compare with."""
+    """OPTIONAL. The value to compare with."""
     effect: _builtins.str
-    """The effect accepted. Empty accepts all effects."""
+    """OPTIONAL. The effect accepted. Empty accepts all effects."""
     toleration_seconds: _builtins.int
     """OPTIONAL. For NoExecute: seconds until the pod is evicted. Unset means never."""
     def __init__(
@@ -851,11 +851,11 @@ class DeviceClassSpec(_message.Message):
     """OPTIONAL. The extended resource that its devices provide to pods without a claim."""
     @_builtins.property
     def selectors(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceSelector]:
-        """What a device must meet, all of it."""
+        """OPTIONAL. What a device must meet, all of it."""
 
     @_builtins.property
     def config(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceClassConfiguration]:
-        """Parameters for the drivers of its devices."""
+        """OPTIONAL. Parameters for the drivers of its devices."""
 
     def __init__(
         self,
@@ -1015,7 +1015,7 @@ class DeviceTaintRule(_message.Message):
 
     @_builtins.property
     def status(self) -> Global___DeviceTaintRuleStatus:
-        """What became of it."""
+        """OPTIONAL. What the controller reports about it."""
 
     def __init__(
         self,
@@ -1112,7 +1112,7 @@ class DeviceTaintRuleStatus(_message.Message):
     CONDITIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.Condition]:
-        """Conditions, one per type."""
+        """OPTIONAL. Conditions, one per type."""
 
     def __init__(
         self,
@@ -1146,7 +1146,7 @@ class ResourceClaim(_message.Message):
 
     @_builtins.property
     def status(self) -> Global___ResourceClaimStatus:
-        """What was allocated, and to whom."""
+        """OPTIONAL. The allocated devices, and the users that they are reserved for."""
 
     def __init__(
         self,
@@ -1172,7 +1172,7 @@ class ResourceClaimSpec(_message.Message):
     DEVICES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def devices(self) -> Global___DeviceClaim:
-        """The devices."""
+        """OPTIONAL. The devices."""
 
     def __init__(
         self,
@@ -1198,15 +1198,15 @@ class DeviceClaim(_message.Message):
     CONFIG_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceRequest]:
-        """The requests; all must be met."""
+        """OPTIONAL. The requests; all must be met."""
 
     @_builtins.property
     def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceConstraint]:
-        """What the devices must have in common."""
+        """OPTIONAL. What the devices must have in common."""
 
     @_builtins.property
     def config(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceClaimConfiguration]:
-        """Parameters for the drivers."""
+        """OPTIONAL. Parameters for the drivers."""
 
     def __init__(
         self,
@@ -1240,7 +1240,7 @@ class DeviceRequest(_message.Message):
 
     @_builtins.property
     def first_available(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceSubRequest]:
-        """Several ways to meet it, the first that can be met counts."""
+        """OPTIONAL. Several ways to meet it, the first that can be met counts."""
 
     def __init__(
         self,
@@ -1274,18 +1274,20 @@ class ExactDeviceRequest(_message.Message):
     device_class_name: _builtins.str
     """REQUIRED. The kind of device."""
     allocation_mode: _builtins.str
-    """ExactCount or All. Empty reads as ExactCount."""
+    """OPTIONAL. ExactCount or All. Empty reads as ExactCount."""
     count: _builtins.int
-    """How many, for ExactCount. 0 reads as 1."""
+    """OPTIONAL. How many, for ExactCount. 0 reads as 1."""
     admin_access: _builtins.bool
-    """OPTIONAL. Whether to look at devices whoever has them, without taking them. Unset reads as false."""
+    """OPTIONAL. Whether to access devices even if they are allocated to others, without allocating them. Unset reads as
+    false.
+    """
     @_builtins.property
     def selectors(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceSelector]:
-        """What a device must meet besides, all of it."""
+        """OPTIONAL. What a device must meet besides, all of it."""
 
     @_builtins.property
     def tolerations(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceToleration]:
-        """Device taints it accepts."""
+        """OPTIONAL. Device taints it accepts."""
 
     @_builtins.property
     def capacity(self) -> Global___CapacityRequirements:
@@ -1293,7 +1295,7 @@ class ExactDeviceRequest(_message.Message):
 
     @_builtins.property
     def derived_attributes(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceDerivedAttribute]:
-        """Attributes computed for this request."""
+        """OPTIONAL. Attributes computed for this request."""
 
     def __init__(
         self,
@@ -1336,16 +1338,16 @@ class DeviceSubRequest(_message.Message):
     device_class_name: _builtins.str
     """REQUIRED. The kind of device."""
     allocation_mode: _builtins.str
-    """ExactCount or All. Empty reads as ExactCount."""
+    """OPTIONAL. ExactCount or All. Empty reads as ExactCount."""
     count: _builtins.int
-    """How many, for ExactCount. 0 reads as 1."""
+    """OPTIONAL. How many, for ExactCount. 0 reads as 1."""
     @_builtins.property
     def selectors(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceSelector]:
-        """What a device must meet besides, all of it."""
+        """OPTIONAL. What a device must meet besides, all of it."""
 
     @_builtins.property
     def tolerations(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceToleration]:
-        """Device taints it accepts."""
+        """OPTIONAL. Device taints it accepts."""
 
     @_builtins.property
     def capacity(self) -> Global___CapacityRequirements:
@@ -1353,7 +1355,7 @@ class DeviceSubRequest(_message.Message):
 
     @_builtins.property
     def derived_attributes(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceDerivedAttribute]:
-        """Attributes computed for this request."""
+        """OPTIONAL. Attributes computed for this request."""
 
     def __init__(
         self,
@@ -1431,7 +1433,7 @@ class CapacityRequirements(_message.Message):
     REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def requests(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """How much, by capacity name."""
+        """OPTIONAL. How much, by capacity name."""
 
     def __init__(
         self,
@@ -1461,7 +1463,7 @@ class DeviceConstraint(_message.Message):
     """OPTIONAL. The attribute that must have another value on each."""
     @_builtins.property
     def requests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The requests it is about. Empty means all."""
+        """OPTIONAL. The requests it is about. Empty means all."""
 
     def __init__(
         self,
@@ -1495,7 +1497,7 @@ class DeviceClaimConfiguration(_message.Message):
     DEVICE_CONFIGURATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def requests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The requests they are for. Empty means all."""
+        """OPTIONAL. The requests they are for. Empty means all."""
 
     @_builtins.property
     def device_configuration(self) -> Global___DeviceConfiguration:
@@ -1517,7 +1519,7 @@ Global___DeviceClaimConfiguration: _TypeAlias = DeviceClaimConfiguration  # noqa
 
 @_typing.final
 class ResourceClaimStatus(_message.Message):
-    """What was allocated to a claim, and who uses it."""
+    """The devices allocated to a claim, and its users."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1530,11 +1532,11 @@ class ResourceClaimStatus(_message.Message):
 
     @_builtins.property
     def reserved_for(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceClaimConsumerReference]:
-        """Who may use it now, at most 256."""
+        """OPTIONAL. The users that it is reserved for, at most 256."""
 
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___AllocatedDeviceStatus]:
-        """What drivers say of the allocated devices."""
+        """OPTIONAL. What drivers report about the allocated devices."""
 
     def __init__(
         self,
@@ -1562,7 +1564,7 @@ class AllocationResult(_message.Message):
     ALLOCATION_TIMESTAMP_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def devices(self) -> Global___DeviceAllocationResult:
-        """The devices."""
+        """OPTIONAL. The devices."""
 
     @_builtins.property
     def node_selector(self) -> _core_pb2.NodeSelector:
@@ -1597,11 +1599,11 @@ class DeviceAllocationResult(_message.Message):
     CONFIG_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceRequestAllocationResult]:
-        """The devices, by request."""
+        """OPTIONAL. The devices, by request."""
 
     @_builtins.property
     def config(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceAllocationConfiguration]:
-        """Parameters from classes and claim, in the order in which they count."""
+        """OPTIONAL. Parameters from classes and claim, in the order in which they count."""
 
     def __init__(
         self,
@@ -1669,23 +1671,23 @@ class DeviceRequestAllocationResult(_message.Message):
     """OPTIONAL. Which share of the device it is, where several can be had."""
     @_builtins.property
     def tolerations(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceToleration]:
-        """Device taints that the request accepts."""
+        """OPTIONAL. Device taints that the request accepts."""
 
     @_builtins.property
     def binding_conditions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Conditions to wait for, as the device named them at that time."""
+        """OPTIONAL. Conditions to wait for, as the device named them at that time."""
 
     @_builtins.property
     def binding_failure_conditions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Conditions that mean failure, likewise."""
+        """OPTIONAL. Conditions that mean failure, likewise."""
 
     @_builtins.property
     def consumed_capacity(self) -> _containers.MessageMap[_builtins.str, _meta_pb2.Quantity]:
-        """How much of the device it takes, by capacity name."""
+        """OPTIONAL. How much of the device it takes, by capacity name."""
 
     @_builtins.property
     def skip_node_operations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Steps on the node that it does without."""
+        """OPTIONAL. Steps on the node that it does without."""
 
     def __init__(
         self,
@@ -1730,7 +1732,7 @@ class DeviceAllocationConfiguration(_message.Message):
     """REQUIRED. FromClass or FromClaim."""
     @_builtins.property
     def requests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The requests they are for. Empty means all."""
+        """OPTIONAL. The requests they are for. Empty means all."""
 
     @_builtins.property
     def device_configuration(self) -> Global___DeviceConfiguration:
@@ -1753,7 +1755,7 @@ Global___DeviceAllocationConfiguration: _TypeAlias = DeviceAllocationConfigurati
 
 @_typing.final
 class ResourceClaimConsumerReference(_message.Message):
-    """Who uses a claim."""
+    """A user of a claim."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1762,7 +1764,7 @@ class ResourceClaimConsumerReference(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
     api_group: _builtins.str
-    """API group. Empty means core."""
+    """OPTIONAL. API group. Empty means core."""
     resource: _builtins.str
     """REQUIRED. Resource, such as pods."""
     name: _builtins.str
@@ -1787,7 +1789,7 @@ Global___ResourceClaimConsumerReference: _TypeAlias = ResourceClaimConsumerRefer
 
 @_typing.final
 class AllocatedDeviceStatus(_message.Message):
-    """What a driver says of an allocated device."""
+    """What a driver reports about an allocated device."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1808,7 +1810,7 @@ class AllocatedDeviceStatus(_message.Message):
     """OPTIONAL. Which share of the device it is."""
     @_builtins.property
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.Condition]:
-        """Conditions, one per type; binding conditions show here."""
+        """OPTIONAL. Conditions, one per type; binding conditions show here."""
 
     @_builtins.property
     def data(self) -> _meta_pb2.RawExtension:
@@ -1849,12 +1851,12 @@ class NetworkDeviceData(_message.Message):
     IPS_FIELD_NUMBER: _builtins.int
     HARDWARE_ADDRESS_FIELD_NUMBER: _builtins.int
     interface_name: _builtins.str
-    """Name of the interface."""
+    """OPTIONAL. Name of the interface."""
     hardware_address: _builtins.str
-    """Hardware address."""
+    """OPTIONAL. Hardware address."""
     @_builtins.property
     def ips(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Addresses, with the length of the prefix."""
+        """OPTIONAL. Addresses, with the length of the prefix."""
 
     def __init__(
         self,
@@ -1911,7 +1913,7 @@ class ResourceClaimTemplateSpec(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _meta_pb2.ObjectMeta:
-        """Labels and annotations of the claim."""
+        """OPTIONAL. Labels and annotations of the claim."""
 
     @_builtins.property
     def spec(self) -> Global___ResourceClaimSpec:

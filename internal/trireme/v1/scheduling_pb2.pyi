@@ -33,11 +33,13 @@ class PriorityClass(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     PREEMPTION_POLICY_FIELD_NUMBER: _builtins.int
     value: _builtins.int
-    """REQUIRED. The priority of pods that name the class."""
+    """REQUIRED. The priority of pods that name the class. From -2147483648 to 1000000000; the system's own classes are
+    above that.
+    """
     global_default: _builtins.bool
-    """Whether it holds for pods that name none."""
+    """OPTIONAL. Whether it applies to pods that name no class."""
     description: _builtins.str
-    """What it is for."""
+    """OPTIONAL. A description for users."""
     preemption_policy: _builtins.str
     """OPTIONAL. PreemptLowerPriority or Never. Unset reads as PreemptLowerPriority."""
     @_builtins.property
@@ -78,11 +80,11 @@ class PodGroup(_message.Message):
 
     @_builtins.property
     def spec(self) -> Global___PodGroupSpec:
-        """REQUIRED. How they belong together."""
+        """REQUIRED. How its pods, or groups, are scheduled and disrupted."""
 
     @_builtins.property
     def status(self) -> Global___PodGroupStatus:
-        """What became of them."""
+        """OPTIONAL. What the scheduler and controllers report about it."""
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ Global___PodGroup: _TypeAlias = PodGroup  # noqa: Y015
 
 @_typing.final
 class PodGroupSpec(_message.Message):
-    """How the pods of a group belong together."""
+    """How the pods of a group are scheduled and disrupted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -115,9 +117,9 @@ class PodGroupSpec(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     PREEMPTION_POLICY_FIELD_NUMBER: _builtins.int
     parent_composite_pod_group_name: _builtins.str
-    """OPTIONAL. The group of groups it belongs to. Unset means none."""
+    """OPTIONAL. The name of the CompositePodGroup that it belongs to. Unset means none."""
     priority_class_name: _builtins.str
-    """Name of the PriorityClass that `priority` came from."""
+    """OPTIONAL. Name of the PriorityClass that `priority` came from."""
     priority: _builtins.int
     """OPTIONAL. Priority of the group as a whole. Unset reads as 0."""
     preemption_policy: _builtins.str
@@ -128,19 +130,19 @@ class PodGroupSpec(_message.Message):
 
     @_builtins.property
     def scheduling_policy(self) -> Global___PodGroupSchedulingPolicy:
-        """REQUIRED. Whether all go or any may go."""
+        """REQUIRED. How many pods must fit for any of them to be placed."""
 
     @_builtins.property
     def scheduling_constraints(self) -> Global___PodGroupSchedulingConstraints:
-        """OPTIONAL. Where they may go together."""
+        """OPTIONAL. The topology domains that they must share. Unset means none."""
 
     @_builtins.property
     def resource_claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroupResourceClaim]:
-        """Device claims that its pods share."""
+        """OPTIONAL. Device claims that its pods share."""
 
     @_builtins.property
     def disruption_mode(self) -> Global___DisruptionMode:
-        """OPTIONAL. Whether its pods are preempted one by one or all at once. Unset reads as one by one."""
+        """OPTIONAL. Whether its pods are disrupted one by one or all together. Unset reads as one by one."""
 
     def __init__(
         self,
@@ -176,7 +178,7 @@ Global___PodGroupSpec: _TypeAlias = PodGroupSpec  # noqa: Y015
 
 @_typing.final
 class PodGroupStatus(_message.Message):
-    """What became of a group."""
+    """What the scheduler and controllers report about a PodGroup."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -184,11 +186,11 @@ class PodGroupStatus(_message.Message):
     RESOURCE_CLAIM_STATUSES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.Condition]:
-        """Conditions, one per type."""
+        """OPTIONAL. Conditions, one per type."""
 
     @_builtins.property
     def resource_claim_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroupResourceClaimStatus]:
-        """The claims made for entries of spec.resource_claims that name a template."""
+        """OPTIONAL. The claims made for entries of spec.resource_claims that name a template."""
 
     def __init__(
         self,
@@ -206,7 +208,7 @@ Global___PodGroupStatus: _TypeAlias = PodGroupStatus  # noqa: Y015
 
 @_typing.final
 class WorkloadReference(_message.Message):
-    """The template a group was made from."""
+    """The template that a group was made from."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -232,7 +234,7 @@ Global___WorkloadReference: _TypeAlias = WorkloadReference  # noqa: Y015
 
 @_typing.final
 class PodGroupSchedulingPolicy(_message.Message):
-    """How many of a group must go: one of these."""
+    """How many pods of a group must fit for any of them to be placed: one of these."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -240,11 +242,11 @@ class PodGroupSchedulingPolicy(_message.Message):
     GANG_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def basic(self) -> Global___BasicSchedulingPolicy:
-        """OPTIONAL. Any number."""
+        """OPTIONAL. Any number of pods."""
 
     @_builtins.property
     def gang(self) -> Global___GangSchedulingPolicy:
-        """OPTIONAL. A minimum at once, or none."""
+        """OPTIONAL. At least a minimum in one scheduling cycle, or none."""
 
     def __init__(
         self,
@@ -262,7 +264,7 @@ Global___PodGroupSchedulingPolicy: _TypeAlias = PodGroupSchedulingPolicy  # noqa
 
 @_typing.final
 class BasicSchedulingPolicy(_message.Message):
-    """Pods are scheduled like any others, though one after the other."""
+    """Each pod is placed by itself, one after the other."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -279,13 +281,13 @@ Global___BasicSchedulingPolicy: _TypeAlias = BasicSchedulingPolicy  # noqa: Y015
 
 @_typing.final
 class GangSchedulingPolicy(_message.Message):
-    """Pods are scheduled in one go or not at all."""
+    """At least min_count pods are placed in one scheduling cycle, or none."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MIN_COUNT_FIELD_NUMBER: _builtins.int
     min_count: _builtins.int
-    """REQUIRED. How many must fit for any to be placed; at least 1."""
+    """REQUIRED. How many must fit for any of them to be placed; at least 1."""
     def __init__(
         self,
         *,
@@ -301,14 +303,14 @@ Global___GangSchedulingPolicy: _TypeAlias = GangSchedulingPolicy  # noqa: Y015
 
 @_typing.final
 class PodGroupSchedulingConstraints(_message.Message):
-    """Where the pods of a group may go."""
+    """The topology domains that the pods of a group must share."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPOLOGY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def topology(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopologyConstraint]:
-        """Domains they must share."""
+        """OPTIONAL. Topology keys in whose domain they must be together."""
 
     def __init__(
         self,
@@ -412,7 +414,7 @@ Global___PodGroupResourceClaimStatus: _TypeAlias = PodGroupResourceClaimStatus  
 
 @_typing.final
 class DisruptionMode(_message.Message):
-    """How the pods of a group are disturbed: one of these."""
+    """How the pods of a group are disrupted: one of these."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -424,7 +426,7 @@ class DisruptionMode(_message.Message):
 
     @_builtins.property
     def all(self) -> Global___AllDisruptionMode:
-        """OPTIONAL. All at once."""
+        """OPTIONAL. All together."""
 
     def __init__(
         self,
@@ -442,7 +444,7 @@ Global___DisruptionMode: _TypeAlias = DisruptionMode  # noqa: Y015
 
 @_typing.final
 class SingleDisruptionMode(_message.Message):
-    """Each pod may be disturbed alone."""
+    """Each pod may be disrupted alone."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -459,7 +461,7 @@ Global___SingleDisruptionMode: _TypeAlias = SingleDisruptionMode  # noqa: Y015
 
 @_typing.final
 class AllDisruptionMode(_message.Message):
-    """All pods are disturbed or none."""
+    """All pods are disrupted or none."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -489,11 +491,11 @@ class CompositePodGroup(_message.Message):
 
     @_builtins.property
     def spec(self) -> Global___CompositePodGroupSpec:
-        """REQUIRED. How they belong together."""
+        """REQUIRED. How its pods, or groups, are scheduled and disrupted."""
 
     @_builtins.property
     def status(self) -> Global___CompositePodGroupStatus:
-        """What became of them."""
+        """OPTIONAL. What the scheduler and controllers report about it."""
 
     def __init__(
         self,
@@ -512,7 +514,7 @@ Global___CompositePodGroup: _TypeAlias = CompositePodGroup  # noqa: Y015
 
 @_typing.final
 class CompositePodGroupSpec(_message.Message):
-    """How the groups of a group belong together. Which they are they say themselves."""
+    """How the groups of a CompositePodGroup are scheduled and disrupted. Each group names the one that it belongs to."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -525,9 +527,9 @@ class CompositePodGroupSpec(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     PREEMPTION_POLICY_FIELD_NUMBER: _builtins.int
     parent_composite_pod_group_name: _builtins.str
-    """OPTIONAL. The group of groups it belongs to itself. Unset means none."""
+    """OPTIONAL. The name of the CompositePodGroup that it belongs to itself. Unset means none."""
     priority_class_name: _builtins.str
-    """Name of the PriorityClass that `priority` came from."""
+    """OPTIONAL. Name of the PriorityClass that `priority` came from."""
     priority: _builtins.int
     """OPTIONAL. Priority of all of them. Unset reads as 0."""
     preemption_policy: _builtins.str
@@ -538,15 +540,15 @@ class CompositePodGroupSpec(_message.Message):
 
     @_builtins.property
     def scheduling_policy(self) -> Global___CompositePodGroupSchedulingPolicy:
-        """REQUIRED. Whether a minimum of groups goes or any may go."""
+        """REQUIRED. How many groups must fit for any of them to be placed."""
 
     @_builtins.property
     def scheduling_constraints(self) -> Global___CompositePodGroupSchedulingConstraints:
-        """OPTIONAL. Where they may go together."""
+        """OPTIONAL. The topology domains that they must share. Unset means none."""
 
     @_builtins.property
     def disruption_mode(self) -> Global___CompositeDisruptionMode:
-        """OPTIONAL. Whether they are preempted all at once. Unset reads as no."""
+        """OPTIONAL. Whether its groups are disrupted each by itself or all together. Unset reads as each by itself."""
 
     def __init__(
         self,
@@ -581,14 +583,14 @@ Global___CompositePodGroupSpec: _TypeAlias = CompositePodGroupSpec  # noqa: Y015
 
 @_typing.final
 class CompositePodGroupStatus(_message.Message):
-    """What became of groups of groups."""
+    """What the scheduler and controllers report about a CompositePodGroup."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONDITIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.Condition]:
-        """Conditions, one per type."""
+        """OPTIONAL. Conditions, one per type."""
 
     def __init__(
         self,
@@ -605,7 +607,7 @@ Global___CompositePodGroupStatus: _TypeAlias = CompositePodGroupStatus  # noqa: 
 
 @_typing.final
 class CompositePodGroupSchedulingPolicy(_message.Message):
-    """How many groups must go: one of these."""
+    """How many groups must fit for any of them to be placed: one of these."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -613,11 +615,11 @@ class CompositePodGroupSchedulingPolicy(_message.Message):
     GANG_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def basic(self) -> Global___CompositeBasicSchedulingPolicy:
-        """OPTIONAL. Any number."""
+        """OPTIONAL. Any number of pods."""
 
     @_builtins.property
     def gang(self) -> Global___CompositeGangSchedulingPolicy:
-        """OPTIONAL. A minimum at once, or none."""
+        """OPTIONAL. At least a minimum in one scheduling cycle, or none."""
 
     def __init__(
         self,
@@ -635,7 +637,7 @@ Global___CompositePodGroupSchedulingPolicy: _TypeAlias = CompositePodGroupSchedu
 
 @_typing.final
 class CompositeBasicSchedulingPolicy(_message.Message):
-    """Groups are scheduled one after the other."""
+    """Each group is placed by itself, one after the other."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -652,13 +654,13 @@ Global___CompositeBasicSchedulingPolicy: _TypeAlias = CompositeBasicSchedulingPo
 
 @_typing.final
 class CompositeGangSchedulingPolicy(_message.Message):
-    """Groups are scheduled in one go or not at all."""
+    """At least min_group_count groups are placed in one scheduling cycle, or none."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MIN_GROUP_COUNT_FIELD_NUMBER: _builtins.int
     min_group_count: _builtins.int
-    """REQUIRED. How many must fit for any to be placed; at least 1."""
+    """REQUIRED. How many must fit for any of them to be placed; at least 1."""
     def __init__(
         self,
         *,
@@ -674,14 +676,14 @@ Global___CompositeGangSchedulingPolicy: _TypeAlias = CompositeGangSchedulingPoli
 
 @_typing.final
 class CompositePodGroupSchedulingConstraints(_message.Message):
-    """Where groups may go together."""
+    """The topology domains that groups must share."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPOLOGY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def topology(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopologyConstraint]:
-        """Domains they must share."""
+        """OPTIONAL. Topology keys in whose domain they must be together."""
 
     def __init__(
         self,
@@ -698,7 +700,7 @@ Global___CompositePodGroupSchedulingConstraints: _TypeAlias = CompositePodGroupS
 
 @_typing.final
 class CompositeDisruptionMode(_message.Message):
-    """How groups are disturbed: one of these."""
+    """How groups are disrupted: one of these."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -706,11 +708,11 @@ class CompositeDisruptionMode(_message.Message):
     ALL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def single(self) -> Global___SingleCompositeDisruptionMode:
-        """OPTIONAL. As each says itself."""
+        """OPTIONAL. Each by its own disruption mode."""
 
     @_builtins.property
     def all(self) -> Global___AllCompositeDisruptionMode:
-        """OPTIONAL. All at once."""
+        """OPTIONAL. All together."""
 
     def __init__(
         self,
@@ -728,7 +730,7 @@ Global___CompositeDisruptionMode: _TypeAlias = CompositeDisruptionMode  # noqa: 
 
 @_typing.final
 class SingleCompositeDisruptionMode(_message.Message):
-    """Each may be disturbed alone."""
+    """Each may be disrupted alone."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -745,7 +747,7 @@ Global___SingleCompositeDisruptionMode: _TypeAlias = SingleCompositeDisruptionMo
 
 @_typing.final
 class AllCompositeDisruptionMode(_message.Message):
-    """All are disturbed or none."""
+    """All are disrupted or none."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -66,15 +66,15 @@ class ScorePhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Place(self, request, context):
-        """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. It stores
-        nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
+        """Place chooses the nodes of the next pods, in order: those that one scheduling cycle for each pod would choose. It
+        stores nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ScorePodGroupPlacements(self, request, context):
-        """ScorePodGroupPlacements rates several placements of a group of pods (PlacementScore). Idempotent.
+        """ScorePodGroupPlacements scores several placements of a group of pods (PlacementScore). Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

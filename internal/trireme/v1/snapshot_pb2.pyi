@@ -38,7 +38,7 @@ class _FailurePolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Failure
     FAILURE_POLICY_FAIL: _FailurePolicy.ValueType  # 1
     """The pod is unschedulable by error and tried again later."""
     FAILURE_POLICY_IGNORE: _FailurePolicy.ValueType  # 2
-    """The plugin is left out."""
+    """The scheduler goes on without the plugin."""
 
 class FailurePolicy(_FailurePolicy, metaclass=_FailurePolicyEnumTypeWrapper):
     """FailurePolicy is what happens to the pod when a plugin cannot be called."""
@@ -48,12 +48,14 @@ FAILURE_POLICY_UNSPECIFIED: FailurePolicy.ValueType  # 0
 FAILURE_POLICY_FAIL: FailurePolicy.ValueType  # 1
 """The pod is unschedulable by error and tried again later."""
 FAILURE_POLICY_IGNORE: FailurePolicy.ValueType  # 2
-"""The plugin is left out."""
+"""The scheduler goes on without the plugin."""
 Global___FailurePolicy: _TypeAlias = FailurePolicy  # noqa: Y015
 
 @_typing.final
 class SyncRequest(_message.Message):
-    """SyncRequest is one message of the frontend on the stream."""
+    """SyncRequest is one message of the frontend on the stream. A receiver passes over messages of a kind that it does not
+    know.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -85,7 +87,7 @@ Global___SyncRequest: _TypeAlias = SyncRequest  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):
-    """Hello opens the stream."""
+    """Hello begins the stream."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -100,7 +102,7 @@ class Hello(_message.Message):
 
     @_builtins.property
     def configuration(self) -> Global___Configuration:
-        """REQUIRED. All that the replica needs to know to run the profiles."""
+        """REQUIRED. The profiles and all that running them needs."""
 
     def __init__(
         self,
@@ -148,14 +150,14 @@ class Configuration(_message.Message):
     REMOTE_PLUGINS_FIELD_NUMBER: _builtins.int
     COLUMN_CACHE_CLASSES_FIELD_NUMBER: _builtins.int
     column_cache_classes: _builtins.int
-    """OPTIONAL. How many classes' columns a replica keeps; 0: its own default."""
+    """OPTIONAL. How many classes' columns a replica caches; 0: its own default."""
     @_builtins.property
     def profiles(self) -> _containers.RepeatedCompositeFieldContainer[Global___Profile]:
         """REQUIRED. The profiles, at least one."""
 
     @_builtins.property
     def feature_gates(self) -> _containers.ScalarMap[_builtins.str, _builtins.bool]:
-        """REQUIRED. The feature gates that differ from v1.37's defaults, and those that plugins look at."""
+        """REQUIRED. The scheduler's feature gates, all of them, by name."""
 
     @_builtins.property
     def remote_plugins(self) -> _containers.RepeatedCompositeFieldContainer[Global___RemotePlugin]:
@@ -315,11 +317,11 @@ class RemotePlugin(_message.Message):
     deadline_ms: _builtins.int
     """REQUIRED. Deadline of one call, in milliseconds."""
     failure_policy: Global___FailurePolicy.ValueType
-    """OPTIONAL. What its failure does; unset: FAIL."""
+    """OPTIONAL. What happens to the pod when a call fails; unset: FAIL."""
     breaker_failures: _builtins.int
-    """OPTIONAL. After so many failures in a row it is not called for a while; 0: always called."""
+    """OPTIONAL. After so many consecutive failures the circuit breaker opens; 0: never."""
     breaker_open_ms: _builtins.int
-    """OPTIONAL. For how long it is not called then, in milliseconds."""
+    """OPTIONAL. How long the circuit breaker stays open, in milliseconds."""
     @_builtins.property
     def endpoints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """REQUIRED. gRPC targets (`host:port`, `unix:/path`, `dns:///name:port`); more than one are replicas of each other."""
@@ -335,7 +337,7 @@ class RemotePlugin(_message.Message):
     @_builtins.property
     def configurations(self) -> _containers.RepeatedCompositeFieldContainer[_plugin_pb2.ConfigureRequest]:
         """OPTIONAL. Its configuration, one entry for each profile that names it. Without config_hash, which the caller of
-        Configure fills in.
+        Configure sets.
         """
 
     def __init__(
@@ -422,12 +424,12 @@ class Delta(_message.Message):
     to_generation: _builtins.int
     """REQUIRED. The generation after it."""
     reset: _builtins.bool
-    """OPTIONAL. Forget everything first: the first chunk of a full sync."""
+    """OPTIONAL. The first chunk of a full sync: the receiver drops all of its state before it applies the rest."""
     partial: _builtins.bool
-    """OPTIONAL. More chunks of the same full sync follow; nothing may be answered from it yet."""
+    """OPTIONAL. More chunks of the same full sync follow; no call may be answered from it yet."""
     @_builtins.property
     def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodClass]:
-        """OPTIONAL. Classes that later parts refer to, before they are referred to."""
+        """OPTIONAL. New classes, before anything that refers to them."""
 
     @_builtins.property
     def removed_classes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -455,7 +457,7 @@ class Delta(_message.Message):
 
     @_builtins.property
     def removed_objects(self) -> _containers.RepeatedCompositeFieldContainer[Global___ObjectKey]:
-        """OPTIONAL. Other objects that are gone."""
+        """OPTIONAL. Other objects that were deleted."""
 
     @_builtins.property
     def nominations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Nomination]:
@@ -493,7 +495,7 @@ Global___Delta: _TypeAlias = Delta  # noqa: Y015
 
 @_typing.final
 class PodClass(_message.Message):
-    """PodClass is one set of pods that are equal in everything the enabled plugins can see."""
+    """PodClass is a set of pods that are equal in every field that the enabled plugins read."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -506,7 +508,7 @@ class PodClass(_message.Message):
     """OPTIONAL. Label keys that a pod of the class may have beside those in pod: no selector uses them."""
     @_builtins.property
     def pod(self) -> _core_pb2.Pod:
-        """REQUIRED. The fields that plugins see: namespace, labels projected to the keys that a selector uses, the
+        """REQUIRED. The fields that plugins read: namespace, labels projected to the keys that a selector uses, the
         controlling owner, scheduling fields of the spec; of the status only what resource arithmetic needs.
         """
 
@@ -537,7 +539,7 @@ class NodeEntry(_message.Message):
     slot: _builtins.int
     """REQUIRED. The slot: a small number that stays the node's as long as it lives."""
     json: _builtins.bytes
-    """OPTIONAL. The node's JSON as the API server sent it; only where a plugin needs it."""
+    """OPTIONAL. The node's JSON as the API server sent it; only where a plugin reads it; else unset."""
     @_builtins.property
     def node(self) -> _core_pb2.Node:
         """REQUIRED. The node."""
@@ -619,7 +621,7 @@ Global___PodColumns: _TypeAlias = PodColumns  # noqa: Y015
 
 @_typing.final
 class ClusterObject(_message.Message):
-    """ClusterObject is any other object that plugins look at, as the frontend assumes it to be."""
+    """ClusterObject is any other object that plugins read, as the frontend assumes it to be."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -647,8 +649,8 @@ class ClusterObject(_message.Message):
     assumed: _builtins.bool
     """OPTIONAL. The frontend assumes this state; the API server does not show it yet."""
     open_to_group: _builtins.str
-    """OPTIONAL. The PodGroup, of the object's namespace, that is being tried and assumes this: its pods may count on it
-    too. Empty: no other pod may.
+    """OPTIONAL. The name of the PodGroup, in the object's namespace, that is being tried and assumes this: its other pods
+    may use the assumption. Empty: no other pod may.
     """
     @_builtins.property
     def namespace(self) -> _core_pb2.Namespace:
@@ -696,7 +698,7 @@ class ClusterObject(_message.Message):
 
     @_builtins.property
     def csi_storage_capacity(self) -> _storage_pb2.CSIStorageCapacity:
-        """Storage that is left where."""
+        """Free storage of a class in a part of the cluster."""
 
     @_builtins.property
     def volume_attachment(self) -> _storage_pb2.VolumeAttachment:
@@ -793,7 +795,7 @@ Global___ObjectKey: _TypeAlias = ObjectKey  # noqa: Y015
 
 @_typing.final
 class Nomination(_message.Message):
-    """Nomination is a pod that waits for a node to become free."""
+    """Nomination is a pod that is nominated to a node and not placed yet."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -49,8 +49,8 @@ class SnapshotFollowerServicer:
     """
 
     def Sync(self, request_iterator, context):
-        """Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
-        it and opens it again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
+        """Sync sends the configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
+        the stream, and again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
         with hello and a full sync, and a new stream replaces the one before it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -36,8 +36,8 @@ class SnapshotFollowerStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SnapshotFollowerAsyncStub: ...
     Sync: _grpc.StreamStreamMultiCallable[_snapshot_pb2.SyncRequest, _snapshot_pb2.SyncResponse]
-    """Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
-    it and opens it again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
+    """Sync sends the configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
+    the stream, and again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
     with hello and a full sync, and a new stream replaces the one before it.
     """
 
@@ -49,8 +49,8 @@ class SnapshotFollowerAsyncStub(SnapshotFollowerStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Sync: _aio.StreamStreamMultiCallable[_snapshot_pb2.SyncRequest, _snapshot_pb2.SyncResponse]  # type: ignore[assignment]
-    """Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
-    it and opens it again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
+    """Sync sends the configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
+    the stream, and again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
     with hello and a full sync, and a new stream replaces the one before it.
     """
 
@@ -65,8 +65,8 @@ class SnapshotFollowerServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_snapshot_pb2.SyncRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_snapshot_pb2.SyncResponse], _abc.AsyncIterator[_snapshot_pb2.SyncResponse]]:
-        """Sync brings configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
-        it and opens it again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
+        """Sync sends the configuration, then all of the cluster in chunks, then each change as it happens. The frontend opens
+        the stream, and again when it breaks; the replica acknowledges what it applied. Not idempotent: a stream begins
         with hello and a full sync, and a new stream replaces the one before it.
         """
 
