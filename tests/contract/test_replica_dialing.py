@@ -95,6 +95,20 @@ async def test_a_phase_with_another_identity_is_not_used(tmp_path: Path) -> None
             await frontend.links.close()
 
 
+async def test_a_proxy_of_the_environment_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pods have HTTPS_PROXY for the outside world, no phase would be reached, or the proxy sees the cluster."""
+    for variable in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    authority = Authority()
+    caller = Side(tmp_path / "frontend", authority, "frontend")
+    async with serve(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+        frontend = Frontend(caller.dialer(NAME))
+        frontend.links.set_endpoints([address])
+        await frontend.follows()
+        await frontend.links.close()
+
+
 async def test_one_of_several_identities_is_enough(tmp_path: Path) -> None:
     """A name that is being changed is allowed in the old and the new form for a while."""
     authority = Authority()

@@ -22,6 +22,10 @@ from trireme.rpc import channels, tls_files
 from trireme.rpc.listening import UNIX
 from trireme.v1 import snapshot_pb2
 
+NO_PROXY = ("grpc.enable_http_proxy", 0)
+"""HTTPS_PROXY and its kin are for the API server and extenders: a proxy at the edge of the cluster does not reach pods,
+and without TLS it would read the whole cluster."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -62,12 +66,12 @@ class Dialer:
         return channels.DrainingChannel(self._connection(address, options, attempt))
 
     def _connection(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
+        expected = [*options, NO_PROXY]
         if self._watched is None or address.startswith(UNIX):
-            return aio.insecure_channel(address, options=list(options))
+            return aio.insecure_channel(address, options=expected)
         self._watched.look()
         content = self._watched.content
         credentials = grpc.ssl_channel_credentials(content.authorities, content.private_key, content.certificate)
-        expected = list(options)
         if self._identities:
             identity = self._identities[attempt % len(self._identities)]
             expected.append(("grpc.ssl_target_name_override", identity))

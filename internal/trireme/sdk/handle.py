@@ -7,6 +7,7 @@ from typing import Self
 import grpc
 from grpc import aio
 
+from trireme.rpc import dialing
 from trireme.v1 import cycle_pb2, frontend_pb2, frontend_pb2_grpc
 
 DEADLINE_SECONDS = 5.0
@@ -17,8 +18,11 @@ class Handle:
 
     def __init__(self, address: str, plugin: str, credentials: grpc.ChannelCredentials | None = None) -> None:
         self._plugin = plugin
+        options = [dialing.NO_PROXY]
         self._channel = (
-            aio.insecure_channel(address) if credentials is None else aio.secure_channel(address, credentials)
+            aio.insecure_channel(address, options)
+            if credentials is None
+            else aio.secure_channel(address, credentials, options)
         )
         self._stub: frontend_pb2_grpc.HandleServiceAsyncStub = frontend_pb2_grpc.HandleServiceStub(self._channel)
 
