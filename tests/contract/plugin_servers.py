@@ -143,7 +143,7 @@ def remote(*targets: str, **fields: Any) -> snapshot_pb2.RemotePlugin:
         "depends_on": plugin_pb2.DEPENDENCY_NODE,
     }
     info.update(fields.pop("info", {}))
-    fields.setdefault("deadline_ms", 2000)
+    fields.setdefault("deadline_ms", 20_000)
     return snapshot_pb2.RemotePlugin(name="P", endpoints=targets, info=plugin_pb2.PluginInfo(**info), **fields)
 
 

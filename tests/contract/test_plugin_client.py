@@ -1,7 +1,7 @@
 """Remote filter and score plugins as the phases ask them, against plugins that answer well, badly, late and never."""
 
 import asyncio
-import time
+import functools
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -30,7 +30,7 @@ from plugin_servers import (
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_client, remote_plugin
+from trireme.remote import remote_client, remote_connection, remote_plugin
 from trireme.remote.remote_breaker import State
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
@@ -162,7 +162,8 @@ async def test_a_failed_call_follows_the_failure_policy(bench: Bench, answer: An
     """Broken, a failing plugin crashes the phase, blocks pods for no reason, or lets pods through unseen."""
     target = await bench.serve(ScriptedPlugin({FILTER: answer}))
     policy = IGNORE if ignore else {}
-    plugin = bench.filter_plugin(2, target, deadline_ms=200, **policy)
+    deadline_ms = 200 if "within 200 ms" in detail else 20_000
+    plugin = bench.filter_plugin(2, target, deadline_ms=deadline_ms, **policy)
     outcome = await bench.filter(plugin)
     if ignore:
         assert outcome is None
@@ -207,9 +208,12 @@ async def test_an_endpoint_that_is_down_is_passed_over(bench: Bench, tmp_path: P
     assert bench.plugins.statistics()["P"].failed == 0
 
 
-async def test_a_failed_endpoint_is_avoided_for_a_while(bench: Bench) -> None:
-    """Broken, each question is asked in vain first, at the replica that is going down."""
-    failing = ScriptedPlugin({FILTER: lambda _: (grpc.StatusCode.UNAVAILABLE, "going down")})
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED], ids=lambda code: code.name)
+async def test_a_failed_endpoint_is_avoided_for_a_while(bench: Bench, code: grpc.StatusCode) -> None:
+    """Broken, each question is asked in vain first, at the replica that is going down: a server of gRPC that stops
+    answers UNAVAILABLE before it has accepted a connection, CANCELLED after.
+    """
+    failing = ScriptedPlugin({FILTER: lambda _: (code, "going down")})
     well = ScriptedPlugin({FILTER: passing})
     plugin = bench.filter_plugin(1, await bench.serve(failing, "a.sock"), await bench.serve(well, "b.sock"))
     for _ in range(3):
@@ -225,11 +229,14 @@ async def test_all_endpoints_down_names_the_last(bench: Bench, tmp_path: Path) -
     assert outcome.message.startswith(f'running "P" filter plugin: unix:{tmp_path}/two.sock: UNAVAILABLE: ')
 
 
-async def test_the_breaker_spares_the_deadline(bench: Bench) -> None:
+async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken, every pod waits out the deadline of a plugin that hangs; or it is never asked again."""
+    now = 0.0
+    connection = functools.partial(remote_connection.PluginConnection, clock=lambda: now)
+    monkeypatch.setattr(remote_connection, "PluginConnection", connection)
     served = ScriptedPlugin({FILTER: lambda _: None})
     target = await bench.serve(served)
-    plugin = bench.filter_plugin(1, target, deadline_ms=50, breaker_failures=2, breaker_open_ms=300)
+    plugin = bench.filter_plugin(1, target, deadline_ms=200, breaker_failures=2, breaker_open_ms=300)
     for _ in range(2):
         await bench.filter(plugin)
     assert bench.plugins.statistics()["P"].breaker is State.OPEN
@@ -239,13 +246,16 @@ async def test_the_breaker_spares_the_deadline(bench: Bench) -> None:
     assert len(served.requests) == 2
 
     served.answers[FILTER] = passing
-    deadline = time.monotonic() + 10
-    while not isinstance(await bench.filter(plugin), interfaces.Verdicts):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+    attempts = 0
+    while bench.plugins.statistics()["P"].breaker is not State.CLOSED:
+        # On a busy machine an answer may miss the deadline, which opens the breaker again.
+        assert attempts < 20
+        attempts += 1
+        now += 0.301
+        outcome = await bench.filter(plugin)
+    assert isinstance(outcome, interfaces.Verdicts)
     statistics = bench.plugins.statistics()["P"]
-    assert statistics.breaker is State.CLOSED
-    assert (statistics.failed, statistics.answered, statistics.breaker_opened) == (2, 1, 1)
+    assert (statistics.failed, statistics.answered, statistics.breaker_opened) == (attempts + 1, 1, attempts)
 
 
 async def test_refusing_and_not_understanding_are_answers(bench: Bench) -> None:
@@ -276,12 +286,12 @@ async def test_no_more_calls_at_once_than_the_plugin_takes(bench: Bench) -> None
 async def test_waiting_for_a_turn_does_not_count_against_the_deadline(bench: Bench) -> None:
     """Broken, the last of many classes fails though the plugin answers each in time."""
     served = ScriptedPlugin({FILTER: passing})
-    plugin = bench.filter_plugin(1, await bench.serve(served), deadline_ms=150, info={"max_concurrent_calls": 1})
+    plugin = bench.filter_plugin(1, await bench.serve(served), deadline_ms=900, info={"max_concurrent_calls": 1})
 
     async def slowly() -> None:
-        for _ in range(8):
+        for _ in range(5):
             served.gate.clear()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.25)
             served.gate.set()
             await asyncio.sleep(0.01)
 
@@ -456,6 +466,11 @@ async def test_the_handshake_waits_for_a_plugin_that_starts(bench: Bench, tmp_pa
     assert await greeting == info
 
 
+def _until_it_fails(words: str) -> float:
+    """The deadline of a call that fails so: short where it is waited for, beyond any delay where there is an answer."""
+    return 0.4 if "UNAVAILABLE" in words or "DEADLINE" in words else 20.0
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -487,7 +502,7 @@ async def test_a_failed_handshake_names_plugin_and_address(
     if answer is not None:
         await bench.serve(ScriptedPlugin({GET_PLUGIN_INFO: answer}))
     with pytest.raises(remote_client.HandshakeError) as caught:
-        await remote_client.handshake("P", target, deadline_seconds=0.4)
+        await remote_client.handshake("P", target, deadline_seconds=_until_it_fails(words))
     assert str(caught.value).startswith(f"plugin P at {target}: {words}")
     assert "\n" not in str(caught.value)
 
@@ -533,7 +548,7 @@ async def test_a_configuration_that_is_not_accepted_names_plugin_and_field(
     """Broken, the scheduler starts with arguments that have no effect."""
     target = await bench.serve(ScriptedPlugin({CONFIGURE: answer}))
     with pytest.raises(remote_client.HandshakeError) as caught:
-        await remote_client.configure("P", target, _arguments(args_json), 7, deadline_seconds=0.4)
+        await remote_client.configure("P", target, _arguments(args_json), 7, deadline_seconds=_until_it_fails(words))
     assert str(caught.value).startswith(f"plugin P at {target}: {words}")
     assert "\n" not in str(caught.value)
 

@@ -202,4 +202,4 @@ async def _plugin_info(
 
 
 def _not_there(error: BaseException) -> bool:
-    return isinstance(error, aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE
+    return isinstance(error, aio.AioRpcError) and error.code() in remote_connection.NOT_THERE

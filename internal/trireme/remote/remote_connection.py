@@ -62,8 +62,10 @@ _REQUEST_ERRORS = frozenset(
         grpc.StatusCode.NOT_FOUND,
     }
 )
+# Nobody answers. CANCELLED: by a server that stops and has accepted the connection before.
+NOT_THERE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 # Another endpoint may do better.
-_TRY_ANOTHER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
+_TRY_ANOTHER = NOT_THERE | {grpc.StatusCode.RESOURCE_EXHAUSTED}
 
 _HOST_PORT = re.compile(r"(dns:(//[^/]*/)?)?(\[[0-9A-Fa-f:.%]+\]|[^:\[\]/]+):[0-9]{1,5}")
 
