@@ -89,7 +89,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._synced_by = cycle_pb2.Fence()
         self._advanced = asyncio.Event()
         self._stream = 0
-        self._streams: set[aio.ServicerContext[Any, Any]] = set()
+        self._streams: set[_Stream] = set()
         self._ending: list[asyncio.Task[None]] = []
         self._acknowledged = False
         self._deltas = 0
@@ -112,53 +112,55 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
 
         A stream replaces the one before it once its Hello is accepted; a refused one changes nothing.
         """
-        stream = 0
-        self._streams.add(context)
+        number = 0
+        stream = _Stream(context)
+        self._streams.add(stream)
         leader = cycle_pb2.Fence()
         acknowledging: asyncio.Task[None] | None = None
         try:
             async for request in request_iterator:
-                if stream and stream != self._stream:
-                    await context.abort(grpc.StatusCode.ABORTED, "another stream has replaced this one")
+                if number and number != self._stream:
+                    await stream.abort(grpc.StatusCode.ABORTED, "another stream has replaced this one")
                 kind = request.WhichOneof("message")
                 if kind == "hello":
-                    await self._greet(request.hello, context)
+                    await self._greet(request.hello, stream)
                     leader = request.hello.fence
                     self._stream += 1
-                    stream = self._stream
+                    number = self._stream
                     continue
-                if not stream:
-                    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "message: a stream begins with hello")
+                if not number:
+                    await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, "message: a stream begins with hello")
                 if kind != "delta":
                     continue  # a newer frontend may send messages of a kind that is unknown here
-                await self._apply(request.delta, context)
+                await self._apply(request.delta, stream)
                 if self._snap.synced:
                     self._synced_by = leader
                 self._advanced.set()
                 if acknowledging is None or acknowledging.done():
                     delay = ACK_SECONDS if self._acknowledged else 0
-                    acknowledging = asyncio.create_task(self._acknowledge(context, stream, delay))
+                    acknowledging = asyncio.create_task(self._acknowledge(stream, number, delay))
         finally:
-            self._streams.discard(context)
+            self._streams.discard(stream)
             if acknowledging is not None:
-                acknowledging.cancel()
+                async with stream.sending:
+                    acknowledging.cancel()
 
     def end_streams(self) -> None:
         """End the streams when the process stops, instead of after the grace period for calls."""
-        self._ending = [asyncio.create_task(_end(context)) for context in self._streams]
+        self._ending = [asyncio.create_task(_end(stream)) for stream in self._streams]
 
-    async def _acknowledge(self, context: aio.ServicerContext[Any, Any], stream: int, delay: float) -> None:
+    async def _acknowledge(self, stream: "_Stream", number: int, delay: float) -> None:
         """Acknowledge all that was applied, what comes while it writes included: nothing else may follow for long, and
         the leader takes who does not acknowledge for gone.
         """
         acknowledged_deltas = -1
         while acknowledged_deltas != self._deltas:
             await asyncio.sleep(delay)
-            if stream != self._stream or not self._snap.synced:
+            if number != self._stream or not self._snap.synced:
                 return
             self._acknowledged, acknowledged_deltas, delay = True, self._deltas, ACK_SECONDS
             answer = snapshot_pb2.SyncResponse(applied_generation=self._snap.generation, instance=self.instance)
-            await context.write(answer)
+            await stream.write(answer)
 
     async def ready_for(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> None:
         """Return once the snapshot satisfies the cycle; else abort the call with FAILED_PRECONDITION."""
@@ -202,31 +204,49 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             return False
         return True
 
-    async def _greet(self, hello: snapshot_pb2.Hello, context: aio.ServicerContext[Any, Any]) -> None:
+    async def _greet(self, hello: snapshot_pb2.Hello, stream: "_Stream") -> None:
         """Accept a stream, or abort it without changing anything."""
         try:
             self._guard.check(hello.fence.epoch, hello.fence.scheduler_id)
         except fencing.Refusal as refusal:
-            await grpc_server.refuse(context, refusal)
+            await grpc_server.refuse(stream, refusal)
         if hello.config_hash != self._config_hash:
             try:
                 self._configured(hello.configuration)
             except ValueError as error:
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"hello.configuration: {error}")
+                await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, f"hello.configuration: {error}")
             self._config_hash = hello.config_hash
         self._guard.admit(hello.fence.epoch, hello.fence.scheduler_id)
         self._acknowledged = False
         log.info("following epoch %d", hello.fence.epoch)
 
-    async def _apply(self, delta: snapshot_pb2.Delta, context: aio.ServicerContext[Any, Any]) -> None:
+    async def _apply(self, delta: snapshot_pb2.Delta, stream: "_Stream") -> None:
         try:
             self._snap.apply(delta)
         except snapshot.OutOfStepError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"delta: {error}")
+            await stream.abort(grpc.StatusCode.FAILED_PRECONDITION, f"delta: {error}")
         self._deltas += 1
 
 
-async def _end(context: aio.ServicerContext[Any, Any]) -> None:
+class _Stream:
+    """What the follower sends on one stream, one message at a time: gRPC fails a call that ends during a write."""
+
+    def __init__(self, context: aio.ServicerContext[Any, Any]) -> None:
+        self._context = context
+        self.sending = asyncio.Lock()
+
+    async def write(self, answer: snapshot_pb2.SyncResponse) -> None:
+        """Send an acknowledgement."""
+        async with self.sending:
+            await self._context.write(answer)
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: grpc_server.Metadata = ()) -> None:
+        """End the stream, after the message that is being sent. Raises: AbortError, always."""
+        async with self.sending:
+            await self._context.abort(code, details, trailing_metadata)
+
+
+async def _end(stream: _Stream) -> None:
     # InternalError: the caller has disconnected meanwhile.
     with contextlib.suppress(aio.AbortError, aio.InternalError):
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "the process ends")
+        await stream.abort(grpc.StatusCode.UNAVAILABLE, "the process ends")

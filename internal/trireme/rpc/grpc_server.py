@@ -15,7 +15,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import grpc
 import uvloop
@@ -72,7 +72,18 @@ Lifespan = Callable[[supervision.Supervisor], AbstractAsyncContextManager[Sequen
 long as the process are started by the supervisor: where one ends unexpectedly, the process ends."""
 
 
-async def refuse(context: aio.ServicerContext[Any, Any], refusal: fencing.Refusal) -> NoReturn:
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+
+
+class Abortable(Protocol):
+    """A call that can be ended with a status: gRPC's context, or what wraps it."""
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: Metadata) -> Any:
+        """End the call. Raises: AbortError, always."""
+        ...
+
+
+async def refuse(context: Abortable | aio.ServicerContext[Any, Any], refusal: fencing.Refusal) -> NoReturn:
     """Abort the call with the gRPC status of a refusal."""
     code = _CODES.get(refusal.reason, grpc.StatusCode.FAILED_PRECONDITION)
     await context.abort(code, str(refusal), ((fencing.REASON_METADATA, refusal.reason.value),))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -18,10 +19,10 @@ SECONDS = 0.05
 class Stream:
     """A snapshot stream that the test feeds."""
 
-    def __init__(self, follow: follower.Follower) -> None:
+    def __init__(self, follow: follower.Follower, call: Any = None) -> None:
         self._queue: asyncio.Queue[snapshot_pb2.SyncRequest] = asyncio.Queue()
         self._follow = follow
-        self.task = asyncio.create_task(follow.Sync(self._requests(), context(SECONDS)))
+        self.task = asyncio.create_task(follow.Sync(self._requests(), call or context(SECONDS)))
 
     async def _requests(self) -> AsyncIterator[snapshot_pb2.SyncRequest]:
         while True:
@@ -179,3 +180,46 @@ async def test_an_accepted_stream_ends_the_one_before_it() -> None:
     assert await answers(follow, 8, 5)
     second.task.cancel()
     await asyncio.gather(second.task, return_exceptions=True)
+
+
+class SlowCall:
+    """The context of a call whose messages take their time, and which must not end meanwhile."""
+
+    def __init__(self) -> None:
+        self.writing = asyncio.Event()
+        self.written = asyncio.Event()
+
+    async def write(self, message: Any) -> None:
+        self.writing.set()
+        await self.written.wait()
+        self.writing.clear()
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing: Any = ()) -> None:
+        assert not self.writing.is_set(), "gRPC: TOO_MANY_OPERATIONS"
+        raise Aborted(code, details)
+
+
+@pytest.mark.parametrize("end", ["gap", "process"])
+async def test_a_stream_ends_between_its_messages(end: str) -> None:
+    """Else gRPC fails the call with UNKNOWN, and the leader is not told why its stream ended."""
+    follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
+    call = SlowCall()
+    stream = Stream(follow, call)
+    await stream.send(hello(7), full(3))
+    await call.writing.wait()
+    if end == "gap":
+        stream.feed(delta(8))
+    else:
+        follow.end_streams()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    call.written.set()
+    if end == "gap":
+        with pytest.raises(Aborted, match="delta: ") as raised:
+            await stream.task
+        assert raised.value.code is grpc.StatusCode.FAILED_PRECONDITION
+    else:
+        with pytest.raises(Aborted, match="the process ends"):
+            await asyncio.gather(*follow._ending)
+        stream.task.cancel()
+        await asyncio.gather(stream.task, return_exceptions=True)
