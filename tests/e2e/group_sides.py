@@ -11,7 +11,7 @@ import pathlib
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -30,6 +30,8 @@ COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3/namespaces/default/compositepodgr
 PODS = "/api/v1/namespaces/default/pods"
 # The gate of groups of groups, where these are played with.
 OF_GROUPS = "CompositePodGroup"
+# A pod that asks for nothing, and for the node that was added last: bound, it says that the scheduler knows all nodes.
+PROBE = "probe"
 
 _LEFT = (
     f"{PODS}?gracePeriodSeconds=0",
@@ -71,9 +73,17 @@ class Stage:
         self.here = here
         self.kinds = kinds
 
-    async def nodes(self, count: int, cpu: str = "2") -> None:
+    async def nodes(self, count: int, cpu: str = "2", labels: Sequence[Mapping[str, str]] = ()) -> None:
+        """So many nodes, each with its entry of `labels` if there are any; return once the scheduler knows them.
+
+        Groups and pods come by other watches, and a group that is tried on some of the nodes is refused once more.
+        """
         for number in range(count):
-            await self.here.add_node(f"node-{number}", cpu)
+            await self.here.add_node(f"node-{number}", cpu, labels[number] if labels else {})
+        last = {"kubernetes.io/hostname": f"node-{count - 1}"}
+        await self.pods([installation.pod(PROBE, cpu="0", nodeSelector=last, terminationGracePeriodSeconds=0)])
+        await self.until_bound(1, PROBE)
+        await self.delete(f"{PODS}/{PROBE}")
 
     async def group(self, group: Json) -> None:
         await self.here.request("POST", GROUPS, group)
@@ -123,7 +133,8 @@ class Stage:
     async def until_told(self, reason: str, count: int = 1, seconds: float = 30.0) -> None:
         async def there() -> bool:
             answer = await self.here.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
-            return sum(event["reason"] == reason for event in answer["items"] or []) >= count
+            about = [event["regarding"]["name"] for event in answer["items"] or [] if event["reason"] == reason]
+            return len(about) - about.count(PROBE) >= count
 
         await installation.until(there, seconds, lambda: f"no {count} events {reason}: {self.logs()}")
 
@@ -163,8 +174,7 @@ class Stage:
                 group["metadata"]["name"]: _conditions(group, ("PodGroupInitiallyScheduled",))
                 for group in (*groups, *composites)
             },
-            # The API server writes events of its own about its Service.
-            "events": sorted({_event(event, uids) for event in events if event["regarding"]["kind"] != "Service"}),
+            "events": sorted({_event(event, uids) for event in events if _is_compared(event["regarding"])}),
         }
 
 
@@ -174,6 +184,11 @@ def _conditions(obj: Json, types: tuple[str, ...]) -> list[tuple[str, ...]]:
         for each in obj.get("status", {}).get("conditions") or []
         if each["type"] in types
     ]
+
+
+def _is_compared(regarding: Json) -> bool:
+    """Not what the API server tells of its own Service, nor what became of the probe, which may have come too early."""
+    return bool(regarding["kind"] != "Service" and regarding["name"] != PROBE)
 
 
 def _event(event: Json, uids: Json) -> tuple[str, ...]:

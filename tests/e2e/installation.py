@@ -341,13 +341,13 @@ class Installation:
     async def nodes(self) -> list[Json]:
         return (await self.request("GET", "/api/v1/nodes"))["items"] or []
 
-    async def add_node(self, name: str, cpu: str = "8") -> None:
-        """One node more, ready."""
+    async def add_node(self, name: str, cpu: str = "8", labels: Mapping[str, str] | None = None) -> None:
+        """One node more, ready, with its hostname and these as labels."""
         resources = {"cpu": cpu, "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
         ready = {"type": "Ready", "status": "True"}
         status = {"capacity": resources, "allocatable": resources, "conditions": [ready]}
-        labels = {"kubernetes.io/hostname": name}
-        await self.request("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
+        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
+        await self.request("POST", "/api/v1/nodes", {"metadata": metadata, "status": status})
 
     async def add_priority_class(self, name: str, value: int, **fields: Any) -> None:
         """A priority class that pods can name; a cluster of several tests may have it already.

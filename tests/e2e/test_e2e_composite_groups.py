@@ -180,9 +180,7 @@ async def victims_of_a_tree_that_goes_as_one(on: Stage) -> None:
 
 async def a_tree_whose_groups_each_have_a_rack(on: Stage) -> None:
     """Racks of the same zone."""
-    await on.nodes(6, cpu="2")
-    for number, (zone, rack) in enumerate(zip("xyyyxx", "acddxx", strict=True)):
-        await on.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": {"zone": zone, "rack": rack}}})
+    await on.nodes(6, labels=[{"zone": zone, "rack": rack} for zone, rack in zip("xyyyxx", "acddxx", strict=True)])
     await _tree(on, "root", 2, **_sharing("zone"))
     await on.group(_leaf("a", 2, "root", **_sharing("rack")))
     await on.group(_leaf("b", 2, "root", **_sharing("rack")))

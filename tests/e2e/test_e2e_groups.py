@@ -160,8 +160,6 @@ async def _spread_out(on: Stage, nodes: int, cpu: str) -> None:
     await on.priorities()
     await on.nodes(nodes, cpu)
     for number, pod in enumerate(_lesser(nodes, labels={"app": "foo"})):
-        labels = {"kubernetes.io/hostname": f"node-{number}"}
-        await on.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": labels}})
         pod["spec"]["nodeName"] = f"node-{number}"
         await on.pods([pod])
     await on.until_bound(nodes)
@@ -188,12 +186,6 @@ async def a_gang_that_spreads_where_others_do_not_count(on: Stage) -> None:
     assert await on.bound("other") == ["other"]
 
 
-async def _racked(on: Stage, racks: str) -> None:
-    await on.nodes(len(racks))
-    for number, rack in enumerate(racks):
-        await on.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": {"rack": rack}}})
-
-
 def _in_a_rack(group: Json) -> Json:
     group["spec"]["schedulingConstraints"] = {"topology": [{"key": "rack"}]}
     return group
@@ -201,7 +193,7 @@ def _in_a_rack(group: Json) -> Json:
 
 async def a_gang_in_the_rack_that_it_fills(on: Stage) -> None:
     """Both racks have room, but one of them would be used up."""
-    await _racked(on, "aabbb")
+    await on.nodes(5, labels=[{"rack": rack} for rack in "aabbb"])
     await on.pods(members("g", 4))
     await on.group(_in_a_rack(gang("g", 2)))
     await on.until_bound(4)
@@ -212,7 +204,7 @@ async def a_gang_in_the_rack_that_it_fills(on: Stage) -> None:
 
 async def a_gang_that_no_rack_has_room_for(on: Stage) -> None:
     """Though the cluster has."""
-    await _racked(on, "abc")
+    await on.nodes(3, labels=[{"rack": rack} for rack in "abc"])
     await on.group(_in_a_rack(gang("g", 3)))
     await on.pods(members("g", 3))
     await on.until_condition("g", "Unschedulable")
