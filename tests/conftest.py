@@ -1,8 +1,15 @@
-"""What all tests share: tests that start processes are marked, and those that need the real control plane are skipped,
-or fail, where it is not built.
+"""Marks the tests that start processes, and skips or fails those that need a real control plane that is not built.
+
+Property tests have no deadline: how long an example takes says how busy the machine is.
 """
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

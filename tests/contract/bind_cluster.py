@@ -119,7 +119,7 @@ class Bind:
         pods = bind_pb2.PreBindRequest(cycle=self.cycle(), items=items)
         request = bind_phase_pb2.BindPhasePreBindRequest(requests=[pods], timeout_ms=5000)
         found: dict[int, bind_pb2.PreBindResult] = {}
-        async for response in self.stub.PreBind(request, timeout=5):
+        async for response in self.stub.PreBind(request, timeout=20):
             found |= {entry.index: entry.result for entry in response.results}
         return [found[index] for index in range(len(items))]
 
@@ -128,7 +128,7 @@ class Bind:
         pods = bind_pb2.PreBindPreFlightRequest(cycle=self.cycle(), items=items)
         request = bind_phase_pb2.BindPhasePreBindPreFlightRequest(requests=[pods], timeout_ms=5000)
         found: dict[int, status_pb2.Status] = {}
-        async for response in self.stub.PreBindPreFlight(request, timeout=5):
+        async for response in self.stub.PreBindPreFlight(request, timeout=20):
             found |= {entry.index: entry.status for entry in response.results}
         return [found[index] for index in range(len(items))]
 

@@ -128,7 +128,7 @@ async def test_a_second_signal_ends_it_at_once(cluster: EmbeddedCluster, tmp_pat
         while b"stopping" not in await process.stderr.readline():
             pass
         process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), 2) == 1
+        assert await asyncio.wait_for(process.wait(), 20) == 1  # after the first signal alone it would be 0
         with pytest.raises(aio.AioRpcError):
             await under_way
 
@@ -184,7 +184,7 @@ async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -
         async def get(path: str) -> tuple[int, str]:
             def fetch() -> tuple[int, str]:
                 try:
-                    with urllib.request.urlopen(f"http://{listen}{path}", timeout=5) as answer:
+                    with urllib.request.urlopen(f"http://{listen}{path}", timeout=20) as answer:
                         return answer.status, answer.read().decode()
                 except urllib.error.HTTPError as error:
                     with error:
@@ -199,7 +199,7 @@ async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -
         await bind.configure(bind_cluster.configuration(remote=[remote], permit=["Harbour"]))
         await bind.make_pods("a", "b")
         request = bind_pb2.PermitRequest(cycle=bind.cycle(), items=bind.items(["a"], "node-00000"))
-        await bind.stub.Permit(request, timeout=5)
+        await bind.stub.Permit(request, timeout=20)
         await bind.bind("a", "b", node="node-00000")
         assert await get("/readyz") == (200, "ok")
         text = (await get("/metrics"))[1]

@@ -120,7 +120,7 @@ async def test_permit_waits_and_rejects(setup: _Setup) -> None:
     await bind.make_pods("waits", "fails", "goes")
     setup.plugin.codes = {"waits": CODE_WAIT, "fails": CODE_ERROR}
     request = bind_pb2.PermitRequest(cycle=bind.cycle(), items=bind.items(["waits", "fails", "goes"], "node-00000"))
-    waits, fails, goes = (await bind.stub.Permit(request, timeout=5)).results
+    waits, fails, goes = (await bind.stub.Permit(request, timeout=20)).results
     assert [(wait.plugin, wait.timeout.seconds) for wait in waits.waits] == [(NAME, 30)]
     assert waits.status.code == CODE_WAIT
     assert list(fails.status.messages) == [f'running Permit plugin "{NAME}": no berth']
@@ -193,7 +193,7 @@ async def test_a_plugin_binds_what_it_wants_and_leaves_the_rest(setup: _Setup) -
     assert [status.code for status in statuses] == [CODE_SUCCESS, CODE_SUCCESS]
     assert (await bind.node_of("mine"), await bind.node_of("yours")) == ("", "node-00000")
     request = bind_pb2.PostBindRequest(cycle=bind.cycle(), items=bind.items(["mine", "yours"], "node-00000"))
-    await bind.stub.PostBind(request, timeout=5)
+    await bind.stub.PostBind(request, timeout=20)
     assert setup.plugin.told == ["mine", "yours"]
 
 
@@ -254,12 +254,12 @@ async def test_an_absent_plugin_follows_its_failure_policy(
     await setup.configure(policy, permit=[NAME], pre_bind=[NAME], post_bind=[NAME])
     await bind.make_pods("web")
     items = bind.items(["web"], "node-00000")
-    (permitted,) = (await bind.stub.Permit(bind_pb2.PermitRequest(cycle=bind.cycle(), items=items), timeout=5)).results
+    (permitted,) = (await bind.stub.Permit(bind_pb2.PermitRequest(cycle=bind.cycle(), items=items), timeout=20)).results
     (flight,) = await bind.pre_bind_pre_flight(items)
     (prepared,) = await bind.pre_bind(items)
     assert flight.code == pre_bind
     assert (permitted.status.code, prepared.status.code) == (permit, pre_bind)
-    await bind.stub.PostBind(bind_pb2.PostBindRequest(cycle=bind.cycle(), items=items), timeout=5)
+    await bind.stub.PostBind(bind_pb2.PostBindRequest(cycle=bind.cycle(), items=items), timeout=20)
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["caller-waits", "caller-is-gone"])

@@ -241,7 +241,7 @@ async def test_after_a_restart_configuration_and_epoch_come_again(tmp_path: Path
         assert details(caught.value) == (grpc.StatusCode.FAILED_PRECONDITION, "config-mismatch")
         request = bind_phase_pb2.FenceRequest(fence=bind.fence(), config_hash=bind_cluster.CONFIG_HASH)
         with pytest.raises(aio.AioRpcError) as caught:
-            await bind.stub.Fence(request, timeout=5)
+            await bind.stub.Fence(request, timeout=20)
         assert details(caught.value) == (grpc.StatusCode.FAILED_PRECONDITION, "config-mismatch")
         await bind.configure()
         assert ok(await bind.bind("web", node="node-00000"))
@@ -283,7 +283,7 @@ async def test_malformed_calls_are_refused(bind: Bind, change: dict[str, object]
         )
         setattr(owner, name, value)
     with pytest.raises(aio.AioRpcError) as caught:
-        await bind.stub.Bind(request, timeout=5).read()
+        await bind.stub.Bind(request, timeout=20).read()
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert named in str(caught.value.details())
     assert await bind.node_of("web") == ""
@@ -294,7 +294,7 @@ async def test_a_configuration_with_an_unknown_plugin_is_refused(bind: Bind) -> 
     config = bind_cluster.configuration(pre_bind=["VolumeBlinding"])
     request = bind_phase_pb2.FenceRequest(fence=bind.fence(), config_hash=78, configuration=config)
     with pytest.raises(aio.AioRpcError) as caught:
-        await bind.stub.Fence(request, timeout=5)
+        await bind.stub.Fence(request, timeout=20)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "no PreBind plugin VolumeBlinding" in str(caught.value.details())
 
@@ -302,7 +302,7 @@ async def test_a_configuration_with_an_unknown_plugin_is_refused(bind: Bind) -> 
 async def test_the_handshake_names_what_is_hosted(bind: Bind) -> None:
     """The frontend can see that the profile is covered."""
     stub = plugin_pb2_grpc.PluginServiceStub(bind.channel)
-    response = await stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(), timeout=5)
+    response = await stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(), timeout=20)
     assert [(plugin.name, list(plugin.extension_points)) for plugin in response.plugins] == [
         ("DefaultBinder", [plugin_pb2.EXTENSION_POINT_BIND]),
         ("DynamicResources", [plugin_pb2.EXTENSION_POINT_PRE_BIND]),
@@ -315,9 +315,9 @@ async def test_points_without_plugins_pass(bind: Bind) -> None:
     """Permit lets all pods go on, PreBind has nothing to do, PostBind nobody to tell."""
     await bind.make_pods("web")
     items = bind.items(["web"], "node-00000")
-    permitted = await bind.stub.Permit(bind_pb2.PermitRequest(cycle=bind.cycle(), items=items), timeout=5)
+    permitted = await bind.stub.Permit(bind_pb2.PermitRequest(cycle=bind.cycle(), items=items), timeout=20)
     prepared = await bind.pre_bind(items)
-    await bind.stub.PostBind(bind_pb2.PostBindRequest(cycle=bind.cycle(), items=items), timeout=5)
+    await bind.stub.PostBind(bind_pb2.PostBindRequest(cycle=bind.cycle(), items=items), timeout=20)
     assert [result.status.code for result in permitted.results] == [status_pb2.CODE_SUCCESS]
     assert [result.status.code for result in prepared] == [status_pb2.CODE_SKIP]
 
@@ -441,7 +441,7 @@ async def test_configuration_changes_with_its_hash(bind: Bind) -> None:
     await bind.make_pods("web")
     config = bind_cluster.configuration()
     request = bind_phase_pb2.FenceRequest(fence=bind.fence(), config_hash=99, configuration=config)
-    await bind.stub.Fence(request, timeout=5)
+    await bind.stub.Fence(request, timeout=20)
     with pytest.raises(aio.AioRpcError) as caught:
         await bind.bind("web", node="node-00000")
     assert details(caught.value)[1] == "config-mismatch"

@@ -90,7 +90,7 @@ async def _following(
                 yield server, followed, log
             finally:
                 task.cancel()
-                await asyncio.wait([task], timeout=5)
+                await asyncio.wait([task], timeout=20)
                 assert task.cancelled()
 
 
@@ -359,8 +359,8 @@ async def test_catching_up_on_a_small_collection_takes_one_list() -> None:
         await log.until(lambda: followed.synced)
         newest["version"] = 150
         started = time.monotonic()
-        await asyncio.gather(followed.catch_up(5), followed.catch_up(5))
-        assert time.monotonic() - started < 1
+        await asyncio.gather(followed.catch_up(60), followed.catch_up(60))
+        assert time.monotonic() - started < 20
         assert followed.version == 150
     assert log.kinds[-3:] == ["LIST_START", "LISTED", "LIST_END"]
 
@@ -451,7 +451,7 @@ async def test_a_list_is_streamed_and_watched_on_one_connection() -> None:
         return response
 
     async with _following(script, streams=True) as (server, followed, log):
-        assert await asyncio.gather(log.until(lambda: followed.version == 901), followed.reach(900, 5))
+        assert await asyncio.gather(log.until(lambda: followed.version == 901), followed.reach(900, 20))
         statistics = followed.statistics()
     assert (statistics.lists, statistics.pages, statistics.watches, statistics.events) == (1, 0, 1, 1)
     assert log.kinds == ["LIST_START", *["LISTED"] * 699, "LIST_END", "ADDED"]
@@ -507,7 +507,7 @@ async def test_a_list_that_was_begun_is_taken_up(streams: bool) -> None:
             task = asyncio.create_task(followed.run())
             await log.until(lambda: followed.synced)
             task.cancel()
-            await asyncio.wait([task], timeout=5)
+            await asyncio.wait([task], timeout=20)
     assert log.all == [("LIST_START", None), ("LISTED", "a"), ("LIST_END", None)]
     assert sum("sendInitialEvents" in seen.query for seen in server.seen) == 1
     assert sum("watch" not in seen.query for seen in server.seen) == (not streams)

@@ -74,7 +74,7 @@ def _pool(server: Server, limit: int = 4) -> write_pool.WritePool:
     return write_pool.WritePool(server.url, None, None, limit)
 
 
-async def _send(pool: write_pool.WritePool, seconds: float = 5.0, body: bytes = b"{}") -> write_pool.Answer:
+async def _send(pool: write_pool.WritePool, seconds: float = 20.0, body: bytes = b"{}") -> write_pool.Answer:
     return await pool.send("POST", "/x", {"Accept": "application/json"}, body, seconds)
 
 

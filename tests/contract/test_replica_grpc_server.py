@@ -263,7 +263,7 @@ async def test_reflection_lists_the_services(tmp_path: Path) -> None:
         aio.insecure_channel(address) as channel,
     ):
         call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(
-            iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=5
+            iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=20
         )
         names = {service.name for service in (await call.read()).list_services_response.service}
     assert {"trireme.v1.PluginService", "trireme.v1.BindPhase", "grpc.health.v1.Health"} <= names

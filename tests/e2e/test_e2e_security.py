@@ -44,11 +44,11 @@ async def _codes(address: str, name: str, credentials: grpc.ChannelCredentials) 
         binding, filtering = bind_phase_pb2_grpc.BindPhaseStub(channel), filter_phase_pb2_grpc.FilterPhaseStub(channel)
         syncing = snapshot_pb2_grpc.SnapshotFollowerStub(channel)
         for call in (
-            binding.Apply(bind_phase_pb2.ApplyRequest(), timeout=5).read(),
-            binding.Fence(bind_phase_pb2.FenceRequest(), timeout=5),
-            filtering.Filter(filter_phase_pb2.FilterPhaseFilterRequest(), timeout=5),
+            binding.Apply(bind_phase_pb2.ApplyRequest(), timeout=20).read(),
+            binding.Fence(bind_phase_pb2.FenceRequest(), timeout=20),
+            filtering.Filter(filter_phase_pb2.FilterPhaseFilterRequest(), timeout=20),
             # Who writes into a call that was refused by then hears of that instead.
-            syncing.Sync(_silence(), timeout=5).read(),
+            syncing.Sync(_silence(), timeout=20).read(),
         ):
             try:
                 await call

@@ -28,7 +28,7 @@ def test_no_process_outlives_whoever_started_it(tmp_path: pathlib.Path) -> None:
         assert started.stdout is not None
         handle = os.pidfd_open(int(started.stdout.readline()))
         started.kill()
-    readable, _, _ = select.select([handle], [], [], 10.0)  # a pidfd is readable once its process has ended
+    readable, _, _ = select.select([handle], [], [], 60.0)  # a pidfd is readable once its process has ended
     os.close(handle)
     assert readable
 
@@ -42,7 +42,7 @@ async def test_processes_start_beside_grpc(tmp_path: pathlib.Path) -> None:
         for number in range(50):
             process = installation.Process(f"echo-{number}", ["echo", "there"], tmp_path / f"{number}.log")
             process.start()
-            await installation.until(lambda process=process: "there" in process.said, 5.0, lambda: "echo says nothing")
+            await installation.until(lambda process=process: "there" in process.said, 60.0, lambda: "echo says nothing")
             assert "epoll" not in process.said
             process.stop()
     finally:

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trireme.v1 import coordination_pb2, core_pb2, meta_pb2, policy_pb2, resource_pb2, storage_pb2
@@ -290,7 +290,6 @@ def _draw_object(data: st.DataObject, descriptor: Descriptor, junk: int) -> dict
 
 
 @pytest.mark.parametrize("message_class", KINDS)
-@settings(deadline=None)  # the machine may be busy
 @given(data=st.data())
 def test_valid_objects_round_trip(message_class: type[Message], data: st.DataObject) -> None:
     """An object kept as JSON and read again would be another object."""
@@ -300,7 +299,6 @@ def test_valid_objects_round_trip(message_class: type[Message], data: st.DataObj
 
 
 @pytest.mark.parametrize("message_class", KINDS)
-@settings(deadline=None)  # the machine may be busy
 @given(data=st.data())
 def test_malformed_objects_are_read_or_refused(message_class: type[Message], data: st.DataObject) -> None:
     """Somebody's malformed object would end the process."""

@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trireme_kube.apimachinery.quantity import INT64_MAX, WRONG_FORM, WRONG_SUFFIX, Format, Quantity, parse_quantity
@@ -46,7 +46,6 @@ def written(draw: st.DrawFn) -> tuple[str, Fraction]:
     return text, -amount if sign == "-" else amount
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(written())
 def test_amounts_equal_those_of_fractions(case: tuple[str, Fraction]) -> None:
     """Requests would be summed and compared wrongly for some way of writing them."""
@@ -58,7 +57,6 @@ def test_amounts_equal_those_of_fractions(case: tuple[str, Fraction]) -> None:
         assert quantity.nanos == in_nanos * 10**9
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.integers(-(10**40), 10**40), st.sampled_from(Format))
 def test_text_states_the_same_amount(nanos: int, format_: Format) -> None:
     """An amount computed here (a share of a device, say) would arrive as another one at the API server."""

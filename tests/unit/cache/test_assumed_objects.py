@@ -113,7 +113,7 @@ async def test_a_change_between_question_and_wait_is_not_missed() -> None:
     with waits.recording():
         started = waits.now()
         waits.record([KEY])
-        await asyncio.wait_for(waits.wait_for_change([KEY], started), 1)
+        await asyncio.wait_for(waits.wait_for_change([KEY], started), 20)
 
 
 async def test_only_the_objects_named_end_the_wait() -> None:
@@ -126,7 +126,7 @@ async def test_only_the_objects_named_end_the_wait() -> None:
         await asyncio.sleep(0)
         assert not waiting.done()
         waits.record([KEY])
-        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(waiting, 20)
 
 
 def _device_claim(

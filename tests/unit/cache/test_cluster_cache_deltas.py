@@ -219,4 +219,4 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestClusterCacheDeltas = CacheMachine.TestCase
-TestClusterCacheDeltas.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestClusterCacheDeltas.settings = settings(max_examples=60, stateful_step_count=40)

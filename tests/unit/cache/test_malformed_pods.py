@@ -4,7 +4,7 @@ import contextlib
 import copy
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trireme.cache import class_registry, pod_projection
@@ -92,7 +92,6 @@ def _changed(changes: Changes) -> Json:
     return pod
 
 
-@settings(deadline=None)  # the machine may be busy
 @example([(("metadata", "labels", "a"), [])])
 @given(st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=3))
 def test_a_malformed_pod_is_read_or_refused(changes: Changes) -> None:
@@ -115,7 +114,6 @@ def test_a_malformed_pod_is_read_or_refused(changes: Changes) -> None:
         selectors.problems(term, "")
 
 
-@settings(deadline=None)  # the machine may be busy
 @example([], frozenset())
 @example([(("spec", "priority"), 0)], frozenset({("status", "conditions"), ("spec", "nodeName")}))
 @given(
@@ -154,7 +152,6 @@ EXPRESSIONS = st.tuples(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.lists(EXPRESSIONS, max_size=3), st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=2))
 def test_selectors_are_read_or_refused(expressions: list[tuple[str, str, list[str]]], labels: dict[str, str]) -> None:
     """A selector that somebody stored would end whoever matches it; or a term with problems would match a node."""

@@ -368,7 +368,7 @@ class _World:
                 self.carry_out(number, turn)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 2**32), st.integers(2, 5))
 def test_at_most_one_leads_and_epochs_only_grow(seed: int, candidates: int) -> None:
     """If this fails, some order of delays, losses and stops lets two schedulers lead at once."""

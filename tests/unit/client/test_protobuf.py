@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 from google.protobuf.message import Message
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trireme.cache import object_kinds, pod_projection
@@ -71,7 +71,6 @@ ODD = st.binary(max_size=60) | st.builds(_wrapped, st.binary(max_size=60)) | st.
 
 
 @given(ODD)
-@settings(deadline=None)  # the machine may be busy
 def test_malformed_bytes_raise_the_documented_error(data: bytes) -> None:
     """If this fails, one odd object, or a proxy in between, ends the process."""
     for message_class in KINDS:

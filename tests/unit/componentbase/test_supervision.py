@@ -69,7 +69,7 @@ async def test_every_unexpected_end_of_a_supervised_task_is_raised(
     supervisor = Supervisor()
     supervisor.keep("link", work)
     with pytest.raises(TaskEnded, match="task 'link' ended: ") as raised:
-        await asyncio.wait_for(supervisor.failure(), 5)
+        await asyncio.wait_for(supervisor.failure(), 20)
     assert raised.value.how == how
     await supervisor.close()
 
@@ -81,7 +81,7 @@ async def test_a_failure_is_raised_where_it_is_awaited(work: Callable[[], Corout
     waiting = asyncio.create_task(supervision.failure_of([quiet, failing]))
     failing.start(work())
     with pytest.raises(ExceptionGroup) as raised:
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 20)
     (ended,) = supervision.ended_tasks(raised.value)
     assert ended.name == work.__name__
 

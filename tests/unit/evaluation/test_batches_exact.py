@@ -170,7 +170,7 @@ def _cluster(situation: Json) -> domain_cluster.Cluster:
     return cluster
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(situations())
 def test_batches_equal_single_cycles_with_prepared_classes(situation: Json) -> None:
     """A batch that ends elsewhere than one-by-one scheduling gives a port, a slot or a disk twice, or scores amiss."""

@@ -106,7 +106,7 @@ def _pods(situation: Json, cluster: domain_cluster.Cluster) -> list[Json]:
     return out
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(situations())
 def test_batches_with_devices_land_as_one_by_one_cycles(situation: Json) -> None:
     """A batch that ends elsewhere, or with other devices, gives a device twice or leaves one that somebody needs."""

@@ -180,7 +180,7 @@ class EvaluationMachine(SnapshotMachine):
 
 
 TestIncrementalEvaluation = EvaluationMachine.TestCase
-TestIncrementalEvaluation.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestIncrementalEvaluation.settings = settings(max_examples=60, stateful_step_count=30)
 
 
 def _cluster() -> SnapshotBuilder:

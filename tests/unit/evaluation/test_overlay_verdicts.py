@@ -13,9 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, overlay
 
-SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+SETTINGS = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 @SETTINGS

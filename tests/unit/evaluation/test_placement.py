@@ -66,7 +66,7 @@ def situations(draw: st.DrawFn) -> tuple[list[int], list[int], list[placement.Sc
     return capacity, list(ties), static, own, count
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(situations(), st.booleans(), st.booleans())
 def test_a_batch_lands_as_its_pods_would_one_by_one(
     situation: tuple[list[int], list[int], list[placement.ScoredPlugin], Table, int], has_own: bool, known: bool

@@ -125,7 +125,7 @@ def _run(situation: Json, at_once: int) -> tuple[list[list[str]], domain_cluster
     return hosts, cluster
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(situations(), st.sampled_from((2, 3, 5, 16)))
 def test_a_batch_lands_as_one_by_one_cycles(situation: Json, at_once: int) -> None:
     """A batch that ends elsewhere than one-by-one scheduling breaks spread, affinity or scores in the middle; a small
@@ -139,7 +139,7 @@ def test_a_batch_lands_as_one_by_one_cycles(situation: Json, at_once: int) -> No
     assert together == one_by_one
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(situations(), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2)), max_size=3))
 def test_incremental_counts_equal_counts_from_scratch(situation: Json, changes: list[tuple[int, int]]) -> None:
     """Tallies that lose count after placements, removals or relabelled nodes would make every later answer wrong."""

@@ -184,7 +184,7 @@ dependencies = st.lists(st.sampled_from(list(interfaces.Dependency)), min_size=1
 
 
 @given(st.integers(0, len(NAMES)), dependencies, st.lists(mutations, max_size=40), st.integers(1, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_node_is_feasible_only_if_every_plugin_has_answered_for_its_current_state(
     nodes: int, depends_on: list[interfaces.Dependency], changes: list[Mutation], callers: int
 ) -> None:

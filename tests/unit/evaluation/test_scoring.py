@@ -117,7 +117,7 @@ class ScoringMachine(SnapshotMachine):
 
 
 TestIncrementalScoring = ScoringMachine.TestCase
-TestIncrementalScoring.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestIncrementalScoring.settings = settings(max_examples=50, stateful_step_count=30)
 
 
 def test_only_what_changed_is_scored_again() -> None:

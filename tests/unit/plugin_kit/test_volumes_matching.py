@@ -140,7 +140,7 @@ volumes_strategy = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     zones=st.lists(st.sampled_from(ZONES), min_size=1, max_size=5),
     drawn=volumes_strategy,
@@ -183,7 +183,7 @@ changes_strategy = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(changes=changes_strategy, limit=st.integers(0, 4))
 def test_volumes_counted_where_something_changed_are_counted_right(
     changes: list[tuple[str, int, int, int]], limit: int

@@ -262,7 +262,7 @@ SCORERS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(nodes, min_size=1, max_size=3), st.lists(amounts, max_size=3), amounts, overheads)
 def test_copies_are_counted_and_scored_as_if_they_were_placed_one_by_one(
     cluster: list[Json], placed: list[Json], asked: Json, overhead: Json | None

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import T0, keys, pending, record
 
@@ -160,7 +160,6 @@ def test_an_upcoming_class_is_listed_once() -> None:
     assert [each.key for each in pods.ahead(3)] == [2, 1, 3]
 
 
-@settings(deadline=None)  # a busy machine is no defect
 @given(st.lists(st.tuples(st.sampled_from("aadt"), st.integers(0, 5), st.integers(0, 1), st.integers(1, 3))))
 def test_no_class_waits_for_two_batches_of_another_class(steps: list[tuple[str, int, int, int]]) -> None:
     """Else the promise on which batches rest is broken. Also: what goes in comes out once, deletions aside."""

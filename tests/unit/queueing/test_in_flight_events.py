@@ -1,6 +1,6 @@
 """InFlightEvents: what happened since a pod was popped."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import NODE_ADD
 
@@ -75,7 +75,6 @@ def test_a_pod_whose_events_were_dropped_is_known() -> None:
     assert numbers(log, young) == [99]
 
 
-@settings(deadline=None)  # a busy machine is no defect
 @given(st.lists(st.sampled_from(["open", "happen", "close first", "close last"]), max_size=60))
 def test_the_pruned_log_equals_the_full_log(steps: list[str]) -> None:
     """Else pruning loses or repeats an event in some order of pops and dones."""

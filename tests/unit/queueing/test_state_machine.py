@@ -481,6 +481,5 @@ TestQueueMachine.settings = settings(
     # A quick run as one of many tests; `TRIREME_EXAMPLES=2000` looks for what is rare.
     max_examples=int(os.environ.get("TRIREME_EXAMPLES", "150")),
     stateful_step_count=50,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

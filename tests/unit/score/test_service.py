@@ -122,7 +122,7 @@ def _cluster(nodes: list[Json], spec: Json, others: list[int]) -> SnapshotBuilde
     return builder
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(node_fields, min_size=1, max_size=6), specs, st.lists(st.integers(0, 5), max_size=5), st.integers(1, 12)
 )

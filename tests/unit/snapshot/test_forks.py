@@ -15,9 +15,7 @@ from trireme.snapshot import overlay, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 
-SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+SETTINGS = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def _answers(snap: snapshot.Snapshot) -> dict[str, Any]:
