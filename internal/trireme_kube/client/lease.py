@@ -132,21 +132,27 @@ class LeaseElector:
             await asyncio.shield(self._ended)
 
     def _run(self) -> None:
-        reason = ""
+        error: BaseException | None = None
         try:
             with asyncio.Runner() as runner:
                 runner.run(self._contend())
-        except KubeconfigError as error:
+        except BaseException as raised:
+            error = raised
+        self._finish(error)
+
+    def _finish(self, error: BaseException | None) -> None:
+        """Report the end of the election, with the error that ended it."""
+        reason = ""
+        if isinstance(error, KubeconfigError):
             reason = str(error)
-        except BaseException as error:  # a defect must end leadership, not just this thread
-            log.exception("the election ended with an exception")
+        elif error is not None:  # a defect must end leadership, not just this thread
+            log.error("the election ended with an exception", exc_info=error)
             reason = f"the election failed: {error!r}"
-        finally:
-            self._publish(Lost(reason) if reason else None)
-            owner, ended = self._owner, self._ended
-            if owner is not None and ended is not None:
-                with contextlib.suppress(RuntimeError):  # the main loop was closed before us
-                    owner.call_soon_threadsafe(_set_done, ended)
+        self._publish(Lost(reason) if reason else None)
+        owner, ended = self._owner, self._ended
+        if owner is not None and ended is not None:
+            with contextlib.suppress(RuntimeError):  # the main loop was closed before us
+                owner.call_soon_threadsafe(_set_done, ended)
 
     async def _contend(self) -> None:
         self._stopping = asyncio.Event()
