@@ -53,6 +53,10 @@ run-score: $(STAMP) ## Run a score replica alone (ARGS="--listen 127.0.0.1:7002"
 run-bind: $(STAMP) ## Run a bind replica alone (ARGS="--listen 127.0.0.1:7003 --kubeconfig FILE")
 	@$(BIN)/python cmd/bind $(ARGS)
 
+.PHONY: run-insight
+run-insight: $(STAMP) ## Run an insight replica alone (ARGS="--listen 127.0.0.1:7004")
+	@$(BIN)/python cmd/insight $(ARGS)
+
 .PHONY: image
 image: ## Build the image with all commands, trireme:0.1.0 (with docker, podman or buildah: BUILDER=podman; BUILD_FLAGS=...)
 	@deploy/image/build.sh trireme:0.1.0 $(BUILD_FLAGS)

@@ -75,6 +75,83 @@ func (FailurePolicy) EnumDescriptor() ([]byte, []int) {
 	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{0}
 }
 
+// QueuedPodState is where in the scheduling queue a pod is.
+type QueuedPodState int32
+
+const (
+	// Not set: not known.
+	QueuedPodState_QUEUED_POD_STATE_UNSPECIFIED QueuedPodState = 0
+	// In the active queue: it is tried when its turn comes.
+	QueuedPodState_QUEUED_POD_STATE_ACTIVE QueuedPodState = 1
+	// In the back-off queue, until backoff_until_ms.
+	QueuedPodState_QUEUED_POD_STATE_BACKOFF QueuedPodState = 2
+	// Refused by plugins; waits for one of events.
+	QueuedPodState_QUEUED_POD_STATE_UNSCHEDULABLE QueuedPodState = 3
+	// Held back by a PreEnqueue plugin.
+	QueuedPodState_QUEUED_POD_STATE_GATED QueuedPodState = 4
+	// Remote PreEnqueue plugins are called for it.
+	QueuedPodState_QUEUED_POD_STATE_PRE_ENQUEUE_PENDING QueuedPodState = 5
+	// Waits for an object of its pod group.
+	QueuedPodState_QUEUED_POD_STATE_WAITING_FOR_GROUP QueuedPodState = 6
+	// Its pod group is being tried without it.
+	QueuedPodState_QUEUED_POD_STATE_GROUP_IN_FLIGHT QueuedPodState = 7
+	// It is being tried.
+	QueuedPodState_QUEUED_POD_STATE_IN_FLIGHT QueuedPodState = 8
+)
+
+// Enum value maps for QueuedPodState.
+var (
+	QueuedPodState_name = map[int32]string{
+		0: "QUEUED_POD_STATE_UNSPECIFIED",
+		1: "QUEUED_POD_STATE_ACTIVE",
+		2: "QUEUED_POD_STATE_BACKOFF",
+		3: "QUEUED_POD_STATE_UNSCHEDULABLE",
+		4: "QUEUED_POD_STATE_GATED",
+		5: "QUEUED_POD_STATE_PRE_ENQUEUE_PENDING",
+		6: "QUEUED_POD_STATE_WAITING_FOR_GROUP",
+		7: "QUEUED_POD_STATE_GROUP_IN_FLIGHT",
+		8: "QUEUED_POD_STATE_IN_FLIGHT",
+	}
+	QueuedPodState_value = map[string]int32{
+		"QUEUED_POD_STATE_UNSPECIFIED":         0,
+		"QUEUED_POD_STATE_ACTIVE":              1,
+		"QUEUED_POD_STATE_BACKOFF":             2,
+		"QUEUED_POD_STATE_UNSCHEDULABLE":       3,
+		"QUEUED_POD_STATE_GATED":               4,
+		"QUEUED_POD_STATE_PRE_ENQUEUE_PENDING": 5,
+		"QUEUED_POD_STATE_WAITING_FOR_GROUP":   6,
+		"QUEUED_POD_STATE_GROUP_IN_FLIGHT":     7,
+		"QUEUED_POD_STATE_IN_FLIGHT":           8,
+	}
+)
+
+func (x QueuedPodState) Enum() *QueuedPodState {
+	p := new(QueuedPodState)
+	*p = x
+	return p
+}
+
+func (x QueuedPodState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (QueuedPodState) Descriptor() protoreflect.EnumDescriptor {
+	return file_trireme_v1_snapshot_proto_enumTypes[1].Descriptor()
+}
+
+func (QueuedPodState) Type() protoreflect.EnumType {
+	return &file_trireme_v1_snapshot_proto_enumTypes[1]
+}
+
+func (x QueuedPodState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use QueuedPodState.Descriptor instead.
+func (QueuedPodState) EnumDescriptor() ([]byte, []int) {
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{1}
+}
+
 // SyncRequest is one message of the frontend on the stream. A receiver passes over messages of a kind that it does not
 // know.
 type SyncRequest struct {
@@ -85,6 +162,7 @@ type SyncRequest struct {
 	//
 	//	*SyncRequest_Hello
 	//	*SyncRequest_Delta
+	//	*SyncRequest_Queue
 	Message       isSyncRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -145,6 +223,15 @@ func (x *SyncRequest) GetDelta() *Delta {
 	return nil
 }
 
+func (x *SyncRequest) GetQueue() *QueueDelta {
+	if x != nil {
+		if x, ok := x.Message.(*SyncRequest_Queue); ok {
+			return x.Queue
+		}
+	}
+	return nil
+}
+
 type isSyncRequest_Message interface {
 	isSyncRequest_Message()
 }
@@ -159,9 +246,16 @@ type SyncRequest_Delta struct {
 	Delta *Delta `protobuf:"bytes,2,opt,name=delta,proto3,oneof"`
 }
 
+type SyncRequest_Queue struct {
+	// Sent to insight alone, between deltas.
+	Queue *QueueDelta `protobuf:"bytes,3,opt,name=queue,proto3,oneof"`
+}
+
 func (*SyncRequest_Hello) isSyncRequest_Message() {}
 
 func (*SyncRequest_Delta) isSyncRequest_Message() {}
+
+func (*SyncRequest_Queue) isSyncRequest_Message() {}
 
 // Hello begins the stream.
 type Hello struct {
@@ -762,8 +856,11 @@ type Delta struct {
 	Nominations []*Nomination `protobuf:"bytes,13,rep,name=nominations,proto3" json:"nominations,omitempty"`
 	// OPTIONAL. UIDs of pods that are no longer nominated.
 	RemovedNominations []string `protobuf:"bytes,14,rep,name=removed_nominations,json=removedNominations,proto3" json:"removed_nominations,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// OPTIONAL. The frontend tries a group of pods: pods may be gone or assumed here that the next delta without this
+	// field brings back or takes away. A replica that shows the cluster to people applies it together with that delta.
+	Trial         bool `protobuf:"varint,15,opt,name=trial,proto3" json:"trial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Delta) Reset() {
@@ -892,6 +989,13 @@ func (x *Delta) GetRemovedNominations() []string {
 		return x.RemovedNominations
 	}
 	return nil
+}
+
+func (x *Delta) GetTrial() bool {
+	if x != nil {
+		return x.Trial
+	}
+	return false
 }
 
 // PodClass is a set of pods that are equal in every field that the enabled plugins read.
@@ -1646,6 +1750,198 @@ func (x *Nomination) GetSlot() uint32 {
 	return 0
 }
 
+// QueueDelta is what changed in the scheduling queue. The frontend collects changes for a moment, so a pod that is
+// scheduled at once never appears.
+type QueueDelta struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Forget all pods first: the first message about the queue on a stream.
+	Reset_ bool `protobuf:"varint,1,opt,name=reset,proto3" json:"reset,omitempty"`
+	// OPTIONAL. Pods that entered the queue, or changed in it; replaces what was known of each.
+	Pods []*QueuedPod `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
+	// OPTIONAL. UIDs of pods that left the queue: they are being bound, or gone.
+	RemovedPods   []string `protobuf:"bytes,3,rep,name=removed_pods,json=removedPods,proto3" json:"removed_pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueDelta) Reset() {
+	*x = QueueDelta{}
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueDelta) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueDelta) ProtoMessage() {}
+
+func (x *QueueDelta) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueDelta.ProtoReflect.Descriptor instead.
+func (*QueueDelta) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *QueueDelta) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
+}
+
+func (x *QueueDelta) GetPods() []*QueuedPod {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *QueueDelta) GetRemovedPods() []string {
+	if x != nil {
+		return x.RemovedPods
+	}
+	return nil
+}
+
+// QueuedPod is one pod in the scheduling queue.
+type QueuedPod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The pod.
+	Pod *PodIdentity `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
+	// REQUIRED. Its class, which a delta brings; 0: its fields cannot be read, and reason names them.
+	PodClass uint32 `protobuf:"varint,2,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
+	// REQUIRED. The profile (schedulerName) that it is scheduled by.
+	Profile string `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
+	// REQUIRED. Where it is.
+	State QueuedPodState `protobuf:"varint,4,opt,name=state,proto3,enum=trireme.v1.QueuedPodState" json:"state,omitempty"`
+	// REQUIRED. How many attempts there were, the present one included.
+	Attempts uint32 `protobuf:"varint,5,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// OPTIONAL. The plugins that refused it, at Filter or PreEnqueue, sorted.
+	Plugins []string `protobuf:"bytes,6,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	// OPTIONAL. The labels of the cluster events that may wake it, sorted; only while it is unschedulable or gated.
+	Events []string `protobuf:"bytes,7,rep,name=events,proto3" json:"events,omitempty"`
+	// OPTIONAL. End of its back-off, in milliseconds since 1970; only while it backs off.
+	BackoffUntilMs int64 `protobuf:"varint,8,opt,name=backoff_until_ms,json=backoffUntilMs,proto3" json:"backoff_until_ms,omitempty"`
+	// OPTIONAL. The pod group that it is scheduled with, of its namespace; empty: none.
+	PodGroup string `protobuf:"bytes,9,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	// OPTIONAL. Why it is held back or cannot be read, in words, where that is known.
+	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuedPod) Reset() {
+	*x = QueuedPod{}
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuedPod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuedPod) ProtoMessage() {}
+
+func (x *QueuedPod) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuedPod.ProtoReflect.Descriptor instead.
+func (*QueuedPod) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *QueuedPod) GetPod() *PodIdentity {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *QueuedPod) GetPodClass() uint32 {
+	if x != nil {
+		return x.PodClass
+	}
+	return 0
+}
+
+func (x *QueuedPod) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *QueuedPod) GetState() QueuedPodState {
+	if x != nil {
+		return x.State
+	}
+	return QueuedPodState_QUEUED_POD_STATE_UNSPECIFIED
+}
+
+func (x *QueuedPod) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *QueuedPod) GetPlugins() []string {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
+}
+
+func (x *QueuedPod) GetEvents() []string {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *QueuedPod) GetBackoffUntilMs() int64 {
+	if x != nil {
+		return x.BackoffUntilMs
+	}
+	return 0
+}
+
+func (x *QueuedPod) GetPodGroup() string {
+	if x != nil {
+		return x.PodGroup
+	}
+	return ""
+}
+
+func (x *QueuedPod) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // SyncResponse is one message of the replica on the stream.
 type SyncResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1659,7 +1955,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[16]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1967,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[16]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1980,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SyncResponse) GetAppliedGeneration() uint64 {
@@ -1706,10 +2002,11 @@ var File_trireme_v1_snapshot_proto protoreflect.FileDescriptor
 const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\x19trireme/v1/snapshot.proto\x12\n" +
-	"trireme.v1\x1a\x15trireme/v1/apps.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/plugin.proto\x1a\x17trireme/v1/policy.proto\x1a\x19trireme/v1/resource.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x18trireme/v1/storage.proto\"n\n" +
+	"trireme.v1\x1a\x15trireme/v1/apps.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x17trireme/v1/plugin.proto\x1a\x17trireme/v1/policy.proto\x1a\x19trireme/v1/resource.proto\x1a\x1btrireme/v1/scheduling.proto\x1a\x18trireme/v1/storage.proto\"\x9e\x01\n" +
 	"\vSyncRequest\x12)\n" +
 	"\x05hello\x18\x01 \x01(\v2\x11.trireme.v1.HelloH\x00R\x05hello\x12)\n" +
-	"\x05delta\x18\x02 \x01(\v2\x11.trireme.v1.DeltaH\x00R\x05deltaB\t\n" +
+	"\x05delta\x18\x02 \x01(\v2\x11.trireme.v1.DeltaH\x00R\x05delta\x12.\n" +
+	"\x05queue\x18\x03 \x01(\v2\x16.trireme.v1.QueueDeltaH\x00R\x05queueB\t\n" +
 	"\amessage\"\x92\x01\n" +
 	"\x05Hello\x12'\n" +
 	"\x05fence\x18\x01 \x01(\v2\x11.trireme.v1.FenceR\x05fence\x12\x1f\n" +
@@ -1756,7 +2053,7 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\aca_file\x18\x01 \x01(\tR\x06caFile\x12)\n" +
 	"\x10certificate_file\x18\x02 \x01(\tR\x0fcertificateFile\x12(\n" +
 	"\x10private_key_file\x18\x03 \x01(\tR\x0eprivateKeyFile\x12-\n" +
-	"\x12allowed_identities\x18\x04 \x03(\tR\x11allowedIdentities\"\xdf\x04\n" +
+	"\x12allowed_identities\x18\x04 \x03(\tR\x11allowedIdentities\"\xf5\x04\n" +
 	"\x05Delta\x12'\n" +
 	"\x0ffrom_generation\x18\x01 \x01(\x04R\x0efromGeneration\x12#\n" +
 	"\rto_generation\x18\x02 \x01(\x04R\ftoGeneration\x12\x14\n" +
@@ -1772,7 +2069,8 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\aobjects\x18\v \x03(\v2\x19.trireme.v1.ClusterObjectR\aobjects\x12>\n" +
 	"\x0fremoved_objects\x18\f \x03(\v2\x15.trireme.v1.ObjectKeyR\x0eremovedObjects\x128\n" +
 	"\vnominations\x18\r \x03(\v2\x16.trireme.v1.NominationR\vnominations\x12/\n" +
-	"\x13removed_nominations\x18\x0e \x03(\tR\x12removedNominations\"h\n" +
+	"\x13removed_nominations\x18\x0e \x03(\tR\x12removedNominations\x12\x14\n" +
+	"\x05trial\x18\x0f \x01(\bR\x05trial\"h\n" +
 	"\bPodClass\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12!\n" +
 	"\x03pod\x18\x02 \x01(\v2\x0f.trireme.v1.PodR\x03pod\x12)\n" +
@@ -1826,14 +2124,41 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"Nomination\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x12\n" +
-	"\x04slot\x18\x03 \x01(\rR\x04slot\"Y\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot\"p\n" +
+	"\n" +
+	"QueueDelta\x12\x14\n" +
+	"\x05reset\x18\x01 \x01(\bR\x05reset\x12)\n" +
+	"\x04pods\x18\x02 \x03(\v2\x15.trireme.v1.QueuedPodR\x04pods\x12!\n" +
+	"\fremoved_pods\x18\x03 \x03(\tR\vremovedPods\"\xcc\x02\n" +
+	"\tQueuedPod\x12)\n" +
+	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
+	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x18\n" +
+	"\aprofile\x18\x03 \x01(\tR\aprofile\x120\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x1a.trireme.v1.QueuedPodStateR\x05state\x12\x1a\n" +
+	"\battempts\x18\x05 \x01(\rR\battempts\x12\x18\n" +
+	"\aplugins\x18\x06 \x03(\tR\aplugins\x12\x16\n" +
+	"\x06events\x18\a \x03(\tR\x06events\x12(\n" +
+	"\x10backoff_until_ms\x18\b \x01(\x03R\x0ebackoffUntilMs\x12\x1b\n" +
+	"\tpod_group\x18\t \x01(\tR\bpodGroup\x12\x16\n" +
+	"\x06reason\x18\n" +
+	" \x01(\tR\x06reason\"Y\n" +
 	"\fSyncResponse\x12-\n" +
 	"\x12applied_generation\x18\x01 \x01(\x04R\x11appliedGeneration\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance*c\n" +
 	"\rFailurePolicy\x12\x1e\n" +
 	"\x1aFAILURE_POLICY_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_POLICY_FAIL\x10\x01\x12\x19\n" +
-	"\x15FAILURE_POLICY_IGNORE\x10\x022Q\n" +
+	"\x15FAILURE_POLICY_IGNORE\x10\x02*\xc5\x02\n" +
+	"\x0eQueuedPodState\x12 \n" +
+	"\x1cQUEUED_POD_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17QUEUED_POD_STATE_ACTIVE\x10\x01\x12\x1c\n" +
+	"\x18QUEUED_POD_STATE_BACKOFF\x10\x02\x12\"\n" +
+	"\x1eQUEUED_POD_STATE_UNSCHEDULABLE\x10\x03\x12\x1a\n" +
+	"\x16QUEUED_POD_STATE_GATED\x10\x04\x12(\n" +
+	"$QUEUED_POD_STATE_PRE_ENQUEUE_PENDING\x10\x05\x12&\n" +
+	"\"QUEUED_POD_STATE_WAITING_FOR_GROUP\x10\x06\x12$\n" +
+	" QUEUED_POD_STATE_GROUP_IN_FLIGHT\x10\a\x12\x1e\n" +
+	"\x1aQUEUED_POD_STATE_IN_FLIGHT\x10\b2Q\n" +
 	"\x10SnapshotFollower\x12=\n" +
 	"\x04Sync\x12\x17.trireme.v1.SyncRequest\x1a\x18.trireme.v1.SyncResponse(\x010\x01b\x06proto3"
 
@@ -1849,106 +2174,113 @@ func file_trireme_v1_snapshot_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_snapshot_proto_rawDescData
 }
 
-var file_trireme_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_trireme_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_trireme_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_trireme_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_trireme_v1_snapshot_proto_goTypes = []any{
 	(FailurePolicy)(0),            // 0: trireme.v1.FailurePolicy
-	(*SyncRequest)(nil),           // 1: trireme.v1.SyncRequest
-	(*Hello)(nil),                 // 2: trireme.v1.Hello
-	(*Configuration)(nil),         // 3: trireme.v1.Configuration
-	(*Profile)(nil),               // 4: trireme.v1.Profile
-	(*PluginSet)(nil),             // 5: trireme.v1.PluginSet
-	(*WeightedPlugin)(nil),        // 6: trireme.v1.WeightedPlugin
-	(*PluginArgs)(nil),            // 7: trireme.v1.PluginArgs
-	(*RemotePlugin)(nil),          // 8: trireme.v1.RemotePlugin
-	(*RemotePluginTls)(nil),       // 9: trireme.v1.RemotePluginTls
-	(*Delta)(nil),                 // 10: trireme.v1.Delta
-	(*PodClass)(nil),              // 11: trireme.v1.PodClass
-	(*NodeEntry)(nil),             // 12: trireme.v1.NodeEntry
-	(*PodColumns)(nil),            // 13: trireme.v1.PodColumns
-	(*ClusterObject)(nil),         // 14: trireme.v1.ClusterObject
-	(*ObjectKey)(nil),             // 15: trireme.v1.ObjectKey
-	(*Nomination)(nil),            // 16: trireme.v1.Nomination
-	(*SyncResponse)(nil),          // 17: trireme.v1.SyncResponse
-	nil,                           // 18: trireme.v1.Configuration.FeatureGatesEntry
-	(*Fence)(nil),                 // 19: trireme.v1.Fence
-	(ExtensionPoint)(0),           // 20: trireme.v1.ExtensionPoint
-	(*PluginInfo)(nil),            // 21: trireme.v1.PluginInfo
-	(*ConfigureRequest)(nil),      // 22: trireme.v1.ConfigureRequest
-	(*Pod)(nil),                   // 23: trireme.v1.Pod
-	(*Node)(nil),                  // 24: trireme.v1.Node
-	(*Namespace)(nil),             // 25: trireme.v1.Namespace
-	(*Service)(nil),               // 26: trireme.v1.Service
-	(*ReplicationController)(nil), // 27: trireme.v1.ReplicationController
-	(*ReplicaSet)(nil),            // 28: trireme.v1.ReplicaSet
-	(*StatefulSet)(nil),           // 29: trireme.v1.StatefulSet
-	(*PodDisruptionBudget)(nil),   // 30: trireme.v1.PodDisruptionBudget
-	(*PersistentVolume)(nil),      // 31: trireme.v1.PersistentVolume
-	(*PersistentVolumeClaim)(nil), // 32: trireme.v1.PersistentVolumeClaim
-	(*StorageClass)(nil),          // 33: trireme.v1.StorageClass
-	(*CSINode)(nil),               // 34: trireme.v1.CSINode
-	(*CSIDriver)(nil),             // 35: trireme.v1.CSIDriver
-	(*CSIStorageCapacity)(nil),    // 36: trireme.v1.CSIStorageCapacity
-	(*VolumeAttachment)(nil),      // 37: trireme.v1.VolumeAttachment
-	(*ResourceSlice)(nil),         // 38: trireme.v1.ResourceSlice
-	(*DeviceClass)(nil),           // 39: trireme.v1.DeviceClass
-	(*ResourceClaim)(nil),         // 40: trireme.v1.ResourceClaim
-	(*DeviceTaintRule)(nil),       // 41: trireme.v1.DeviceTaintRule
-	(*PodGroup)(nil),              // 42: trireme.v1.PodGroup
-	(*CompositePodGroup)(nil),     // 43: trireme.v1.CompositePodGroup
-	(*PodIdentity)(nil),           // 44: trireme.v1.PodIdentity
+	(QueuedPodState)(0),           // 1: trireme.v1.QueuedPodState
+	(*SyncRequest)(nil),           // 2: trireme.v1.SyncRequest
+	(*Hello)(nil),                 // 3: trireme.v1.Hello
+	(*Configuration)(nil),         // 4: trireme.v1.Configuration
+	(*Profile)(nil),               // 5: trireme.v1.Profile
+	(*PluginSet)(nil),             // 6: trireme.v1.PluginSet
+	(*WeightedPlugin)(nil),        // 7: trireme.v1.WeightedPlugin
+	(*PluginArgs)(nil),            // 8: trireme.v1.PluginArgs
+	(*RemotePlugin)(nil),          // 9: trireme.v1.RemotePlugin
+	(*RemotePluginTls)(nil),       // 10: trireme.v1.RemotePluginTls
+	(*Delta)(nil),                 // 11: trireme.v1.Delta
+	(*PodClass)(nil),              // 12: trireme.v1.PodClass
+	(*NodeEntry)(nil),             // 13: trireme.v1.NodeEntry
+	(*PodColumns)(nil),            // 14: trireme.v1.PodColumns
+	(*ClusterObject)(nil),         // 15: trireme.v1.ClusterObject
+	(*ObjectKey)(nil),             // 16: trireme.v1.ObjectKey
+	(*Nomination)(nil),            // 17: trireme.v1.Nomination
+	(*QueueDelta)(nil),            // 18: trireme.v1.QueueDelta
+	(*QueuedPod)(nil),             // 19: trireme.v1.QueuedPod
+	(*SyncResponse)(nil),          // 20: trireme.v1.SyncResponse
+	nil,                           // 21: trireme.v1.Configuration.FeatureGatesEntry
+	(*Fence)(nil),                 // 22: trireme.v1.Fence
+	(ExtensionPoint)(0),           // 23: trireme.v1.ExtensionPoint
+	(*PluginInfo)(nil),            // 24: trireme.v1.PluginInfo
+	(*ConfigureRequest)(nil),      // 25: trireme.v1.ConfigureRequest
+	(*Pod)(nil),                   // 26: trireme.v1.Pod
+	(*Node)(nil),                  // 27: trireme.v1.Node
+	(*Namespace)(nil),             // 28: trireme.v1.Namespace
+	(*Service)(nil),               // 29: trireme.v1.Service
+	(*ReplicationController)(nil), // 30: trireme.v1.ReplicationController
+	(*ReplicaSet)(nil),            // 31: trireme.v1.ReplicaSet
+	(*StatefulSet)(nil),           // 32: trireme.v1.StatefulSet
+	(*PodDisruptionBudget)(nil),   // 33: trireme.v1.PodDisruptionBudget
+	(*PersistentVolume)(nil),      // 34: trireme.v1.PersistentVolume
+	(*PersistentVolumeClaim)(nil), // 35: trireme.v1.PersistentVolumeClaim
+	(*StorageClass)(nil),          // 36: trireme.v1.StorageClass
+	(*CSINode)(nil),               // 37: trireme.v1.CSINode
+	(*CSIDriver)(nil),             // 38: trireme.v1.CSIDriver
+	(*CSIStorageCapacity)(nil),    // 39: trireme.v1.CSIStorageCapacity
+	(*VolumeAttachment)(nil),      // 40: trireme.v1.VolumeAttachment
+	(*ResourceSlice)(nil),         // 41: trireme.v1.ResourceSlice
+	(*DeviceClass)(nil),           // 42: trireme.v1.DeviceClass
+	(*ResourceClaim)(nil),         // 43: trireme.v1.ResourceClaim
+	(*DeviceTaintRule)(nil),       // 44: trireme.v1.DeviceTaintRule
+	(*PodGroup)(nil),              // 45: trireme.v1.PodGroup
+	(*CompositePodGroup)(nil),     // 46: trireme.v1.CompositePodGroup
+	(*PodIdentity)(nil),           // 47: trireme.v1.PodIdentity
 }
 var file_trireme_v1_snapshot_proto_depIdxs = []int32{
-	2,  // 0: trireme.v1.SyncRequest.hello:type_name -> trireme.v1.Hello
-	10, // 1: trireme.v1.SyncRequest.delta:type_name -> trireme.v1.Delta
-	19, // 2: trireme.v1.Hello.fence:type_name -> trireme.v1.Fence
-	3,  // 3: trireme.v1.Hello.configuration:type_name -> trireme.v1.Configuration
-	4,  // 4: trireme.v1.Configuration.profiles:type_name -> trireme.v1.Profile
-	18, // 5: trireme.v1.Configuration.feature_gates:type_name -> trireme.v1.Configuration.FeatureGatesEntry
-	8,  // 6: trireme.v1.Configuration.remote_plugins:type_name -> trireme.v1.RemotePlugin
-	5,  // 7: trireme.v1.Profile.plugin_sets:type_name -> trireme.v1.PluginSet
-	7,  // 8: trireme.v1.Profile.plugin_args:type_name -> trireme.v1.PluginArgs
-	20, // 9: trireme.v1.PluginSet.extension_point:type_name -> trireme.v1.ExtensionPoint
-	6,  // 10: trireme.v1.PluginSet.plugins:type_name -> trireme.v1.WeightedPlugin
-	0,  // 11: trireme.v1.RemotePlugin.failure_policy:type_name -> trireme.v1.FailurePolicy
-	21, // 12: trireme.v1.RemotePlugin.info:type_name -> trireme.v1.PluginInfo
-	9,  // 13: trireme.v1.RemotePlugin.tls:type_name -> trireme.v1.RemotePluginTls
-	22, // 14: trireme.v1.RemotePlugin.configurations:type_name -> trireme.v1.ConfigureRequest
-	11, // 15: trireme.v1.Delta.classes:type_name -> trireme.v1.PodClass
-	12, // 16: trireme.v1.Delta.nodes:type_name -> trireme.v1.NodeEntry
-	13, // 17: trireme.v1.Delta.pods:type_name -> trireme.v1.PodColumns
-	14, // 18: trireme.v1.Delta.objects:type_name -> trireme.v1.ClusterObject
-	15, // 19: trireme.v1.Delta.removed_objects:type_name -> trireme.v1.ObjectKey
-	16, // 20: trireme.v1.Delta.nominations:type_name -> trireme.v1.Nomination
-	23, // 21: trireme.v1.PodClass.pod:type_name -> trireme.v1.Pod
-	24, // 22: trireme.v1.NodeEntry.node:type_name -> trireme.v1.Node
-	25, // 23: trireme.v1.ClusterObject.namespace:type_name -> trireme.v1.Namespace
-	26, // 24: trireme.v1.ClusterObject.service:type_name -> trireme.v1.Service
-	27, // 25: trireme.v1.ClusterObject.replication_controller:type_name -> trireme.v1.ReplicationController
-	28, // 26: trireme.v1.ClusterObject.replica_set:type_name -> trireme.v1.ReplicaSet
-	29, // 27: trireme.v1.ClusterObject.stateful_set:type_name -> trireme.v1.StatefulSet
-	30, // 28: trireme.v1.ClusterObject.pod_disruption_budget:type_name -> trireme.v1.PodDisruptionBudget
-	31, // 29: trireme.v1.ClusterObject.persistent_volume:type_name -> trireme.v1.PersistentVolume
-	32, // 30: trireme.v1.ClusterObject.persistent_volume_claim:type_name -> trireme.v1.PersistentVolumeClaim
-	33, // 31: trireme.v1.ClusterObject.storage_class:type_name -> trireme.v1.StorageClass
-	34, // 32: trireme.v1.ClusterObject.csi_node:type_name -> trireme.v1.CSINode
-	35, // 33: trireme.v1.ClusterObject.csi_driver:type_name -> trireme.v1.CSIDriver
-	36, // 34: trireme.v1.ClusterObject.csi_storage_capacity:type_name -> trireme.v1.CSIStorageCapacity
-	37, // 35: trireme.v1.ClusterObject.volume_attachment:type_name -> trireme.v1.VolumeAttachment
-	38, // 36: trireme.v1.ClusterObject.resource_slice:type_name -> trireme.v1.ResourceSlice
-	39, // 37: trireme.v1.ClusterObject.device_class:type_name -> trireme.v1.DeviceClass
-	40, // 38: trireme.v1.ClusterObject.resource_claim:type_name -> trireme.v1.ResourceClaim
-	41, // 39: trireme.v1.ClusterObject.device_taint_rule:type_name -> trireme.v1.DeviceTaintRule
-	42, // 40: trireme.v1.ClusterObject.pod_group:type_name -> trireme.v1.PodGroup
-	43, // 41: trireme.v1.ClusterObject.composite_pod_group:type_name -> trireme.v1.CompositePodGroup
-	44, // 42: trireme.v1.Nomination.pod:type_name -> trireme.v1.PodIdentity
-	1,  // 43: trireme.v1.SnapshotFollower.Sync:input_type -> trireme.v1.SyncRequest
-	17, // 44: trireme.v1.SnapshotFollower.Sync:output_type -> trireme.v1.SyncResponse
-	44, // [44:45] is the sub-list for method output_type
-	43, // [43:44] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	3,  // 0: trireme.v1.SyncRequest.hello:type_name -> trireme.v1.Hello
+	11, // 1: trireme.v1.SyncRequest.delta:type_name -> trireme.v1.Delta
+	18, // 2: trireme.v1.SyncRequest.queue:type_name -> trireme.v1.QueueDelta
+	22, // 3: trireme.v1.Hello.fence:type_name -> trireme.v1.Fence
+	4,  // 4: trireme.v1.Hello.configuration:type_name -> trireme.v1.Configuration
+	5,  // 5: trireme.v1.Configuration.profiles:type_name -> trireme.v1.Profile
+	21, // 6: trireme.v1.Configuration.feature_gates:type_name -> trireme.v1.Configuration.FeatureGatesEntry
+	9,  // 7: trireme.v1.Configuration.remote_plugins:type_name -> trireme.v1.RemotePlugin
+	6,  // 8: trireme.v1.Profile.plugin_sets:type_name -> trireme.v1.PluginSet
+	8,  // 9: trireme.v1.Profile.plugin_args:type_name -> trireme.v1.PluginArgs
+	23, // 10: trireme.v1.PluginSet.extension_point:type_name -> trireme.v1.ExtensionPoint
+	7,  // 11: trireme.v1.PluginSet.plugins:type_name -> trireme.v1.WeightedPlugin
+	0,  // 12: trireme.v1.RemotePlugin.failure_policy:type_name -> trireme.v1.FailurePolicy
+	24, // 13: trireme.v1.RemotePlugin.info:type_name -> trireme.v1.PluginInfo
+	10, // 14: trireme.v1.RemotePlugin.tls:type_name -> trireme.v1.RemotePluginTls
+	25, // 15: trireme.v1.RemotePlugin.configurations:type_name -> trireme.v1.ConfigureRequest
+	12, // 16: trireme.v1.Delta.classes:type_name -> trireme.v1.PodClass
+	13, // 17: trireme.v1.Delta.nodes:type_name -> trireme.v1.NodeEntry
+	14, // 18: trireme.v1.Delta.pods:type_name -> trireme.v1.PodColumns
+	15, // 19: trireme.v1.Delta.objects:type_name -> trireme.v1.ClusterObject
+	16, // 20: trireme.v1.Delta.removed_objects:type_name -> trireme.v1.ObjectKey
+	17, // 21: trireme.v1.Delta.nominations:type_name -> trireme.v1.Nomination
+	26, // 22: trireme.v1.PodClass.pod:type_name -> trireme.v1.Pod
+	27, // 23: trireme.v1.NodeEntry.node:type_name -> trireme.v1.Node
+	28, // 24: trireme.v1.ClusterObject.namespace:type_name -> trireme.v1.Namespace
+	29, // 25: trireme.v1.ClusterObject.service:type_name -> trireme.v1.Service
+	30, // 26: trireme.v1.ClusterObject.replication_controller:type_name -> trireme.v1.ReplicationController
+	31, // 27: trireme.v1.ClusterObject.replica_set:type_name -> trireme.v1.ReplicaSet
+	32, // 28: trireme.v1.ClusterObject.stateful_set:type_name -> trireme.v1.StatefulSet
+	33, // 29: trireme.v1.ClusterObject.pod_disruption_budget:type_name -> trireme.v1.PodDisruptionBudget
+	34, // 30: trireme.v1.ClusterObject.persistent_volume:type_name -> trireme.v1.PersistentVolume
+	35, // 31: trireme.v1.ClusterObject.persistent_volume_claim:type_name -> trireme.v1.PersistentVolumeClaim
+	36, // 32: trireme.v1.ClusterObject.storage_class:type_name -> trireme.v1.StorageClass
+	37, // 33: trireme.v1.ClusterObject.csi_node:type_name -> trireme.v1.CSINode
+	38, // 34: trireme.v1.ClusterObject.csi_driver:type_name -> trireme.v1.CSIDriver
+	39, // 35: trireme.v1.ClusterObject.csi_storage_capacity:type_name -> trireme.v1.CSIStorageCapacity
+	40, // 36: trireme.v1.ClusterObject.volume_attachment:type_name -> trireme.v1.VolumeAttachment
+	41, // 37: trireme.v1.ClusterObject.resource_slice:type_name -> trireme.v1.ResourceSlice
+	42, // 38: trireme.v1.ClusterObject.device_class:type_name -> trireme.v1.DeviceClass
+	43, // 39: trireme.v1.ClusterObject.resource_claim:type_name -> trireme.v1.ResourceClaim
+	44, // 40: trireme.v1.ClusterObject.device_taint_rule:type_name -> trireme.v1.DeviceTaintRule
+	45, // 41: trireme.v1.ClusterObject.pod_group:type_name -> trireme.v1.PodGroup
+	46, // 42: trireme.v1.ClusterObject.composite_pod_group:type_name -> trireme.v1.CompositePodGroup
+	47, // 43: trireme.v1.Nomination.pod:type_name -> trireme.v1.PodIdentity
+	19, // 44: trireme.v1.QueueDelta.pods:type_name -> trireme.v1.QueuedPod
+	47, // 45: trireme.v1.QueuedPod.pod:type_name -> trireme.v1.PodIdentity
+	1,  // 46: trireme.v1.QueuedPod.state:type_name -> trireme.v1.QueuedPodState
+	2,  // 47: trireme.v1.SnapshotFollower.Sync:input_type -> trireme.v1.SyncRequest
+	20, // 48: trireme.v1.SnapshotFollower.Sync:output_type -> trireme.v1.SyncResponse
+	48, // [48:49] is the sub-list for method output_type
+	47, // [47:48] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_snapshot_proto_init() }
@@ -1967,6 +2299,7 @@ func file_trireme_v1_snapshot_proto_init() {
 	file_trireme_v1_snapshot_proto_msgTypes[0].OneofWrappers = []any{
 		(*SyncRequest_Hello)(nil),
 		(*SyncRequest_Delta)(nil),
+		(*SyncRequest_Queue)(nil),
 	}
 	file_trireme_v1_snapshot_proto_msgTypes[13].OneofWrappers = []any{
 		(*ClusterObject_Namespace)(nil),
@@ -1994,8 +2327,8 @@ func file_trireme_v1_snapshot_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_snapshot_proto_rawDesc), len(file_trireme_v1_snapshot_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   18,
+			NumEnums:      2,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,7 +1,7 @@
-"""The filter and the score process, but for the service that each has of its own (`Phase`): flags, the snapshot that it
-follows, remote plugins, metrics, the shared services, and serving them.
+"""What the processes that follow the cluster (filter, score, insight) share: flags, the snapshot, remote plugins,
+metrics, the services that all have, and serving them. A `Phase` has what differs.
 
-Neither has credentials, discovers anything or reads a configuration file: all they know comes by the snapshot stream.
+None has credentials, discovers anything or reads a configuration file: all they know comes by the snapshot stream.
 """
 
 import argparse
@@ -48,7 +48,7 @@ ServiceT = TypeVar("ServiceT", bound=_PhaseService)
 
 @dataclass(frozen=True, slots=True)
 class Phase(Generic[ServiceT]):
-    """What one of the two phases has of its own. `make` makes its service, of a snapshot and who knows the remote
+    """What one of these processes has of its own. `make` makes its service, of a snapshot and who knows the remote
     plugins; `add_to` adds it to a server.
     """
 
@@ -165,8 +165,8 @@ async def _lifespan(
 
 
 def parser(phase: str) -> argparse.ArgumentParser:
-    """The flags of a filter or score process."""
-    description = f"The {phase} phase of the Trireme scheduler."
+    """The flags of a process that follows the cluster."""
+    description = f"The {phase} process of the Trireme scheduler."
     flags = argparse.ArgumentParser(prog=f"trireme-{phase}", description=description, allow_abbrev=False)
     flags.add_argument("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s)")
     flags.add_argument("--tls-cert-file", default="", help="certificate to serve with; reloaded when it changes")

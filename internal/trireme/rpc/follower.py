@@ -8,6 +8,7 @@ with FAILED_PRECONDITION so that the caller sends what is missing or calls anoth
 import asyncio
 import contextlib
 import logging
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -77,11 +78,15 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         instance: str = "",
         *,
         requires_configuration: bool = True,
+        take_queue: Callable[[snapshot_pb2.QueueDelta], None] | None = None,
     ) -> None:
-        """`requires_configuration`: calls must name the stream's configuration."""
+        """`requires_configuration`: calls must name the stream's configuration. `take_queue` gets what changes in the
+        queue, where the frontend sends that.
+        """
         self._snap = snap
         self._configured = configured
         self._requires_configuration = requires_configuration
+        self._take_queue = take_queue
         self._guard = fencing.EpochGuard()
         self._config_hash = 0
         # The leader whose full sync came last. Each leader numbers generations from the start, so the generation of a
@@ -92,6 +97,8 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._streams: set[_Stream] = set()
         self._ending: list[asyncio.Task[None]] = []
         self._acknowledged = False
+        # Since when there is no stream, as there was one before; monotonic seconds.
+        self._disconnected_at: float | None = None
         self._deltas = 0
         self._refused = 0
         self.instance = instance or uuid.uuid4().hex
@@ -99,6 +106,11 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
     def statistics(self) -> FollowerStatistics:
         """A snapshot of the counters."""
         return FollowerStatistics(self._guard.epoch, self._snap.generation, self._stream, self._deltas, self._refused)
+
+    @property
+    def disconnected_seconds(self) -> float:
+        """For how long there has been no stream; 0 while there is one, or if there never was."""
+        return 0.0 if self._disconnected_at is None else time.monotonic() - self._disconnected_at
 
     def caller_identity(self) -> cycle_pb2.Cycle:
         """The fence and configuration hash for this replica's calls to plugins: those of the leader it follows."""
@@ -126,13 +138,13 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                     await self._greet(request.hello, stream)
                     leader = request.hello.fence
                     self._stream += 1
-                    number = self._stream
+                    number, self._disconnected_at = self._stream, None
                     continue
                 if not number:
                     await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, "message: a stream begins with hello")
-                if kind != "delta":
+                if kind not in ("delta", "queue"):
                     continue  # a newer frontend may send messages of a kind that is unknown here
-                await self._apply(request.delta, stream)
+                await self._apply(request, stream)
                 if self._snap.synced:
                     self._synced_by = leader
                 self._advanced.set()
@@ -141,6 +153,8 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                     acknowledging = asyncio.create_task(self._acknowledge(stream, number, delay))
         finally:
             self._streams.discard(stream)
+            if number and number == self._stream:
+                self._disconnected_at = time.monotonic()
             if acknowledging is not None:
                 async with stream.sending:
                     acknowledging.cancel()
@@ -220,11 +234,16 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._acknowledged = False
         log.info("following epoch %d", hello.fence.epoch)
 
-    async def _apply(self, delta: snapshot_pb2.Delta, stream: "_Stream") -> None:
-        try:
-            self._snap.apply(delta)
-        except snapshot.OutOfStepError as error:
-            await stream.abort(grpc.StatusCode.FAILED_PRECONDITION, f"delta: {error}")
+    async def _apply(self, request: snapshot_pb2.SyncRequest, stream: "_Stream") -> None:
+        """Apply a change of the cluster, or of the queue."""
+        if request.WhichOneof("message") == "queue":
+            if self._take_queue is not None:
+                self._take_queue(request.queue)
+        else:
+            try:
+                self._snap.apply(request.delta)
+            except snapshot.OutOfStepError as error:
+                await stream.abort(grpc.StatusCode.FAILED_PRECONDITION, f"delta: {error}")
         self._deltas += 1
 
 

@@ -51,6 +51,54 @@ FAILURE_POLICY_IGNORE: FailurePolicy.ValueType  # 2
 """The scheduler goes on without the plugin."""
 Global___FailurePolicy: _TypeAlias = FailurePolicy  # noqa: Y015
 
+class _QueuedPodState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _QueuedPodStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_QueuedPodState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    QUEUED_POD_STATE_UNSPECIFIED: _QueuedPodState.ValueType  # 0
+    """Not set: not known."""
+    QUEUED_POD_STATE_ACTIVE: _QueuedPodState.ValueType  # 1
+    """In the active queue: it is tried when its turn comes."""
+    QUEUED_POD_STATE_BACKOFF: _QueuedPodState.ValueType  # 2
+    """In the back-off queue, until backoff_until_ms."""
+    QUEUED_POD_STATE_UNSCHEDULABLE: _QueuedPodState.ValueType  # 3
+    """Refused by plugins; waits for one of events."""
+    QUEUED_POD_STATE_GATED: _QueuedPodState.ValueType  # 4
+    """Held back by a PreEnqueue plugin."""
+    QUEUED_POD_STATE_PRE_ENQUEUE_PENDING: _QueuedPodState.ValueType  # 5
+    """Remote PreEnqueue plugins are called for it."""
+    QUEUED_POD_STATE_WAITING_FOR_GROUP: _QueuedPodState.ValueType  # 6
+    """Waits for an object of its pod group."""
+    QUEUED_POD_STATE_GROUP_IN_FLIGHT: _QueuedPodState.ValueType  # 7
+    """Its pod group is being tried without it."""
+    QUEUED_POD_STATE_IN_FLIGHT: _QueuedPodState.ValueType  # 8
+    """It is being tried."""
+
+class QueuedPodState(_QueuedPodState, metaclass=_QueuedPodStateEnumTypeWrapper):
+    """QueuedPodState is where in the scheduling queue a pod is."""
+
+QUEUED_POD_STATE_UNSPECIFIED: QueuedPodState.ValueType  # 0
+"""Not set: not known."""
+QUEUED_POD_STATE_ACTIVE: QueuedPodState.ValueType  # 1
+"""In the active queue: it is tried when its turn comes."""
+QUEUED_POD_STATE_BACKOFF: QueuedPodState.ValueType  # 2
+"""In the back-off queue, until backoff_until_ms."""
+QUEUED_POD_STATE_UNSCHEDULABLE: QueuedPodState.ValueType  # 3
+"""Refused by plugins; waits for one of events."""
+QUEUED_POD_STATE_GATED: QueuedPodState.ValueType  # 4
+"""Held back by a PreEnqueue plugin."""
+QUEUED_POD_STATE_PRE_ENQUEUE_PENDING: QueuedPodState.ValueType  # 5
+"""Remote PreEnqueue plugins are called for it."""
+QUEUED_POD_STATE_WAITING_FOR_GROUP: QueuedPodState.ValueType  # 6
+"""Waits for an object of its pod group."""
+QUEUED_POD_STATE_GROUP_IN_FLIGHT: QueuedPodState.ValueType  # 7
+"""Its pod group is being tried without it."""
+QUEUED_POD_STATE_IN_FLIGHT: QueuedPodState.ValueType  # 8
+"""It is being tried."""
+Global___QueuedPodState: _TypeAlias = QueuedPodState  # noqa: Y015
+
 @_typing.final
 class SyncRequest(_message.Message):
     """SyncRequest is one message of the frontend on the stream. A receiver passes over messages of a kind that it does not
@@ -61,6 +109,7 @@ class SyncRequest(_message.Message):
 
     HELLO_FIELD_NUMBER: _builtins.int
     DELTA_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello:
         """The first message of a stream."""
@@ -69,17 +118,22 @@ class SyncRequest(_message.Message):
     def delta(self) -> Global___Delta:
         """Every message after it."""
 
+    @_builtins.property
+    def queue(self) -> Global___QueueDelta:
+        """Sent to insight alone, between deltas."""
+
     def __init__(
         self,
         *,
         hello: Global___Hello | None = ...,
         delta: Global___Delta | None = ...,
+        queue: Global___QueueDelta | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "hello", b"hello", "message", b"message"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "hello", b"hello", "message", b"message", "queue", b"queue"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "hello", b"hello", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "hello", b"hello", "message", b"message", "queue", b"queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "delta"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "delta", "queue"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -419,6 +473,7 @@ class Delta(_message.Message):
     REMOVED_OBJECTS_FIELD_NUMBER: _builtins.int
     NOMINATIONS_FIELD_NUMBER: _builtins.int
     REMOVED_NOMINATIONS_FIELD_NUMBER: _builtins.int
+    TRIAL_FIELD_NUMBER: _builtins.int
     from_generation: _builtins.int
     """REQUIRED. The generation that the replica must be at; 0 with reset. Another one: FAILED_PRECONDITION."""
     to_generation: _builtins.int
@@ -427,6 +482,10 @@ class Delta(_message.Message):
     """OPTIONAL. The first chunk of a full sync: the receiver drops all of its state before it applies the rest."""
     partial: _builtins.bool
     """OPTIONAL. More chunks of the same full sync follow; no call may be answered from it yet."""
+    trial: _builtins.bool
+    """OPTIONAL. The frontend tries a group of pods: pods may be gone or assumed here that the next delta without this
+    field brings back or takes away. A replica that shows the cluster to people applies it together with that delta.
+    """
     @_builtins.property
     def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodClass]:
         """OPTIONAL. New classes, before anything that refers to them."""
@@ -484,10 +543,11 @@ class Delta(_message.Message):
         removed_objects: _abc.Iterable[Global___ObjectKey] | None = ...,
         nominations: _abc.Iterable[Global___Nomination] | None = ...,
         removed_nominations: _abc.Iterable[_builtins.str] | None = ...,
+        trial: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pods", b"pods"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "from_generation", b"from_generation", "nodes", b"nodes", "nominations", b"nominations", "objects", b"objects", "partial", b"partial", "pods", b"pods", "removed_classes", b"removed_classes", "removed_nominations", b"removed_nominations", "removed_objects", b"removed_objects", "removed_pods", b"removed_pods", "removed_slots", b"removed_slots", "reset", b"reset", "to_generation", b"to_generation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "from_generation", b"from_generation", "nodes", b"nodes", "nominations", b"nominations", "objects", b"objects", "partial", b"partial", "pods", b"pods", "removed_classes", b"removed_classes", "removed_nominations", b"removed_nominations", "removed_objects", b"removed_objects", "removed_pods", b"removed_pods", "removed_slots", b"removed_slots", "reset", b"reset", "to_generation", b"to_generation", "trial", b"trial"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -824,6 +884,106 @@ class Nomination(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Nomination: _TypeAlias = Nomination  # noqa: Y015
+
+@_typing.final
+class QueueDelta(_message.Message):
+    """QueueDelta is what changed in the scheduling queue. The frontend collects changes for a moment, so a pod that is
+    scheduled at once never appears.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESET_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
+    REMOVED_PODS_FIELD_NUMBER: _builtins.int
+    reset: _builtins.bool
+    """OPTIONAL. Forget all pods first: the first message about the queue on a stream."""
+    @_builtins.property
+    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueuedPod]:
+        """OPTIONAL. Pods that entered the queue, or changed in it; replaces what was known of each."""
+
+    @_builtins.property
+    def removed_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. UIDs of pods that left the queue: they are being bound, or gone."""
+
+    def __init__(
+        self,
+        *,
+        reset: _builtins.bool = ...,
+        pods: _abc.Iterable[Global___QueuedPod] | None = ...,
+        removed_pods: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pods", b"pods", "removed_pods", b"removed_pods", "reset", b"reset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueDelta: _TypeAlias = QueueDelta  # noqa: Y015
+
+@_typing.final
+class QueuedPod(_message.Message):
+    """QueuedPod is one pod in the scheduling queue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    POD_CLASS_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
+    PLUGINS_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    BACKOFF_UNTIL_MS_FIELD_NUMBER: _builtins.int
+    POD_GROUP_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    pod_class: _builtins.int
+    """REQUIRED. Its class, which a delta brings; 0: its fields cannot be read, and reason names them."""
+    profile: _builtins.str
+    """REQUIRED. The profile (schedulerName) that it is scheduled by."""
+    state: Global___QueuedPodState.ValueType
+    """REQUIRED. Where it is."""
+    attempts: _builtins.int
+    """REQUIRED. How many attempts there were, the present one included."""
+    backoff_until_ms: _builtins.int
+    """OPTIONAL. End of its back-off, in milliseconds since 1970; only while it backs off."""
+    pod_group: _builtins.str
+    """OPTIONAL. The pod group that it is scheduled with, of its namespace; empty: none."""
+    reason: _builtins.str
+    """OPTIONAL. Why it is held back or cannot be read, in words, where that is known."""
+    @_builtins.property
+    def pod(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The pod."""
+
+    @_builtins.property
+    def plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. The plugins that refused it, at Filter or PreEnqueue, sorted."""
+
+    @_builtins.property
+    def events(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. The labels of the cluster events that may wake it, sorted; only while it is unschedulable or gated."""
+
+    def __init__(
+        self,
+        *,
+        pod: _cycle_pb2.PodIdentity | None = ...,
+        pod_class: _builtins.int = ...,
+        profile: _builtins.str = ...,
+        state: Global___QueuedPodState.ValueType = ...,
+        attempts: _builtins.int = ...,
+        plugins: _abc.Iterable[_builtins.str] | None = ...,
+        events: _abc.Iterable[_builtins.str] | None = ...,
+        backoff_until_ms: _builtins.int = ...,
+        pod_group: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "backoff_until_ms", b"backoff_until_ms", "events", b"events", "plugins", b"plugins", "pod", b"pod", "pod_class", b"pod_class", "pod_group", b"pod_group", "profile", b"profile", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueuedPod: _TypeAlias = QueuedPod  # noqa: Y015
 
 @_typing.final
 class SyncResponse(_message.Message):

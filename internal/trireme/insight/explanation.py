@@ -1,0 +1,124 @@
+"""Explains a class of pods: which nodes are feasible, what refuses the others, and how the feasible ones score.
+
+Filter and score run on one snapshot in this process. Their answers are those of the phases: the same engines evaluate
+the same plugins.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.evaluation import engine, filter_engine, questions, score_engine
+from trireme.evaluation.scoring import placement
+from trireme.framework import status
+from trireme.snapshot import arrays, snapshot
+from trireme.v1 import cycle_pb2
+
+# How often both sides are evaluated while the cluster changes between them.
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """The slots of the nodes that refuse the pod with one status. Shape: slots (node,), ascending."""
+
+    status: status.Status
+    slots: arrays.SlotArray
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScores:
+    """The scores of the feasible slots, best first. Shapes: slots and totals (node,), each plugin's scores (node,)."""
+
+    slots: arrays.SlotArray
+    totals: arrays.Int64Array
+    plugins: Sequence[score_engine.PluginScores]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What filter and score answer for one pod at one generation of the snapshot.
+
+    `pre_filter` is set where the pod was refused on all nodes at once. `scores` is None where scores were not requested
+    or no node is feasible, and a status where a score plugin failed. Shape: feasible (node,), ascending.
+    """
+
+    generation: int
+    pre_filter: status.Status | None
+    refusals: Sequence[Refusals]
+    feasible: arrays.SlotArray
+    scores: NodeScores | status.Status | None
+
+
+async def explain(
+    evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, scores: bool, attempts: int = _ATTEMPTS
+) -> Explanation:
+    """Evaluate the cycle's pod on the snapshot as it is now, again while the snapshot changes between filter and score.
+
+    Raises: OutOfStepError where it is replaced each time; InvalidQuestionError for a profile or class that is missing.
+    """
+    for attempt in range(1, attempts + 1):
+        try:
+            found = await _explain(evaluating, cycle, scores=scores)
+        except (snapshot.OutOfStepError, questions.InvalidQuestionError):
+            # The snapshot was replaced, or a node left, between filter and score.
+            if attempt == attempts:
+                raise
+            continue
+        if found.generation == evaluating.snap.generation or attempt == attempts:
+            return found
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _explain(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, scores: bool) -> Explanation:
+    snap = evaluating.snap
+    answer = await evaluating.filter.filter(cycle)
+    if answer.columns is None:
+        return Explanation(snap.generation, answer.refusal, (), np.zeros(0, dtype=np.intp), None)
+    generation = answer.columns.generation
+    alive = snap.nodes.alive[: answer.columns.size]
+    feasible = np.flatnonzero((answer.columns.index == 0) & (answer.columns.capacity > 0) & alive)
+    found: NodeScores | status.Status | None = None
+    if scores and feasible.size:
+        found = await _score(evaluating, cycle, feasible)
+    return Explanation(generation, None, _refusals(answer, alive), feasible, found)
+
+
+def _refusals(answer: filter_engine.FilterAnswer, alive: arrays.BoolArray) -> Sequence[Refusals]:
+    """The refusing slots by status, the status of most nodes first. Shape: alive (slot,)."""
+    assert answer.columns is not None
+    index = np.where(alive, answer.columns.index, 0)
+    by_status = np.argsort(index, kind="stable")
+    bounds = np.searchsorted(index[by_status], np.arange(1, len(answer.columns.statuses) + 2))
+    found = [
+        Refusals(each, by_status[bounds[number] : bounds[number + 1]])
+        for number, each in enumerate(answer.columns.statuses)
+        if bounds[number] < bounds[number + 1]
+    ]
+    return sorted(found, key=lambda refusals: -refusals.slots.size)
+
+
+async def _score(
+    evaluating: engine.Engine, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
+) -> NodeScores | status.Status:
+    """The normalised scores of the feasible slots, in the order in which Place would choose them for one pod."""
+    incarnation = evaluating.snap.incarnation
+    raw = await evaluating.score.raw_scores(cycle, slots)
+    if isinstance(raw, status.Status):
+        return raw
+    plugins = await evaluating.score.normalized(cycle, slots, raw)
+    if isinstance(plugins, status.Status):
+        return plugins
+    evaluating.snap.must_still_be(incarnation)
+    totals = np.zeros(slots.size, dtype=np.int64)
+    for plugin in plugins:
+        if plugin.scores is not None:
+            totals += placement.weighted(plugin.scores, plugin.weight)
+    ties = placement.tie_order(np.arange(evaluating.snap.nodes.capacity))[slots]
+    order = np.argsort((totals << placement.TIE_BITS) + ties, kind="stable")[::-1]
+    ordered = [
+        score_engine.PluginScores(plugin.plugin, plugin.weight, None if plugin.scores is None else plugin.scores[order])
+        for plugin in plugins
+    ]
+    return NodeScores(slots[order], totals[order], ordered)

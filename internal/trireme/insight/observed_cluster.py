@@ -1,0 +1,74 @@
+"""The cluster and the queue as insight shows them to people: always a state that the scheduler stands by.
+
+While the frontend tries a group of pods it hides victims and assumes members, and takes most of that back. The deltas
+of such a trial are marked; they are held here and applied together with the first delta after it.
+"""
+
+from collections.abc import Mapping
+
+from trireme.insight import queued_pods
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import snapshot_pb2
+
+
+class ObservedCluster:
+    """A snapshot without trials, and the pods in the queue. A follower keeps it up to date (`follower.State`)."""
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        self.snap = snap
+        self.queue = queued_pods.QueuedPods()
+        self._trial: list[snapshot_pb2.Delta] = []
+
+    @property
+    def generation(self) -> int:
+        """The generation of the last delta received; during a trial the snapshot is at an earlier one."""
+        return self._trial[-1].to_generation if self._trial else self.snap.generation
+
+    @property
+    def synced(self) -> bool:
+        """Whether the snapshot has all of the cluster, as the present leader knows it."""
+        return self.snap.synced and not (self._trial and self._trial[0].reset)
+
+    @property
+    def classes(self) -> Mapping[int, classes.PodClass]:
+        """The pod classes of the snapshot, by number."""
+        return self.snap.classes
+
+    def apply(self, delta: snapshot_pb2.Delta) -> None:
+        """Advance to the delta's generation, or hold the delta while a group is being tried.
+
+        Raises: OutOfStepError if a full sync is needed.
+        """
+        if delta.reset:
+            # Another leader numbers classes anew; it sends the queue again behind its full sync.
+            self._trial = []
+            self.queue.clear()
+        elif delta.from_generation != self.generation:
+            text = f"at generation {self.generation}, the delta begins at {delta.from_generation}"
+            self._trial = []
+            raise snapshot.OutOfStepError(text)
+        if delta.trial:
+            self._trial.append(delta)
+            return
+        deltas, self._trial = [*self._trial, delta], []
+        for each in deltas:
+            self.snap.apply(each)
+
+    def apply_queue(self, delta: snapshot_pb2.QueueDelta) -> None:
+        """Take over what changed in the queue."""
+        self.queue.apply(delta)
+
+    def node_of(self, pod_namespace: str, pod_name: str, uid: str = "") -> str | None:
+        """The node of the placed pod of this name, and with this UID unless that is empty; None: there is none."""
+        table, start = self.snap.pods, 0
+        while True:
+            try:
+                row = table.names.index(pod_name, start)
+            except ValueError:
+                return None
+            start = row + 1
+            slot = int(table.slot[row])
+            if slot < 0 or (uid and table.uids[row] != uid):
+                continue
+            if self.snap.classes[int(table.pod_class[row])].namespace == pod_namespace:
+                return self.snap.nodes.names[slot]

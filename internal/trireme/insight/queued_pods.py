@@ -1,0 +1,44 @@
+"""The pods in the scheduling queue, by name, as the snapshot stream brings them."""
+
+from trireme.v1 import snapshot_pb2
+
+
+class QueuedPods:
+    """The pods in the queue."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, snapshot_pb2.QueuedPod] = {}
+        self._uids: dict[tuple[str, str], str] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._by_uid.clear()
+        self._uids.clear()
+
+    def get(self, namespace: str, name: str) -> snapshot_pb2.QueuedPod | None:
+        """The pod of this name; None: it is not in the queue."""
+        uid = self._uids.get((namespace, name))
+        return None if uid is None else self._by_uid[uid]
+
+    def apply(self, delta: snapshot_pb2.QueueDelta) -> None:
+        """Take over what changed."""
+        if delta.reset:
+            self.clear()
+        for uid in delta.removed_pods:
+            self._remove(uid)
+        for pod in delta.pods:
+            self._remove(pod.pod.uid)
+            self._by_uid[pod.pod.uid] = pod
+            self._uids[pod.pod.namespace, pod.pod.name] = pod.pod.uid
+
+    def _remove(self, uid: str) -> None:
+        known = self._by_uid.pop(uid, None)
+        if known is None:
+            return
+        name = known.pod.namespace, known.pod.name
+        # A pod that was deleted and made again has the same name.
+        if self._uids.get(name) == uid:
+            del self._uids[name]

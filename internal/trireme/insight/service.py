@@ -1,0 +1,183 @@
+"""InsightService: explanations of pods, from one snapshot with the plugins of both filter and score."""
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import grpc
+from grpc import aio
+
+from trireme.evaluation import engine, filter_engine, questions, score_engine
+from trireme.evaluation.filtering import evaluation, remote_columns
+from trireme.evaluation.scoring import evaluation as score_evaluation
+from trireme.framework import amounts, status
+from trireme.insight import explanation, observed_cluster
+from trireme.registry import filter_profiles, score_profiles
+from trireme.rpc import follower
+from trireme.snapshot import arrays, snapshot
+from trireme.v1 import insight_pb2, insight_pb2_grpc, snapshot_pb2
+from trireme.wire import status as wire_status
+
+MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter]
+MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin], score_evaluation.RemoteScore]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatistics:
+    """What the service has done, and what it knows."""
+
+    explained: int = field(metadata={"help": "Pods explained."})
+    queued_pods: int = field(metadata={"help": "Pods in the queue, as far as the frontend has reported them."})
+    classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
+    column_bytes: int = field(metadata={"help": "Memory of the cached answers and scores, in bytes."})
+
+
+class ExplainError(Exception):
+    """The pod cannot be explained: the code of the call, and a text that says what the caller can do."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class InsightService(insight_pb2_grpc.InsightServiceServicer):
+    """Answers from one snapshot, which `follow` keeps up to date."""
+
+    def __init__(
+        self, snap: snapshot.Snapshot, make_remote_filter: MakeRemoteFilter, make_remote_score: MakeRemoteScore
+    ) -> None:
+        self._snap = snap
+        self._make_remote_filter = make_remote_filter
+        self._make_remote_score = make_remote_score
+        self._cluster = observed_cluster.ObservedCluster(snap)
+        self._engine = engine.Engine(snap, filter_engine.FilterProfiles(), score_engine.ScoreProfiles())
+        self._explained = 0
+        self.follow = follower.Follower(self._cluster, self._configured, take_queue=self._cluster.apply_queue)
+
+    @property
+    def chains(self) -> Mapping[str, evaluation.Chain]:
+        """The filter plugins that run, by profile."""
+        return self._engine.filter.chains
+
+    def statistics(self) -> ServiceStatistics:
+        """What it has done so far."""
+        filters, scores = self._engine.filter.statistics(), self._engine.score.statistics()
+        cached = filters.column_bytes + scores.column_bytes
+        return ServiceStatistics(self._explained, len(self._cluster.queue), filters.classes, cached)
+
+    def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
+        rules = amounts.rules_of(configuration.feature_gates)
+        filters = filter_profiles.make(configuration, self._make_remote_filter)
+        scores = score_profiles.make(configuration, self._make_remote_score)
+        # From here on nothing fails: a configuration that is refused changes nothing.
+        self._snap.amount_rules = rules
+        self._engine = engine.Engine(self._snap, filters, scores)
+
+    async def Explain(
+        self, request: insight_pb2.ExplainRequest, context: aio.ServicerContext[Any, Any]
+    ) -> insight_pb2.ExplainResponse:
+        """Why the pod waits, node by node."""
+        try:
+            response = await self._explain(request)
+        except ExplainError as error:
+            await _abort(context, error.code, str(error))
+        except (snapshot.OutOfStepError, questions.InvalidQuestionError, questions.StaleQuestionError) as error:
+            text = f"the cluster changes while its nodes are evaluated; ask again: {error}"
+            await _abort(context, grpc.StatusCode.UNAVAILABLE, text)
+        self._explained += 1
+        return response
+
+    async def _explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
+        """The response. Raises: ExplainError, and what `explanation.explain` raises."""
+        pod = request.pod
+        for name in ("namespace", "name"):
+            if not getattr(pod, name):
+                raise ExplainError(grpc.StatusCode.INVALID_ARGUMENT, f"pod.{name}: must be given")
+        if not self._cluster.synced:
+            text = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
+            raise ExplainError(grpc.StatusCode.UNAVAILABLE, text)
+        unknown = next((name for name in request.nodes if name not in self._snap.nodes.slots), None)
+        if unknown is not None:
+            raise ExplainError(grpc.StatusCode.INVALID_ARGUMENT, f"nodes: there is no node {unknown}")
+        response = insight_pb2.ExplainResponse(
+            evaluated_generation=self._snap.generation,
+            disconnected_ms=round(self.follow.disconnected_seconds * 1000),
+            node_count=self._snap.nodes.count,
+        )
+        queued = self._cluster.queue.get(pod.namespace, pod.name)
+        if queued is None or (pod.uid and queued.pod.uid != pod.uid):
+            node_name = self._cluster.node_of(pod.namespace, pod.name, pod.uid)
+            if node_name is None:
+                raise ExplainError(grpc.StatusCode.NOT_FOUND, _not_found(request))
+            response.node_name = node_name
+            return response
+        response.queued_pod.CopyFrom(queued)
+        if queued.pod_class:
+            await self._evaluate(queued, request, response)
+        return response
+
+    async def _evaluate(
+        self,
+        queued: snapshot_pb2.QueuedPod,
+        request: insight_pb2.ExplainRequest,
+        response: insight_pb2.ExplainResponse,
+    ) -> None:
+        """Add to the response what filter and score say of the pod."""
+        if queued.pod_class not in self._snap.classes:
+            text = f"pod: its class {queued.pod_class} has not arrived on the stream yet; ask again"
+            raise ExplainError(grpc.StatusCode.UNAVAILABLE, text)
+        cycle = self.follow.caller_identity()
+        cycle.generation, cycle.profile, cycle.pod_class = self._snap.generation, queued.profile, queued.pod_class
+        metadata = cycle.pod.metadata
+        metadata.namespace, metadata.name, metadata.uid = queued.pod.namespace, queued.pod.name, queued.pod.uid
+        found = await explanation.explain(self._engine, cycle, scores=request.scores)
+        _write(found, self._snap.nodes.names, frozenset(request.nodes), response)
+
+
+def _write(
+    found: explanation.Explanation,
+    names: Sequence[str],
+    nodes: Container[str],
+    response: insight_pb2.ExplainResponse,
+) -> None:
+    """Convert an explanation; `nodes` are those that it is to name, none: all. `names` are the nodes' by slot."""
+
+    def named(slots: arrays.SlotArray) -> list[tuple[int, str]]:
+        listed = [(number, names[slot]) for number, slot in enumerate(slots.tolist())]
+        return [entry for entry in listed if entry[1] in nodes] if nodes else listed
+
+    response.evaluated_generation = found.generation
+    response.feasible_count = found.feasible.size
+    if found.pre_filter is not None:
+        response.pre_filter.CopyFrom(wire_status.to_message(found.pre_filter))
+    for refusals in found.refusals:
+        refusing = [name for _, name in named(refusals.slots)]
+        if refusing:
+            response.refusals.add(status=wire_status.to_message(refusals.status), nodes=refusing)
+    scores = found.scores
+    if not isinstance(scores, explanation.NodeScores):
+        if isinstance(scores, status.Status):
+            response.score_failure.CopyFrom(wire_status.to_message(scores))
+        response.feasible_nodes.extend(insight_pb2.FeasibleNode(name=name) for _, name in named(found.feasible))
+        return
+    totals, columns = scores.totals.tolist(), []
+    for plugin in scores.plugins:
+        response.score_plugins.add(name=plugin.plugin, weight=plugin.weight, skipped=plugin.scores is None)
+        columns.append([0] * len(totals) if plugin.scores is None else plugin.scores.tolist())
+    for number, name in named(scores.slots):
+        of_node = [column[number] for column in columns]
+        response.feasible_nodes.add(name=name, total=totals[number], scores=of_node)
+
+
+def _not_found(request: insight_pb2.ExplainRequest) -> str:
+    pod = request.pod
+    which = f"{pod.namespace}/{pod.name}" + (f" with UID {pod.uid}" if pod.uid else "")
+    return (
+        f"pod: {which} is neither in the queue nor on a node; check the name, and that spec.schedulerName is a profile "
+        "of this scheduler; ask again if it was created a moment ago"
+    )
+
+
+async def _abort(context: aio.ServicerContext[Any, Any], code: grpc.StatusCode, text: str) -> NoReturn:
+    await context.abort(code, text)
+    raise AssertionError("abort does not return")

@@ -1,0 +1,161 @@
+"""InsightService: what it explains, and what it refuses to."""
+
+import time
+
+import grpc
+import phase_calls
+import pytest
+from phase_calls import PROFILE, Aborted, configuration, context, no_remote_plugins
+from snapshot_views import SnapshotBuilder, pod_of, requesting
+
+from trireme.insight import service
+from trireme.v1 import cycle_pb2, insight_pb2, snapshot_pb2, status_pb2
+
+FILTERS = ("TaintToleration", "NodeResourcesFit")
+SCORES = (("NodeResourcesFit", 1), ("TaintToleration", 3))
+SMALL, LARGE = 1, 2
+
+
+class Insight:
+    """A replica that knows five nodes, the queue, and a pod on n0."""
+
+    def __init__(self) -> None:
+        self.builder = SnapshotBuilder()
+        for name, cpu in (("n0", "4"), ("n1", "2"), ("n2", "3"), ("n3", "3")):
+            self.builder.set_node(name, allocatable={"cpu": cpu, "pods": "9"})
+        self.builder.set_node("n4", allocatable={"cpu": "9", "pods": "9"}, taints=[("dedicated", "db", "NoSchedule")])
+        self.builder.add_class(SMALL, pod_of(requesting(cpu="1")))
+        self.builder.add_class(LARGE, pod_of(requesting(cpu="5")))
+        self.builder.place(SMALL, "n0")
+        self.service = service.InsightService(self.builder.snap, no_remote_plugins, no_remote_plugins)
+
+    async def start(self) -> "Insight":
+        """A frontend brings the configuration and the queue."""
+        await phase_calls.greet(self.service, configuration(FILTERS, SCORES))
+        self.queue(queued("small", SMALL), queued("large", LARGE), reset=True)
+        return self
+
+    def queue(self, *pods: snapshot_pb2.QueuedPod, reset: bool = False) -> None:
+        self.service._cluster.apply_queue(snapshot_pb2.QueueDelta(reset=reset, pods=pods))
+
+    async def explain(self, name: str, **fields: object) -> insight_pb2.ExplainResponse:
+        pod = cycle_pb2.PodIdentity(namespace="default", name=name, uid=str(fields.pop("uid", "")))
+        return await self.service.Explain(insight_pb2.ExplainRequest(pod=pod, **fields), context())  # type: ignore[arg-type]
+
+    async def refusal(self, name: str, **fields: object) -> tuple[grpc.StatusCode, str]:
+        with pytest.raises(Aborted) as caught:
+            await self.explain(name, **fields)
+        return caught.value.code, str(caught.value)
+
+
+def queued(name: str, number: int) -> snapshot_pb2.QueuedPod:
+    pod = cycle_pb2.PodIdentity(namespace="default", name=name, uid=f"uid-of-{name}")
+    return snapshot_pb2.QueuedPod(
+        pod=pod, pod_class=number, profile=PROFILE, state=snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE
+    )
+
+
+async def test_nodes_with_one_status_stand_together_the_most_first() -> None:
+    """Else a cluster of 5,000 nodes has an explanation of 5,000 lines."""
+    insight = await Insight().start()
+    response = await insight.explain("large")
+    assert [list(refusal.nodes) for refusal in response.refusals] == [["n0", "n1", "n2", "n3"], ["n4"]]
+    assert [refusal.status.plugin for refusal in response.refusals] == ["NodeResourcesFit", "TaintToleration"]
+    assert response.refusals[0].status.code == status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert list(response.refusals[0].status.messages) == ["Insufficient cpu"]
+    assert response.refusals[0].status.reasons[0].parameters["resource"] == "cpu"
+    assert (response.node_count, response.feasible_count) == (5, 0)
+    assert response.queued_pod.pod.uid == "uid-of-large"
+    assert response.evaluated_generation == insight.builder.snap.generation
+
+
+async def test_feasible_nodes_come_with_every_plugins_score_best_first() -> None:
+    """Else nobody can say why a pod goes where it goes."""
+    insight = await Insight().start()
+    response = await insight.explain("small", scores=True)
+    assert [(plugin.name, plugin.weight, plugin.skipped) for plugin in response.score_plugins] == [
+        ("NodeResourcesFit", 1, False),
+        ("TaintToleration", 3, False),
+    ]
+    totals = {node.name: (node.total, list(node.scores)) for node in response.feasible_nodes}
+    assert totals["n0"] == (50 + 300, [50, 100])
+    assert totals["n1"] == (50 + 300, [50, 100])
+    assert totals["n2"] == totals["n3"]
+    assert totals["n2"][0] > 350
+    ordered = [node.total for node in response.feasible_nodes]
+    assert ordered == sorted(ordered, reverse=True)
+    assert response.feasible_count == 4
+
+
+async def test_only_the_nodes_of_the_request_are_named() -> None:
+    """Else who asks about one node gets all; but scores are normalised over all feasible ones."""
+    insight = await Insight().start()
+    whole = await insight.explain("small", scores=True)
+    some = await insight.explain("small", scores=True, nodes=["n1", "n4"])
+    assert [node.name for node in some.feasible_nodes] == ["n1"]
+    assert some.feasible_nodes[0] == next(node for node in whole.feasible_nodes if node.name == "n1")
+    assert [list(refusal.nodes) for refusal in some.refusals] == [["n4"]]
+    assert some.feasible_count == 4
+
+
+async def test_a_pod_with_a_node_is_named_with_it() -> None:
+    """Else a pod that was scheduled a moment ago seems to be missing."""
+    insight = await Insight().start()
+    response = await insight.explain("pod-0", scores=True)
+    assert response.node_name == "n0"
+    assert not response.HasField("queued_pod")
+    assert not response.feasible_nodes
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "code", "text"),
+    [
+        ("gone", {}, grpc.StatusCode.NOT_FOUND, "pod: default/gone is neither in the queue nor on a node"),
+        ("small", {"uid": "another"}, grpc.StatusCode.NOT_FOUND, "default/small with UID another"),
+        ("small", {"nodes": ["n1", "n9"]}, grpc.StatusCode.INVALID_ARGUMENT, "nodes: there is no node n9"),
+        ("", {}, grpc.StatusCode.INVALID_ARGUMENT, "pod.name: must be given"),
+    ],
+)
+async def test_a_wrong_request_is_refused_with_the_field(
+    name: str, fields: dict[str, object], code: grpc.StatusCode, text: str
+) -> None:
+    """Else a caller cannot tell a mistake of its own from a pod without reasons."""
+    found, message = await (await Insight().start()).refusal(name, **fields)
+    assert found is code
+    assert text in message
+
+
+async def test_without_a_frontend_nothing_is_explained() -> None:
+    """Else an empty replica says that there are no nodes."""
+    insight = Insight()
+    insight.builder.snap.apply(snapshot_pb2.Delta(reset=True, partial=True, to_generation=1))
+    code, text = await insight.refusal("small")
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert "has sent this replica" in text
+
+
+async def test_a_class_that_has_not_arrived_is_asked_about_again() -> None:
+    """The queue is sent beside the cluster, and may be a moment ahead of it."""
+    insight = await Insight().start()
+    insight.queue(queued("early", 9))
+    code, text = await insight.refusal("early")
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert "class 9" in text
+
+
+async def test_a_pod_whose_fields_cannot_be_read_is_not_evaluated() -> None:
+    """It has no class; the reason is what is wrong with it."""
+    insight = await Insight().start()
+    bad = queued("bad", 0)
+    bad.reason = "spec.containers[0].resources.requests: bad quantity"
+    insight.queue(bad)
+    response = await insight.explain("bad")
+    assert response.queued_pod.reason == bad.reason
+    assert (response.node_count, response.feasible_count, len(response.refusals)) == (5, 0, 0)
+
+
+async def test_an_answer_says_how_long_the_stream_has_been_broken() -> None:
+    """Else what was true before the frontend was lost is taken for the present."""
+    insight = await Insight().start()  # its stream has ended
+    insight.service.follow._disconnected_at = time.monotonic() - 60
+    assert 60_000 <= (await insight.explain("small")).disconnected_ms < 120_000
