@@ -7,11 +7,12 @@ is an API and this is an accident.
 Source: pkg/scheduler/apis/config (types), which have no JSON names of their own.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trireme.plugin_kit.args_schema import NODE_AFFINITY, SPREAD_CONSTRAINT
+from trireme.registry import config_sides
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.apimachinery.schema import Field, Kind, Many, Scalar, Struct, Type, zero
 
@@ -29,17 +30,21 @@ _NAMES = {
     "caFile": "CAFile",
     "caData": "CAData",
 }
-#: Types of other APIs, which have their names here too.
-_OF_OTHERS = (NODE_AFFINITY.name, SPREAD_CONSTRAINT.name)
 #: Fields that may be absent here too, which is not the same as zero.
 _OPTIONAL = frozenset({"percentageOfNodesToScore", "filterTimeout", "bindingTimeout"})
 #: Fields that are always read, whatever their contents.
 _EMPTY: Mapping[str, Callable[[], Any]] = {"profiles": list, "plugins": dict, "pluginConfig": list}
 
 
+@functools.cache
+def _core_types() -> frozenset[str]:
+    """The structs of the core API in arguments of plugins, whose fields have the API's names here too."""
+    return frozenset(name for args in config_sides.plugin_args().values() for name in args.core_types)
+
+
 def schema(of: Struct) -> Struct:
     """The struct with its fields by kube-scheduler's own names."""
-    if of.name in _OF_OTHERS:
+    if of.name in _core_types():
         return of
     fields = (replace(entry, name=_own(entry), type=_own_type(entry.type)) for entry in of.fields.values())
     return replace(of, fields={entry.name: entry for entry in fields})
@@ -57,7 +62,7 @@ def _own_type(of: Type) -> Type:
 
 def with_all_fields(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
     """The decoded value with the API's names for its fields, and zeros for missing ones."""
-    if of.name in _OF_OTHERS:
+    if of.name in _core_types():
         return dict(value)
     out: dict[str, Any] = {}
     for name, entry in of.fields.items():

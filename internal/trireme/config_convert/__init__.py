@@ -5,7 +5,7 @@ them and writes the KubeSchedulerConfiguration `v1` with the same effect: a Poli
 `v1alpha1` to `v1beta3`, and the command lines of those versions. Each setting without an equivalent becomes a `Note`,
 which the written file has as a comment.
 
-`reading` reads old objects and reports fields that no conversion has read; `legacy` has the tables of renamed and
-removed names; `plugin_lists`, `profiles`, `policies` and `configurations` convert the parts; `command_lines` the flags;
-`writing` assembles the result, and checks it as the scheduler would.
+`reading` reads old objects and reports fields that no conversion has read; `registry.legacy` has the tables of renamed
+and removed plugins; `plugin_lists`, `profiles`, `policies` and `configurations` convert the parts; `command_lines` the
+flags; `writing` assembles the result, and checks it as the scheduler would.
 """

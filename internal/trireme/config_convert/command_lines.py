@@ -11,9 +11,9 @@ from trireme.config import command_flags, gates
 from trireme.config.old_flags import LOG_FLAGS, UNUSED_FLAGS
 from trireme.config_convert import configurations, profiles
 from trireme.config_convert.drafts import Draft, Profile, Sources
-from trireme.config_convert.legacy import DEFAULT_PROVIDER
 from trireme.config_convert.profiles import older
 from trireme.config_convert.reading import ConversionError, Reader
+from trireme.registry import legacy
 from trireme_kube.componentbase import flag_values, flags
 from trireme_kube.componentbase.flags import Flag, FlagSet, Parsed, Section
 
@@ -170,11 +170,11 @@ def _scheduler_name(parsed: Parsed, profile: Profile) -> None:
         profile.settings["schedulerName"] = parsed["scheduler-name"]
     if "hard-pod-affinity-symmetric-weight" in parsed.given:
         weight = parsed["hard-pod-affinity-symmetric-weight"]
-        profile.plugins.args_of("InterPodAffinity").setdefault("hardPodAffinityWeight", weight)
+        profile.plugins.args_of(legacy.HARD_POD_AFFINITY_WEIGHT).setdefault("hardPodAffinityWeight", weight)
 
 
 def _profile(parsed: Parsed, draft: Draft) -> None:
-    provider = parsed["algorithm-provider"] or DEFAULT_PROVIDER
+    provider = parsed["algorithm-provider"] or legacy.DEFAULT_PROVIDER
     profile = Profile(profiles.convert(Reader({}), "v1beta1", draft.notes, provider))
     _scheduler_name(parsed, profile)
     draft.profiles.append(profile)

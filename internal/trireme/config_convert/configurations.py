@@ -5,10 +5,11 @@ from typing import Any
 from trireme.config.model import API_GROUP, KIND
 from trireme.config_convert import extenders, policies, profiles
 from trireme.config_convert.drafts import Draft, Profile, Sources
-from trireme.config_convert.legacy import DEFAULT_PROVIDER
 from trireme.config_convert.plugin_lists import Plugins
 from trireme.config_convert.profiles import VERSIONS, older
 from trireme.config_convert.reading import ConversionError, Reader, read_document
+from trireme.registry import legacy
+from trireme.registry.in_tree import DEFAULT_PREEMPTION
 from trireme_kube.apimachinery.golang import quote
 
 #: Where a ConfigMap holds a Policy.
@@ -107,9 +108,9 @@ def apply_policy_config_map(namespace: str, name: str, sources: Sources, draft: 
 def _apply_policy(value: dict[str, Any], draft: Draft) -> None:
     profile = draft.profile()
     plugins, draft.extenders = policies.convert(Reader(value), draft.notes)
-    if "hardPodAffinityWeight" in (profile.plugins.args.get("InterPodAffinity") or {}):
-        weight = profile.plugins.args["InterPodAffinity"]["hardPodAffinityWeight"]
-        plugins.args_of("InterPodAffinity").setdefault("hardPodAffinityWeight", weight)
+    if "hardPodAffinityWeight" in (profile.plugins.args.get(legacy.HARD_POD_AFFINITY_WEIGHT) or {}):
+        weight = profile.plugins.args[legacy.HARD_POD_AFFINITY_WEIGHT]["hardPodAffinityWeight"]
+        plugins.args_of(legacy.HARD_POD_AFFINITY_WEIGHT).setdefault("hardPodAffinityWeight", weight)
     profile.plugins = plugins
 
 
@@ -123,7 +124,7 @@ def _configuration(value: Reader, version: str, sources: Sources, draft: Draft) 
     _connection(value, draft)
     _leader_election(value, draft)
     algorithm = value.reader("algorithmSource")
-    provider = (algorithm.text("provider") if algorithm else "") or DEFAULT_PROVIDER
+    provider = (algorithm.text("provider") if algorithm else "") or legacy.DEFAULT_PROVIDER
     listed = value.readers("profiles")
     draft.says_plugins = any("plugins" in one.value or "pluginConfig" in one.value for one in [value, *(listed or ())])
     if older(version, "v1alpha2"):
@@ -207,10 +208,10 @@ def _old_settings(value: Reader, draft: Draft) -> None:
     """Convert settings that have moved or were removed."""
     weight = value.integer("hardPodAffinitySymmetricWeight")
     if weight is not None:
-        _configure(draft, "InterPodAffinity", "hardPodAffinityWeight", weight)
+        _configure(draft, legacy.HARD_POD_AFFINITY_WEIGHT, "hardPodAffinityWeight", weight)
     timeout = value.integer("bindTimeoutSeconds")
     if timeout is not None:
-        _configure(draft, "VolumeBinding", "bindTimeoutSeconds", timeout)
+        _configure(draft, legacy.BIND_TIMEOUT, "bindTimeoutSeconds", timeout)
     if value.boolean("disablePreemption"):
         for profile in draft.profiles:
             _without_preemption(profile.plugins)
@@ -231,8 +232,8 @@ def _configure(draft: Draft, plugin: str, name: str, value: Any) -> None:
 
 
 def _without_preemption(plugins: Plugins) -> None:
-    plugins.at("postFilter").forget("DefaultPreemption")
-    plugins.at("postFilter").disable("DefaultPreemption")
+    plugins.at("postFilter").forget(DEFAULT_PREEMPTION)
+    plugins.at("postFilter").disable(DEFAULT_PREEMPTION)
 
 
 def note_insecure_port(about: str, address: str, draft: Draft) -> None:

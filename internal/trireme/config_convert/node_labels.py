@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.config_convert.plugin_lists import Plugins
+from trireme.registry import legacy
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -55,7 +56,7 @@ def prefer(plugins: Plugins, labels: NodeLabels) -> None:
 
 
 def _affinity(plugins: Plugins) -> dict[str, Any]:
-    args = plugins.args_of("NodeAffinity")
+    args = plugins.args_of(legacy.ADDED_AFFINITY)
     args["addedAffinity"] = args.get("addedAffinity") or {}
     affinity: dict[str, Any] = args["addedAffinity"]
     return affinity

@@ -7,9 +7,9 @@ is at a point at most once.
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.config_convert.legacy import REMOVED_PLUGINS, STRATEGIES
 from trireme.config_convert.reading import ConversionError, Note, Reader
 from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry import legacy
 from trireme.registry.in_tree import IN_TREE
 
 MULTI_POINT = "multiPoint"
@@ -127,7 +127,7 @@ def read(profile: Reader, notes: list[Note]) -> Plugins:
         if name in plugins.args:
             raise ConversionError(f"{config.path}: {name} was configured before")
         plugins.args[name] = args
-        if name in IN_TREE or name in REMOVED_PLUGINS or name in STRATEGIES:
+        if name in IN_TREE or name in legacy.REMOVED_PLUGINS or name in legacy.STRATEGIES:
             plugins.args[name] = _typed_args(config, args)
     return plugins
 

@@ -9,24 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.config import defaults, gates
-from trireme.config_convert import extenders, legacy, node_labels
+from trireme.config_convert import extenders, node_labels
 from trireme.config_convert.node_labels import NodeLabels
 from trireme.config_convert.plugin_lists import ALL, FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
 from trireme.config_convert.reading import ConversionError, Note, Reader
 from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry import legacy
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.golang import quote
 from trireme_kube.componentbase import versions
-
-_FIT, _SPREAD, _AFFINITY = "NodeResourcesFit", "PodTopologySpread", "NodeAffinity"
-#: The extension points that a Policy configures.
-_DECIDED = frozenset(
-    {
-        *(name for names in legacy.PREDICATES.values() for name in names),
-        "NodeResourcesBalancedAllocation",
-        "ImageLocality",
-    }
-)
 
 
 def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, Any]]]:
@@ -40,7 +31,7 @@ def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, 
     work.priorities(policy.readers("priorities"))
     weight = policy.integer("hardPodAffinitySymmetricWeight")
     if weight:
-        work.plugins.args_of("InterPodAffinity")["hardPodAffinityWeight"] = weight
+        work.plugins.args_of(legacy.HARD_POD_AFFINITY_WEIGHT)["hardPodAffinityWeight"] = weight
     if policy.boolean("alwaysCheckAllPredicates"):
         notes.append(
             Note("alwaysCheckAllPredicates", "was removed: the status of the first plugin that refuses a node counts")
@@ -74,9 +65,9 @@ class _Conversion:
             self.filters.update(legacy.PREDICATES[name])
         if self.labels.present or self.labels.absent:
             node_labels.require(self.plugins, self.labels)
-            if _AFFINITY not in self.filters:
-                self.filters.add(_AFFINITY)
-                text = "is a part of NodeAffinity, which now also evaluates the pods' own affinity"
+            if legacy.ADDED_AFFINITY not in self.filters:
+                self.filters.add(legacy.ADDED_AFFINITY)
+                text = f"is a part of {legacy.ADDED_AFFINITY}, which now also evaluates the pods' own affinity"
                 self.notes.append(Note("labelsPresence", text))
 
     def _predicate(self, predicate: Reader) -> str:
@@ -102,7 +93,7 @@ class _Conversion:
             raise ConversionError(f"{predicate.path}: predicate type not found for {quote(old_name)}")
         if name.startswith("Max") and name != "MaxCSIVolumeCountPred":
             self.notes.append(
-                Note(about, "was removed: such volumes are CSI volumes, and NodeVolumeLimits counts them")
+                Note(about, f"was removed: such volumes are CSI volumes, and {legacy.VOLUME_COUNTS} counts them")
             )
         return name
 
@@ -152,13 +143,13 @@ class _Conversion:
             }
             ratio.copy(("resources",), strategy)
             self.notes.extend(ratio.unknown())
-            self.plugins.args_of(_FIT)["scoringStrategy"] = strategy
+            self.plugins.args_of(legacy.RESOURCE_STRATEGIES)["scoringStrategy"] = strategy
             scorers["RequestedToCapacityRatio"] = weight
         elif preference is not None:
             better = self.labels.better_present if preference.boolean("presence") else self.labels.better_absent
             better.append(preference.text("label"))
-            scorers[_AFFINITY] = max(weight, scorers.get(_AFFINITY, 0))
-            self.notes.append(Note(about, "is a part of NodeAffinity, and shares the weight of that"))
+            scorers[legacy.ADDED_AFFINITY] = max(weight, scorers.get(legacy.ADDED_AFFINITY, 0))
+            self.notes.append(Note(about, f"is a part of {legacy.ADDED_AFFINITY}, and shares the weight of that"))
         elif service is not None:
             text = f"{legacy.REMOVED_PLUGINS['ServiceAffinity']}; it spread over the label {service.text('label')}"
             self.notes.append(Note(about, text))
@@ -168,9 +159,9 @@ class _Conversion:
         """Spreading by services and by constraints is one plugin; by constraints alone it has none of its own."""
         by_service = scorers.pop("SelectorSpread", None)
         if by_service is not None:
-            scorers.setdefault(_SPREAD, by_service)
-        elif _SPREAD in scorers:
-            self.plugins.args_of(_SPREAD)["defaultingType"] = "List"
+            scorers.setdefault(legacy.SPREADING, by_service)
+        elif legacy.SPREADING in scorers:
+            self.plugins.args_of(legacy.SPREADING)["defaultingType"] = "List"
 
     def _resources(self, scorers: dict[str, int]) -> None:
         running = {name: scorers.pop(name) for name in legacy.STRATEGIES if name in scorers}
@@ -181,9 +172,9 @@ class _Conversion:
         for other in running:
             if other != name:
                 self.notes.append(Note(other, f"cannot be combined with {name}: a profile has one strategy"))
-        scorers[_FIT] = running[name]
+        scorers[legacy.RESOURCE_STRATEGIES] = running[name]
         if name == "NodeResourcesMostAllocated":
-            self.plugins.args_of(_FIT)["scoringStrategy"] = {"type": legacy.STRATEGIES[name]}
+            self.plugins.args_of(legacy.RESOURCE_STRATEGIES)["scoringStrategy"] = {"type": legacy.STRATEGIES[name]}
 
     # All of it.
 
@@ -194,7 +185,7 @@ class _Conversion:
         later: list[str] = []
         for plugin in defaults.default_plugins(current):
             name = plugin["name"]
-            if name not in _DECIDED:
+            if name not in legacy.IN_POLICIES:
                 later.append(name)
                 everything.enable(name, plugin.get("weight"))
                 continue

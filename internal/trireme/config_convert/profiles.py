@@ -8,28 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.config_convert import node_labels, plugin_lists
-from trireme.config_convert.legacy import (
-    DEFAULT_PROVIDER,
-    OLD_WEIGHTS,
-    PROVIDERS,
-    REMOVED_PLUGINS,
-    SELECTOR_SPREAD,
-    STRATEGIES,
-    VOLUME_LIMITS,
-)
 from trireme.config_convert.node_labels import NodeLabels
 from trireme.config_convert.plugin_lists import FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
 from trireme.config_convert.reading import ConversionError, Note, Reader
 from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.registry import legacy
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.golang import quote, quote_list
 
 VERSIONS = ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1")
 _LEAST = "NodeResourcesLeastAllocated"
 _MOST = "NodeResourcesMostAllocated"
-_FIT = "NodeResourcesFit"
-_SPREAD = "PodTopologySpread"
-_AFFINITY = "NodeAffinity"
 
 
 def older(version: str, than: str) -> bool:
@@ -37,16 +26,16 @@ def older(version: str, than: str) -> bool:
     return VERSIONS.index(version) < VERSIONS.index(than)
 
 
-def convert(profile: Reader, version: str, notes: list[Note], provider: str = DEFAULT_PROVIDER) -> Plugins:
+def convert(profile: Reader, version: str, notes: list[Note], provider: str = legacy.DEFAULT_PROVIDER) -> Plugins:
     """Convert the plugins of a profile to `v1`.
 
     Raises:
         ConversionError: they cannot be read, or nobody knows the algorithm provider.
     """
-    if provider not in PROVIDERS:
-        raise ConversionError(f"there was no algorithm provider {quote(provider)}, only {quote_list(PROVIDERS)}")
+    if provider not in legacy.PROVIDERS:
+        raise ConversionError(f"there was no algorithm provider {quote(provider)}, only {quote_list(legacy.PROVIDERS)}")
     plugins = plugin_lists.read(profile, notes)
-    _Conversion(plugins, version, profile.path, notes, _MOST if provider != DEFAULT_PROVIDER else _LEAST).run()
+    _Conversion(plugins, version, profile.path, notes, _MOST if provider != legacy.DEFAULT_PROVIDER else _LEAST).run()
     return plugins
 
 
@@ -104,54 +93,54 @@ class _Conversion:
 
     def _selector_spread(self) -> None:
         score = self.plugins.at(SCORE)
-        was_enabled = {name: score.enabled[name] for name in sorted(SELECTOR_SPREAD) if name in score.enabled}
-        was_disabled = bool(SELECTOR_SPREAD.intersection(score.disabled))
-        for name in sorted(SELECTOR_SPREAD):
+        was_enabled = {name: score.enabled[name] for name in sorted(legacy.SELECTOR_SPREAD) if name in score.enabled}
+        was_disabled = bool(legacy.SELECTOR_SPREAD.intersection(score.disabled))
+        for name in sorted(legacy.SELECTOR_SPREAD):
             self.plugins.forget(name)
         for name, weight in was_enabled.items():
-            if score.runs_default(_SPREAD):
-                self._note_once(name, f"is a part of {_SPREAD}, under the weight of that")
+            if score.runs_default(legacy.SPREADING):
+                self._note_once(name, f"is a part of {legacy.SPREADING}, under the weight of that")
             else:
-                score.enable(_SPREAD, weight)
-                if not self.plugins.at(PRE_SCORE).runs_default(_SPREAD):
-                    self.plugins.at(PRE_SCORE).enable(_SPREAD)
-        if was_disabled and not was_enabled and score.runs_default(_SPREAD):
-            args = self.plugins.args_of(_SPREAD)
+                score.enable(legacy.SPREADING, weight)
+                if not self.plugins.at(PRE_SCORE).runs_default(legacy.SPREADING):
+                    self.plugins.at(PRE_SCORE).enable(legacy.SPREADING)
+        if was_disabled and not was_enabled and score.runs_default(legacy.SPREADING):
+            args = self.plugins.args_of(legacy.SPREADING)
             if not args.get("defaultConstraints"):
                 args.setdefault("defaultingType", "List")
 
     def _strategies(self) -> None:
         """Convert plugins that score resources to strategies of NodeResourcesFit."""
         score = self.plugins.at(SCORE)
-        running = {name: weight for name, weight in score.enabled.items() if name in STRATEGIES}
+        running = {name: weight for name, weight in score.enabled.items() if name in legacy.STRATEGIES}
         by_default = score.runs_default(self.scorer) and self.scorer not in running
-        args = {name: self.plugins.take_args(name) for name in STRATEGIES}
-        for name in STRATEGIES:
+        args = {name: self.plugins.take_args(name) for name in legacy.STRATEGIES}
+        for name in legacy.STRATEGIES:
             self.plugins.forget(name)
         if not running and by_default:
             running = {self.scorer: 1}
         elif by_default:
             self._note_once(self.scorer, f"cannot be combined with {next(iter(running))}: a profile has one strategy")
         if not running:
-            score.disable(_FIT)
+            score.disable(legacy.RESOURCE_STRATEGIES)
             return
         name, weight = next(iter(running.items()))
         for other in list(running)[1:]:
             self._note_once(other, f"cannot be combined with {name}: a profile has one strategy")
         if score.all_off or weight not in (None, 1):
-            score.enable(_FIT, weight)
+            score.enable(legacy.RESOURCE_STRATEGIES, weight)
         strategy = _strategy(name, args[name])
         if strategy != {"type": "LeastAllocated"}:
-            self.plugins.args_of(_FIT)["scoringStrategy"] = strategy
+            self.plugins.args_of(legacy.RESOURCE_STRATEGIES)["scoringStrategy"] = strategy
 
     def _default_constraints(self) -> None:
-        args = self.plugins.args.get(_SPREAD) or {}
+        args = self.plugins.args.get(legacy.SPREADING) or {}
         if args.get("defaultConstraints"):
             args.setdefault("defaultingType", "List")
 
     def _node_labels(self) -> None:
-        args = self.plugins.take_args("NodeLabel")
-        where = self.plugins.forget("NodeLabel")
+        args = self.plugins.take_args(legacy.NODE_LABELS)
+        where = self.plugins.forget(legacy.NODE_LABELS)
         labels = NodeLabels(
             args.get("presentLabels") or [],
             args.get("absentLabels") or [],
@@ -160,36 +149,42 @@ class _Conversion:
         )
         if FILTER in where or MULTI_POINT in where:
             filters = self.plugins.at(FILTER)
-            if not filters.runs_default(_AFFINITY):
-                filters.enable(_AFFINITY)
+            if not filters.runs_default(legacy.ADDED_AFFINITY):
+                filters.enable(legacy.ADDED_AFFINITY)
                 self._note_once(
-                    "NodeLabel", "is a part of NodeAffinity, which now also evaluates the pods' own affinity"
+                    legacy.NODE_LABELS,
+                    f"is a part of {legacy.ADDED_AFFINITY}, which now also evaluates the pods' own affinity",
                 )
             node_labels.require(self.plugins, labels)
         if (SCORE in where or MULTI_POINT in where) and labels.preferences:
             node_labels.prefer(self.plugins, labels)
-            self.plugins.at(SCORE).enable(_AFFINITY)
-            self._note_once("NodeLabel", "prefers nodes as a part of NodeAffinity, and shares the weight of that")
+            self.plugins.at(SCORE).enable(legacy.ADDED_AFFINITY)
+            self._note_once(
+                legacy.NODE_LABELS,
+                f"prefers nodes as a part of {legacy.ADDED_AFFINITY}, and shares the weight of that",
+            )
 
     def _volume_limits(self) -> None:
         points: set[str] = set()
-        for name in sorted(VOLUME_LIMITS):
+        for name in sorted(legacy.VOLUME_LIMITS):
             where = self.plugins.forget(name)
             points.update(where)
             if where:
-                self._note_once(name, "was removed: such volumes are CSI volumes, and NodeVolumeLimits counts them")
+                self._note_once(
+                    name, f"was removed: such volumes are CSI volumes, and {legacy.VOLUME_COUNTS} counts them"
+                )
         for point in points & {FILTER, MULTI_POINT}:
-            if not self.plugins.at(point).runs_default("NodeVolumeLimits"):
-                self.plugins.at(point).enable("NodeVolumeLimits")
+            if not self.plugins.at(point).runs_default(legacy.VOLUME_COUNTS):
+                self.plugins.at(point).enable(legacy.VOLUME_COUNTS)
 
     def _removed_plugins(self) -> None:
-        for name, instead in REMOVED_PLUGINS.items():
+        for name, instead in legacy.REMOVED_PLUGINS.items():
             args = self.plugins.args.get(name)
             if self.plugins.forget(name):
                 self._note_once(name, f"{instead}; it had {args}" if args else instead)
-        for name in STRATEGIES:
+        for name in legacy.STRATEGIES:
             if self.plugins.forget(name):
-                self._note_once(name, f"is a strategy of {_FIT} since v1beta2")
+                self._note_once(name, f"is a strategy of {legacy.RESOURCE_STRATEGIES} since v1beta2")
 
     def _points(self) -> None:
         """In-tree plugins that have nothing to do at a point any more, and plugins that are not in-tree."""
@@ -207,13 +202,13 @@ class _Conversion:
     def _weights(self) -> None:
         """State the old default weights where none is set."""
         score = self.plugins.at(SCORE)
-        for name, weight in OLD_WEIGHTS.items():
+        for name, weight in legacy.OLD_WEIGHTS.items():
             if score.runs_default(name) and score.enabled.get(name) is None:
                 score.enabled[name] = weight
 
 
 def _strategy(name: str, args: dict[str, Any]) -> dict[str, Any]:
-    strategy: dict[str, Any] = {"type": STRATEGIES[name]}
+    strategy: dict[str, Any] = {"type": legacy.STRATEGIES[name]}
     if args.get("resources"):
         strategy["resources"] = args["resources"]
     if args.get("shape"):

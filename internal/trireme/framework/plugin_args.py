@@ -30,3 +30,5 @@ class PluginArgs:
     set_defaults: Callable[[Value, feature_gates.Gates], None] = set_no_defaults
     #: Validated with the configuration as well, not only when the plugin is made.
     validated_early: bool = True
+    #: Structs of the core API within the arguments, by their Go names.
+    core_types: frozenset[str] = frozenset()

@@ -1,7 +1,6 @@
 """What the arguments of several plugins have in common: types, defaults and rules.
 
-Source: k8s.io/kube-scheduler/config/v1, pkg/scheduler/apis/config/v1 and /validation of Kubernetes 1.37, and the parts
-of k8s.io/api/core/v1 that plugin arguments contain.
+Source: k8s.io/kube-scheduler/config/v1, pkg/scheduler/apis/config/v1 and /validation of Kubernetes 1.37.
 """
 
 from collections.abc import Sequence
@@ -14,18 +13,7 @@ from trireme_kube.apimachinery.field_errors import (
     invalid,
     required,
 )
-from trireme_kube.apimachinery.schema import (
-    INT32,
-    INT64,
-    OPTIONAL_INT32,
-    STRING,
-    Field,
-    Kind,
-    Many,
-    Scalar,
-    StringMap,
-    struct,
-)
+from trireme_kube.apimachinery.schema import INT32, INT64, STRING, Field, Kind, Scalar, struct
 
 MAX_SHAPE_SCORE = 10
 
@@ -40,74 +28,6 @@ def named(name: str, *, optional: bool = False) -> Scalar:
     return Scalar(Kind.STRING, optional=optional, go_name=name)
 
 
-NODE_SELECTOR_REQUIREMENT = struct(
-    "v1",
-    "NodeSelectorRequirement",
-    Field("key", STRING, omitempty=False),
-    Field("operator", named("v1.NodeSelectorOperator"), omitempty=False),
-    Field("values", Many(STRING)),
-)
-NODE_SELECTOR_TERM = struct(
-    "v1",
-    "NodeSelectorTerm",
-    Field("matchExpressions", Many(NODE_SELECTOR_REQUIREMENT)),
-    Field("matchFields", Many(NODE_SELECTOR_REQUIREMENT)),
-)
-NODE_AFFINITY = struct(
-    "v1",
-    "NodeAffinity",
-    Field(
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        struct(
-            "v1",
-            "NodeSelector",
-            Field("nodeSelectorTerms", Many(NODE_SELECTOR_TERM), omitempty=False),
-            optional=True,
-        ),
-    ),
-    Field(
-        "preferredDuringSchedulingIgnoredDuringExecution",
-        Many(
-            struct(
-                "v1",
-                "PreferredSchedulingTerm",
-                Field("weight", INT32, omitempty=False),
-                Field("preference", NODE_SELECTOR_TERM, omitempty=False),
-            )
-        ),
-    ),
-    optional=True,
-)
-LABEL_SELECTOR = struct(
-    "v1",
-    "LabelSelector",
-    Field("matchLabels", StringMap()),
-    Field(
-        "matchExpressions",
-        Many(
-            struct(
-                "v1",
-                "LabelSelectorRequirement",
-                Field("key", STRING, omitempty=False),
-                Field("operator", named("v1.LabelSelectorOperator"), omitempty=False),
-                Field("values", Many(STRING)),
-            )
-        ),
-    ),
-    optional=True,
-)
-SPREAD_CONSTRAINT = struct(
-    "v1",
-    "TopologySpreadConstraint",
-    Field("maxSkew", INT32, omitempty=False),
-    Field("topologyKey", STRING, omitempty=False),
-    Field("whenUnsatisfiable", named("v1.UnsatisfiableConstraintAction"), omitempty=False),
-    Field("labelSelector", LABEL_SELECTOR),
-    Field("minDomains", OPTIONAL_INT32),
-    Field("nodeAffinityPolicy", named("v1.NodeInclusionPolicy", optional=True)),
-    Field("nodeTaintsPolicy", named("v1.NodeInclusionPolicy", optional=True)),
-    Field("matchLabelKeys", Many(STRING)),
-)
 RESOURCE_SPEC = struct("v1", "ResourceSpec", Field("name", STRING, omitempty=False), Field("weight", INT64))
 SHAPE_POINT = struct(
     "v1",

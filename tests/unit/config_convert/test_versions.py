@@ -6,7 +6,7 @@ import pytest
 import yaml
 from config_conversions import GROUP, OLD_SCORES, P, from_file, named, versioned, with_plugins
 
-from trireme.config_convert import legacy
+from trireme.registry import legacy
 
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1alpha2", "v1beta1", "v1beta2"])

@@ -19,29 +19,8 @@ _GENERATED = {"v1"}
 
 # By room the plugins that its texts name, with the reason.
 _NAMED = {
-    # Says what old policies, flags and plugins are called today.
-    "config_convert": {
-        "DefaultPreemption",
-        "ImageLocality",
-        "InterPodAffinity",
-        "NodeAffinity",
-        "NodeLabel",
-        "NodeName",
-        "NodePorts",
-        "NodeResourcesBalancedAllocation",
-        "NodeResourcesFit",
-        "NodeUnschedulable",
-        "NodeVolumeLimits",
-        "PodTopologySpread",
-        "TaintToleration",
-        "VolumeBinding",
-        "VolumeRestrictions",
-        "VolumeZone",
-    },
     # Preemption asks all plugins of a profile, so it is no plugin's side; its answers have the plugin's name.
     "evaluation": {"DefaultPreemption"},
-    # The type of the API is called like the plugin.
-    "plugin_kit": {"NodeAffinity"},
 }
 
 

@@ -19,12 +19,50 @@ from trireme_kube.apimachinery.field_errors import (
     label_value_problems,
     not_supported,
 )
-from trireme_kube.apimachinery.schema import Field, struct
+from trireme_kube.apimachinery.schema import INT32, STRING, Field, Many, struct
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
-_SCHEMA = struct("v1", "NodeAffinityArgs", *args_schema.TYPE_META, Field("addedAffinity", args_schema.NODE_AFFINITY))
+_NODE_SELECTOR_REQUIREMENT = struct(
+    "v1",
+    "NodeSelectorRequirement",
+    Field("key", STRING, omitempty=False),
+    Field("operator", args_schema.named("v1.NodeSelectorOperator"), omitempty=False),
+    Field("values", Many(STRING)),
+)
+_NODE_SELECTOR_TERM = struct(
+    "v1",
+    "NodeSelectorTerm",
+    Field("matchExpressions", Many(_NODE_SELECTOR_REQUIREMENT)),
+    Field("matchFields", Many(_NODE_SELECTOR_REQUIREMENT)),
+)
+_NODE_AFFINITY = struct(
+    "v1",
+    "NodeAffinity",
+    Field(
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        struct(
+            "v1",
+            "NodeSelector",
+            Field("nodeSelectorTerms", Many(_NODE_SELECTOR_TERM), omitempty=False),
+            optional=True,
+        ),
+    ),
+    Field(
+        "preferredDuringSchedulingIgnoredDuringExecution",
+        Many(
+            struct(
+                "v1",
+                "PreferredSchedulingTerm",
+                Field("weight", INT32, omitempty=False),
+                Field("preference", _NODE_SELECTOR_TERM, omitempty=False),
+            )
+        ),
+    ),
+    optional=True,
+)
+_SCHEMA = struct("v1", "NodeAffinityArgs", *args_schema.TYPE_META, Field("addedAffinity", _NODE_AFFINITY))
 
 
 def _validate(path: str, args: JsonArgs, _gates: feature_gates.Gates) -> list[Problem]:
@@ -93,4 +131,6 @@ def _is_int64(text: str) -> bool:
     return bool(_INTEGER.fullmatch(text)) and -(1 << 63) <= int(text) < 1 << 63
 
 
-ARGS = PluginArgs(_SCHEMA, _validate, "args are not of type NodeAffinityArgs, got <nil>")
+ARGS = PluginArgs(
+    _SCHEMA, _validate, "args are not of type NodeAffinityArgs, got <nil>", core_types=frozenset({_NODE_AFFINITY.name})
+)

@@ -18,13 +18,43 @@ from trireme_kube.apimachinery.field_errors import (
     not_supported,
     required,
 )
-from trireme_kube.apimachinery.schema import Field, Many, struct
+from trireme_kube.apimachinery.schema import INT32, OPTIONAL_INT32, STRING, Field, Many, StringMap, struct
 
+_LABEL_SELECTOR = struct(
+    "v1",
+    "LabelSelector",
+    Field("matchLabels", StringMap()),
+    Field(
+        "matchExpressions",
+        Many(
+            struct(
+                "v1",
+                "LabelSelectorRequirement",
+                Field("key", STRING, omitempty=False),
+                Field("operator", args_schema.named("v1.LabelSelectorOperator"), omitempty=False),
+                Field("values", Many(STRING)),
+            )
+        ),
+    ),
+    optional=True,
+)
+_SPREAD_CONSTRAINT = struct(
+    "v1",
+    "TopologySpreadConstraint",
+    Field("maxSkew", INT32, omitempty=False),
+    Field("topologyKey", STRING, omitempty=False),
+    Field("whenUnsatisfiable", args_schema.named("v1.UnsatisfiableConstraintAction"), omitempty=False),
+    Field("labelSelector", _LABEL_SELECTOR),
+    Field("minDomains", OPTIONAL_INT32),
+    Field("nodeAffinityPolicy", args_schema.named("v1.NodeInclusionPolicy", optional=True)),
+    Field("nodeTaintsPolicy", args_schema.named("v1.NodeInclusionPolicy", optional=True)),
+    Field("matchLabelKeys", Many(STRING)),
+)
 _SCHEMA = struct(
     "v1",
     "PodTopologySpreadArgs",
     *args_schema.TYPE_META,
-    Field("defaultConstraints", Many(args_schema.SPREAD_CONSTRAINT)),
+    Field("defaultConstraints", Many(_SPREAD_CONSTRAINT)),
     Field("defaultingType", args_schema.named("v1.PodTopologySpreadConstraintsDefaulting")),
 )
 
@@ -70,4 +100,10 @@ def _constraint(path: str, constraint: JsonArgs) -> list[Problem]:
     return problems
 
 
-ARGS = PluginArgs(_SCHEMA, _validate, "want args to be of type PodTopologySpreadArgs, got <nil>", _set_defaults)
+ARGS = PluginArgs(
+    _SCHEMA,
+    _validate,
+    "want args to be of type PodTopologySpreadArgs, got <nil>",
+    _set_defaults,
+    core_types=frozenset({_SPREAD_CONSTRAINT.name}),
+)

@@ -1,4 +1,4 @@
-"""Tables of what was renamed and removed since the old formats.
+"""Kubernetes' plugins in older formats of the configuration: what was renamed, merged into another plugin, or removed.
 
 Source: pkg/scheduler/framework/plugins/legacy_registry.go and pkg/scheduler/algorithmprovider of Kubernetes 1.22, the
 defaults of each version of the configuration.
@@ -15,6 +15,16 @@ REMOVED_PLUGINS = MappingProxyType(
         "ServiceAffinity": "was removed; a pod affinity or topologySpreadConstraints of the pods replace it",
     }
 )
+#: The plugins that have the settings, and the work, that other plugins or the configuration itself once had.
+ADDED_AFFINITY = "NodeAffinity"  # of labels that nodes must have, or should
+BIND_TIMEOUT = "VolumeBinding"
+HARD_POD_AFFINITY_WEIGHT = "InterPodAffinity"
+RESOURCE_STRATEGIES = "NodeResourcesFit"
+SPREADING = "PodTopologySpread"
+VOLUME_COUNTS = "NodeVolumeLimits"
+
+#: Filtered and preferred nodes by labels, as the plugin of that name in this scheduler does.
+NODE_LABELS = "NodeLabel"
 #: Limits of in-tree volumes. Such volumes are CSI volumes today, and counted as those.
 VOLUME_LIMITS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 #: Spread the pods of a service; replaced by PodTopologySpread's default constraints.
@@ -105,6 +115,15 @@ DEFAULT_PRIORITIES = MappingProxyType(
         "TaintTolerationPriority": 1,
         "ImageLocalityPriority": 1,
         "EvenPodsSpreadPriority": 2,
+    }
+)
+
+#: All plugins that a Policy could configure.
+IN_POLICIES = frozenset(
+    {
+        *(name for names in PREDICATES.values() for name in names),
+        "NodeResourcesBalancedAllocation",
+        "ImageLocality",
     }
 )
 
