@@ -141,7 +141,8 @@ class LocalPhases:
         """What the scheduler would hear of the pod."""
         profile, class_id, generation = cycle.profile, cycle.pod_class, cycle.generation
         filtered = await self._evaluators.filter(profile, class_id, 1, generation, cycle.pod)
-        return await self._evaluators.run_post_filter(profile, class_id, generation, cycle.pod, filtered)
+        (result,) = await self._evaluators.run_post_filter(profile, class_id, generation, [cycle.pod], filtered)
+        return result
 
     def _apply(self, deltas: Iterable[snapshot_pb2.Delta]) -> None:
         for delta in deltas:

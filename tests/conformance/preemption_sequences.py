@@ -97,10 +97,10 @@ class Filter(Protocol):
         """How many of the pods, the first ones, may run where they are nominated to."""
         ...
 
-    async def way_out(
-        self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns
-    ) -> filter_pb2.PostFilterResponse:
-        """PostFilter's answer to what Filter said."""
+    async def post_filter(
+        self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns, pods: Iterable[core_pb2.Pod]
+    ) -> list[filter_phase_pb2.PostFilterResult]:
+        """PostFilter's results for the first pods, after what Filter said."""
         ...
 
 
@@ -138,18 +138,18 @@ class ServiceFilter:
         request = filter_phase_pb2.FilterNominatedRequest(cycle=cycle, nominees=nominees)
         return (await self.service.FilterNominated(request, _context())).admitted
 
-    async def way_out(
-        self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns
-    ) -> filter_pb2.PostFilterResponse:
+    async def post_filter(
+        self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns, pods: Iterable[core_pb2.Pod]
+    ) -> list[filter_phase_pb2.PostFilterResult]:
         """As Filter says."""
         request = filter_phase_pb2.RunPostFilterRequest(
             cycle=cycle,
             columns=node_columns.to_message(columns),
-            preemptors=[identities.preemptor(cycle.pod, cycle.generation)],
+            preemptors=identities.preemptors([*pods], cycle.generation),
         )
         if said.refusal is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(said.refusal))
-        return (await self.service.RunPostFilter(request, _context())).results[0].answer
+        return [*(await self.service.RunPostFilter(request, _context())).results]
 
 
 class EngineFilter:
@@ -176,12 +176,12 @@ class EngineFilter:
         """As Filter says."""
         return (await self._engine.filter_nominated(cycle, list(nominees))).admitted
 
-    async def way_out(
-        self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns
-    ) -> filter_pb2.PostFilterResponse:
+    async def post_filter(
+        self, cycle: cycle_pb2.Cycle, said: _Filtered, columns: node_columns.NodeColumns, pods: Iterable[core_pb2.Pod]
+    ) -> list[filter_phase_pb2.PostFilterResult]:
         """As Filter says."""
-        preemptors = [identities.preemptor(cycle.pod, cycle.generation)]
-        return (await self._engine.run_post_filter(cycle, columns, said.refusal, preemptors))[0].answer
+        preemptors = identities.preemptors([*pods], cycle.generation)
+        return [*await self._engine.run_post_filter(cycle, columns, said.refusal, preemptors)]
 
 
 class Sequence:
@@ -357,23 +357,28 @@ class Sequence:
             known.take(said.columns)
         way = None
         if not known.admissible or said.refusal is not None:
-            way = await self._filter.way_out(cycle, said, node_columns.unpack(known.message()))
+            columns = node_columns.unpack(known.message())
+            way = (await self._filter.post_filter(cycle, said, columns, [cycle.pod]))[0].answer
         told = {} if said.refusal is not None else self._by_node(known.statuses, known.index.tolist())
         return await self._decided(pod, class_id, told, way)
 
     async def _together(self, pods: list[Json]) -> AsyncIterator[Decision]:
-        """Several pods of a class, by one call."""
+        """Several pods of a class, by one call of Filter, or of PostFilter after it."""
         class_id = self._follow(*pods)
         cycle = self._cycle(class_id, pods[0])
-        said = await self._filter.filter(cycle, preemptors=[_message(pod) for pod in pods])
-        columns = said.refused
-        index = columns.index.tolist()
-        for pod, way in zip(pods, said.post_filter, strict=False):
-            if way.HasField("slot"):
-                index[way.slot] = way.status_index
-            told = {} if said.refusal is not None else self._by_node(columns.statuses, index)
-            yield await self._decided(pod, class_id, told, way.answer)
-        if not said.post_filter:
+        preemptors = [_message(pod) for pod in pods]
+        after = self._count % 2
+        said = await self._filter.filter(cycle, preemptors=() if after else preemptors)
+        columns, results = said.refused, [*said.post_filter]
+        if after and not _fits(said):
+            results = await self._filter.post_filter(cycle, said, columns, preemptors)
+        told = {} if said.refusal is not None else self._by_node(columns.statuses, columns.index.tolist())
+        for pod, result in zip(pods, results, strict=False):
+            if result.HasField("changed_slot"):
+                now = wire_status.from_message(result.changed_status)
+                told = {**told, self._filter.snap.nodes.names[result.changed_slot]: now}
+            yield await self._decided(pod, class_id, told, result.answer)
+        if not results:
             yield await self._alone(pods[0])
 
     async def _where_nominated(self, waiting: list[Json]) -> AsyncIterator[Decision]:
@@ -423,8 +428,8 @@ class Sequence:
         said = await new.filter(cycle)
         columns, refused = said.refused, said.refusal is not None
         told = {} if refused else self._by_node(columns.statuses, columns.index.tolist())
-        fits = not refused and bool(((columns.index == 0) & (columns.capacity > 0)).any())
-        way = None if fits else await new.way_out(cycle, said, columns)
+        fits = _fits(said)
+        way = None if fits else (await new.post_filter(cycle, said, columns, [cycle.pod]))[0].answer
         return told, b"" if way is None else way.SerializeToString(deterministic=True), fits
 
     # --- what comes of it
@@ -492,6 +497,11 @@ class Sequence:
 
 # What a sequence may be about; what else has to be there stays as it is.
 _REASONS = ("ports", "interpod", "spread", "scalars", "helpers", "whole", "taints", "exclusive", "selectors")
+
+
+def _fits(said: _Filtered) -> bool:
+    columns = said.refused
+    return said.refusal is None and bool(((columns.index == 0) & (columns.capacity > 0)).any())
 
 
 def _message(pod: Json) -> core_pb2.Pod:

@@ -10,7 +10,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import frontend_world_services
@@ -58,6 +58,7 @@ GUARDED_CPUS = 3
 PREPARED_CPUS = 2
 
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+INSUFFICIENT = status.unschedulable("NodeResourcesFit", "Insufficient cpu")
 
 # One has a say in where pods go, the other binds them, and where it fails the Bind plugins do.
 EXTENDERS = (
@@ -388,24 +389,37 @@ class World:
         for slot, cpu in free.items():
             capacity[slot] = max(cpu // cpus(pod), 0)
             index[slot] = 0 if capacity[slot] else 1
-        refusals = [status.unschedulable("NodeResourcesFit", "Insufficient cpu")]
         prepared = cpus(pod) == PREPARED_CPUS
         response = filter_phase_pb2.FilterPhaseFilterResponse(
-            columns=node_columns.pack(request.cycle.generation, 0, size, None, refusals, index, capacity),
+            columns=node_columns.pack(request.cycle.generation, 0, size, None, [INSUFFICIENT], index, capacity),
             needs_reserve=prepared,
             needs_pre_bind=prepared,
         )
-        slot = None
-        for preemptor in request.preemptors if not capacity.any() else ():
-            cycle = post_filtering.cycle_for(request.cycle, preemptor)
-            # The nodes refuse the next one for the same reason: that of the slot is told again.
-            way = response.post_filter_results.add(slot=slot, status_index=0 if slot is None else 1)
-            way.answer.CopyFrom(frontend_world_victims.choose(self.mirror, cycle, free))
-            if not way.answer.nominated_node:
-                break
-            slot = self.mirror.nodes.slots[way.answer.nominated_node]
-            free[slot] -= cpus(pod)
+        if not capacity.any():
+            response.post_filter_results.extend(self._post_filter_results(request.cycle, request.preemptors, free))
         return response
+
+    def _post_filter_results(
+        self, cycle: cycle_pb2.Cycle, preemptors: Iterable[filter_phase_pb2.Preemptor], free: dict[int, int]
+    ) -> list[filter_phase_pb2.PostFilterResult]:
+        """Each beside those before it; `free` is what each slot has left for the first one."""
+        results: list[filter_phase_pb2.PostFilterResult] = []
+        for preemptor in preemptors:
+            result = filter_phase_pb2.PostFilterResult()
+            if results:
+                # It refuses the next one for the same reason, which is told again.
+                result.changed_slot = self.mirror.nodes.slots[results[-1].answer.nominated_node]
+                result.changed_status.CopyFrom(wire_status.to_message(INSUFFICIENT))
+            result.answer.CopyFrom(
+                frontend_world_victims.choose(self.mirror, post_filtering.cycle_for(cycle, preemptor), free)
+            )
+            results.append(result)
+            if not result.answer.nominated_node:
+                break
+            free[self.mirror.nodes.slots[result.answer.nominated_node]] -= cpus(
+                self.mirror.classes[cycle.pod_class].pod
+            )
+        return results
 
     def _filternominated(
         self, request: filter_phase_pb2.FilterNominatedRequest
@@ -428,11 +442,14 @@ class World:
         return score_phase_pb2.PlaceResponse(slots=slots[: request.count])
 
     def _runpostfilter(self, request: filter_phase_pb2.RunPostFilterRequest) -> filter_phase_pb2.RunPostFilterResponse:
-        cycle = post_filtering.cycle_for(request.cycle, request.preemptors[0])
-        preemptor = self.mirror.classes[cycle.pod_class].pod
-        free = self.free(preemptor.spec.priority, cycle.pod.metadata.uid)
-        answer = frontend_world_victims.choose(self.mirror, cycle, free)
-        return filter_phase_pb2.RunPostFilterResponse(results=[filter_phase_pb2.PostFilterResult(answer=answer)])
+        preemptors = request.preemptors
+        uid = preemptors[0].pod.uid
+        free = self.free(self.mirror.classes[request.cycle.pod_class].pod.spec.priority, uid)
+        if uid in self.mirror.nominations:
+            preemptors = preemptors[:1]
+        return filter_phase_pb2.RunPostFilterResponse(
+            results=self._post_filter_results(request.cycle, preemptors, free)
+        )
 
     def _listpodgroupvictims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest

@@ -123,16 +123,8 @@ class FilterEngine:
         answer = self._answer(cycle, count, kept, watch, found)
         if not preemptors:
             return answer
-        plugins, refresh = self._profiles.post_filters[cycle.profile], self._refresher(cycle)
-        chain = self.chains[cycle.profile]
-        running = post_filter_results.PostFilterResults(cycle, chain, plugins, kept, refresh, self._snap)
-        results = [result async for result in running.of(preemptors)]
-        if found is not None:
-            # What nodes said of pods that were nominated meanwhile may be new.
-            found.statuses = tuple(kept.table.statuses)
-        return dataclasses.replace(
-            answer, post_filter_results=results, constraints=self._constraints(cycle, count, kept)
-        )
+        results = [result async for result in self._post_filter_results(cycle, kept).with_filter(preemptors)]
+        return dataclasses.replace(answer, post_filter_results=results)
 
     async def filter_nominated(
         self, cycle: cycle_pb2.Cycle, nominees: Sequence[filter_phase_pb2.Nominee]
@@ -165,14 +157,13 @@ class FilterEngine:
         pre_filter: status.Status | None,
         preemptors: Sequence[filter_phase_pb2.Preemptor],
     ) -> Sequence[filter_phase_pb2.PostFilterResult]:
-        """What the PostFilter plugins answer for the first of the pods, which run nowhere. `refused` says why they fit
-        on no node, or `pre_filter` why on none at all. Raises: InvalidQuestionError without preemptors.
+        """PostFilter's results for the first of these pods of the class, at least for one, in order. `refused` says why
+        they fit on no node, or `pre_filter` why on none at all. Raises: InvalidQuestionError without preemptors.
         """
         if not preemptors:
             raise questions.InvalidQuestionError("preemptors: there is none")
-        answer = await self._post_filter(cycle, refused, pre_filter, preemptors[0])
-        assert not isinstance(answer, tuple)  # no candidates were requested
-        return [filter_phase_pb2.PostFilterResult(answer=answer)]
+        results = self._post_filter_results(cycle, await self.evaluate(cycle))
+        return [result async for result in results.after_filter(preemptors, refused, pre_filter)]
 
     async def list_preemption_candidates(
         self,
@@ -250,6 +241,12 @@ class FilterEngine:
         """The placements are void. Nothing is kept here; remote plugins that keep something are told."""
         self._class_of(cycle)
         await reserving.unreserve(self._profiles.reservers[cycle.profile], cycle, placements)
+
+    def _post_filter_results(
+        self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns
+    ) -> post_filter_results.PostFilterResults:
+        chain, plugins = self.chains[cycle.profile], self._profiles.post_filters[cycle.profile]
+        return post_filter_results.PostFilterResults(cycle, chain, plugins, kept, self._refresher(cycle), self._snap)
 
     async def _post_filter(
         self,

@@ -73,14 +73,14 @@ class LocalEvaluators(ports.Evaluators):
         )
 
     async def run_post_filter(
-        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
-    ) -> PostFilterResult:
+        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
+    ) -> Sequence[PostFilterResult]:
         """As the port says."""
         cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
-        preemptor = identities.preemptor(pod, generation)
+        preemptors = identities.preemptors(pods, generation)
         with self._answering(cycle):
-            results = await self.engine.filter.run_post_filter(cycle, refused, filtered.refusal, [preemptor])
-        return PostFilterResult.from_message(results[0].answer)
+            results = await self.engine.filter.run_post_filter(cycle, refused, filtered.refusal, preemptors)
+        return PostFilterResult.from_messages(results)
 
     async def list_preemption_candidates(
         self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
@@ -203,7 +203,7 @@ def _result(answer: class_answer.ClassAnswer, found: filter_engine.FilterAnswer,
         timings=found.timings,
         of_one=of_one,
         narrowed_by=found.narrowed_by,
-        post_filter=found.post_filter_results,
+        post_filter=PostFilterResult.from_messages(found.post_filter_results),
     )
 
 

@@ -1,6 +1,6 @@
 """What filter, score and PostFilter answer about pods of one class."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import status
@@ -29,8 +29,8 @@ class FilterResult:
     of_one: bool = False
     # The plugins that left only some nodes to be filtered at all.
     narrowed_by: frozenset[str] = frozenset()
-    # PostFilter's answers for the first pods, where they came with this one.
-    post_filter: Sequence[filter_phase_pb2.PostFilterResult] = ()
+    # PostFilter's results for the first pods, where they came with this one.
+    post_filter: "Sequence[PostFilterResult]" = ()
     # How many of the nominated pods, the first of them, may have the nodes that they are nominated for.
     admitted: int = 0
 
@@ -91,12 +91,29 @@ class PostFilterResult:
     code: status.Code = status.Code.UNSCHEDULABLE
     # What it costs, where the actions make room.
     disruption: filter_pb2.Disruption | None = None
+    # The slot that the result for the pod before nominates, where there is one, and why it refuses the class since.
+    changed: tuple[int, status.Status] | None = None
+    # How long PostFilter took.
+    seconds: float = 0.0
 
     @staticmethod
-    def from_message(response: filter_pb2.PostFilterResponse) -> "PostFilterResult":
-        """What PostFilter answered on the wire."""
+    def from_message(
+        response: filter_pb2.PostFilterResponse, changed: tuple[int, status.Status] | None = None, seconds: float = 0.0
+    ) -> "PostFilterResult":
+        """What PostFilter answered on the wire for one pod."""
         nominated = response.nominated_node or ("" if response.clear_nomination else None)
         code = wire_status.from_message(response.status).code
         disruption = response.disruption if response.HasField("disruption") else None
         text = ", ".join(response.status.messages)
-        return PostFilterResult(text, tuple(response.actions), nominated, code, disruption)
+        return PostFilterResult(text, tuple(response.actions), nominated, code, disruption, changed, seconds)
+
+    @staticmethod
+    def from_messages(results: Iterable[filter_phase_pb2.PostFilterResult]) -> "list[PostFilterResult]":
+        """What PostFilter answered on the wire for pods in order."""
+        out = []
+        for result in results:
+            changed = None
+            if result.HasField("changed_slot"):
+                changed = result.changed_slot, wire_status.from_message(result.changed_status)
+            out.append(PostFilterResult.from_message(result.answer, changed, result.duration_us / 1_000_000))
+        return out

@@ -68,15 +68,17 @@ class Evaluators(Protocol):
         ...
 
     async def run_post_filter(
-        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
-    ) -> PostFilterResult:
-        """How room can be made for a pod that fits nowhere; `pod` is its name, UID and nomination."""
+        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
+    ) -> Sequence[PostFilterResult]:
+        """How room can be made for the first of these pods, at least for one, in order; each holds if the pods before
+        are nominated as their results say. `pods` fit nowhere: their names, UIDs and nominations.
+        """
         ...
 
     async def list_preemption_candidates(
         self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
-        """The nodes that preemption has to choose from, at least one; else as run_post_filter."""
+        """The nodes that preemption has to choose from, at least one; else as run_post_filter for this pod."""
         ...
 
     async def select_preemption_candidate(
@@ -88,7 +90,7 @@ class Evaluators(Protocol):
         filtered: FilterResult,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> PostFilterResult:
-        """As run_post_filter, where preemption chooses among these nodes."""
+        """As run_post_filter for this pod, where preemption chooses among these nodes."""
         ...
 
     async def list_pod_group_victims(

@@ -1,7 +1,7 @@
 """PostFilter for pods that no node takes: plugins make room, mostly by preemption, or change what stands in the way.
 
-PostFilter runs for one pod after the other. Pods of the class that preempted last most likely fit nowhere either: for
-these one call runs Filter and PostFilter, which saves a call for each.
+PostFilter runs for several pods of a class in one call, each as if those before it were nominated by their results.
+Pods of the class that preempted last most likely fit nowhere either: for these the call of Filter runs PostFilter too.
 
 Source: pkg/scheduler/schedule_one.go schedulingCycle, pkg/scheduler/framework/preemption.
 """
@@ -19,7 +19,7 @@ from trireme.registry import in_tree
 from trireme.results.phase_results import FilterResult, PostFilterResult
 from trireme.scheduling import attempt, attempt_reporter, batch_limit, ports, preemption_executor
 from trireme.scheduling.refusal import Refusal
-from trireme.v1 import core_pb2, filter_phase_pb2
+from trireme.v1 import core_pb2
 from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class PostFilters:
         self._last_preempting_class = None
 
     def preemptors(self, profile: str, pods: Sequence[queued_pod.QueuedPodInfo]) -> list[core_pb2.Pod]:
-        """The pods that PostFilter runs for in the call of Filter: the first ones that are not nominated."""
+        """The pods that PostFilter runs for in one call: the first ones that are not nominated."""
         count = self._limit.for_post_filter(self._asynchronous[profile])
         first = itertools.takewhile(lambda pod: not self._nominations.node_of(pod.uid), pods[:count])
         return [self._preemptor(pod) for pod in first]
@@ -75,58 +75,53 @@ class PostFilters:
     async def run(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo], filtered: FilterResult
     ) -> list[queued_pod.QueuedPodInfo]:
-        """Run PostFilter for the first of the pods that Filter refused, and for those after it whose results came with
-        Filter's answer. If it finds no way for the first pod, there is none for any. Answers the pods that are left.
+        """Run PostFilter for the first ones of the pods that Filter refused, unless their results came with Filter's
+        answer, and execute the results. If it finds no way for the first pod, there is none for any. Answers the pods
+        that are left.
 
         Raises: PhaseFault, PhaseUnavailable.
         """
-        left, post_filter = pods, filtered.post_filter or (None,)
-        index = filtered.answer.index.copy() if len(post_filter) > 1 else filtered.answer.index
-        for number, result in enumerate(post_filter):
+        refusal = Refusal.of(filtered, self._cache.node_count)
+        if refusal.error is not None:
+            self._observer.volume_stage("predicate", refusal.error)
+            self._reporter.all_failed(pods, refusal.failure())
+            return []
+        if class_key[0] not in self._asynchronous:
+            self._reporter.all_failed(pods, refusal.failure(nominated_node=""))
+            return []
+        results = filtered.post_filter or await self._evaluate(class_key, pods, filtered)
+        left, changed = pods, dict[int, status.Status]()
+        for number, result in enumerate(results):
             # Each result assumes that the pods before are nominated by the results before.
             if number and (not left or left[0] is not pods[number]):
                 break
-            if result is not None and result.HasField("slot"):
-                index[result.slot] = result.status_index
-            refusal = Refusal.of(filtered, self._cache.node_count, index)
+            if result.changed is not None:
+                changed.update((result.changed,))
+            refusal = Refusal.of(filtered, self._cache.node_count, changed)
             first, before = left[0], len(left)
-            left = await self._run_first(class_key, left, filtered, refusal, result)
-            node = "" if result is None else result.answer.nominated_node
+            left = await self._finish(class_key, left, refusal, result)
+            node = result.nominated_node
             if not node or len(left) != before - 1 or self._nominations.node_of(first.uid) != node:
                 break
             left = [pod for pod in left if pod.in_attempt]
         return left
 
-    async def _run_first(
+    async def _finish(
         self,
         class_key: ports.ClassKey,
         pods: list[queued_pod.QueuedPodInfo],
-        filtered: FilterResult,
         refusal: Refusal,
-        known: filter_phase_pb2.PostFilterResult | None,
+        result: PostFilterResult,
     ) -> list[queued_pod.QueuedPodInfo]:
-        """Run PostFilter for the first pod, unless filter did (`known`), and execute its result. Answers the pods that
-        are left: none if the result holds for all of them.
+        """End the attempt of the first pod: execute its result, and report the failure. Answers the pods that are left:
+        none if the result holds for all of them.
         """
-        if refusal.error is not None:
-            self._observer.volume_stage("predicate", refusal.error)
-            self._reporter.all_failed(pods, refusal.failure())
-            return []
         profile, _ = class_key
-        result = PostFilterResult("", (), "")
-        if profile in self._asynchronous:
-            started = self._observer.clock()
-            if known is not None:
-                result, seconds = PostFilterResult.from_message(known.answer), known.duration_us / 1_000_000
-            else:
-                result = await self._evaluate(class_key, pods[0], filtered)
-                seconds = self._observer.clock() - started
-            handled = 1 if result.actions or result.nominated_node else len(pods)
-            self._observer.post_filtered(profile, result, handled, seconds)
-            _log_status(pods[0].key, result)
-        if not result.actions and not result.nominated_node:
-            if profile in self._asynchronous:
-                _log_no_candidate(pods[0].key, result)
+        helpful = bool(result.actions or result.nominated_node)
+        self._observer.post_filtered(profile, result, 1 if helpful else len(pods), result.seconds)
+        _log_status(pods[0].key, result)
+        if not helpful:
+            _log_no_candidate(pods[0].key, result)
             self._reporter.all_failed(pods, refusal.failure(result.message, result.nominated_node))
             return []
         first, *left = pods
@@ -136,22 +131,23 @@ class PostFilters:
         return left
 
     async def _evaluate(
-        self, class_key: ports.ClassKey, pod: queued_pod.QueuedPodInfo, filtered: FilterResult
-    ) -> PostFilterResult:
-        """Have filter run the PostFilter plugins for a pod."""
+        self, class_key: ports.ClassKey, pods: Sequence[queued_pod.QueuedPodInfo], filtered: FilterResult
+    ) -> Sequence[PostFilterResult]:
+        """Have filter run the PostFilter plugins for the first pods, at least for one."""
         profile, class_id = class_key
-        trim = None if self._extension is None else self._extension.trimming(pod.uid, class_id)
-        about = profile, class_id, filtered.answer.generation, self._preemptor(pod), filtered
+        generation, started = filtered.answer.generation, self._observer.clock()
+        trim = None if self._extension is None else self._extension.trimming(pods[0].uid, class_id)
         if trim is None:
-            return await self._evaluators.run_post_filter(*about)
-        found = await self._evaluators.list_preemption_candidates(*about)
-        if isinstance(found, PostFilterResult):
-            return found
-        try:
-            candidates = await trim(found)
-        except extenders.ExtenderError as error:
-            return PostFilterResult(f"preemption: {error}", (), None, status.Code.ERROR)
-        return await self._evaluators.select_preemption_candidate(*about, candidates)
+            preemptors = self.preemptors(profile, pods) or [self._preemptor(pods[0])]
+            return await self._evaluators.run_post_filter(profile, class_id, generation, preemptors, filtered)
+        about = profile, class_id, generation, self._preemptor(pods[0]), filtered
+        result = await self._evaluators.list_preemption_candidates(*about)
+        if not isinstance(result, PostFilterResult):
+            try:
+                result = await self._evaluators.select_preemption_candidate(*about, await trim(result))
+            except extenders.ExtenderError as error:
+                result = PostFilterResult(f"preemption: {error}", (), None, status.Code.ERROR)
+        return [dataclasses.replace(result, seconds=self._observer.clock() - started)]
 
     def _preemptor(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
         """The pod for PostFilter. Its nomination counts whether or not its object shows it yet: otherwise PostFilter

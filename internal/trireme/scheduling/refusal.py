@@ -3,14 +3,15 @@
 Source: pkg/scheduler/framework/types.go FitError.
 """
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from trireme.framework import status
 from trireme.results.phase_results import FilterResult
 from trireme.scheduling import fit_error
 from trireme.scheduling.failure import Failure
-from trireme.snapshot import arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +24,21 @@ class Refusal:
     narrowed_by: frozenset[str]
 
     @staticmethod
-    def of(filtered: FilterResult, nodes: int, index: arrays.Int16Array | None = None) -> "Refusal":
-        """Filter's refusal on `nodes` nodes. `index`: the answer's, where some nodes have another status by now."""
+    def of(
+        filtered: FilterResult, nodes: int, changed: Mapping[int, status.Status] = MappingProxyType({})
+    ) -> "Refusal":
+        """Filter's refusal on `nodes` nodes. `changed`: the slots of those that have another status by now."""
         if filtered.refusal is not None:
-            statuses = [(filtered.refusal, nodes)]
-        else:
-            answer = filtered.answer
-            statuses = fit_error.counted(answer.statuses, answer.index if index is None else index)
-        return Refusal(nodes, statuses, filtered.refusal, filtered.narrowed_by)
+            return Refusal(nodes, [(filtered.refusal, nodes)], filtered.refusal, filtered.narrowed_by)
+        answer = filtered.answer
+        statuses = fit_error.counted(answer.statuses, answer.index)
+        if changed:
+            counts = Counter(dict(statuses))
+            for slot, now in changed.items():
+                counts[answer.statuses[answer.index[slot] - 1]] -= 1
+                counts[now] += 1
+            statuses = list((+counts).items())
+        return Refusal(nodes, statuses, None, filtered.narrowed_by)
 
     @property
     def error(self) -> status.Status | None:

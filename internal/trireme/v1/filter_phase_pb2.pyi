@@ -93,7 +93,7 @@ class FilterPhaseFilterRequest(_message.Message):
     @_builtins.property
     def preemptors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preemptor]:
         """OPTIONAL. Pods of the class in the order in which they are tried, none of them nominated. Where no node takes a pod
-        of the class, PostFilter is run for one after the other of them in the same call.
+        of the class, PostFilter is run for one after the other of them in the same call, as in RunPostFilter.
         """
 
     def __init__(
@@ -506,43 +506,45 @@ Global___Preemptor: _TypeAlias = Preemptor  # noqa: Y015
 
 @_typing.final
 class PostFilterResult(_message.Message):
-    """PostFilterResult is PostFilter's answer for one of several pods. Each pod but the first is answered for as if the one
-    before it had been nominated by its own result.
+    """PostFilterResult is PostFilter's answer for one of several pods. It holds if and only if each pod before it is
+    nominated, and its victims are evicted, as its own result says.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ANSWER_FIELD_NUMBER: _builtins.int
-    SLOT_FIELD_NUMBER: _builtins.int
-    STATUS_INDEX_FIELD_NUMBER: _builtins.int
+    CHANGED_SLOT_FIELD_NUMBER: _builtins.int
+    CHANGED_STATUS_FIELD_NUMBER: _builtins.int
     DURATION_US_FIELD_NUMBER: _builtins.int
-    slot: _builtins.int
-    """REQUIRED of all but the first one, unless PreFilter refused the class: the slot that the pod before was nominated
-    to, and why that one refuses pods of the class now, as in NodeColumns.status_index. All others are as they were.
+    changed_slot: _builtins.int
+    """REQUIRED of all but the first one, unless PreFilter refused the class. The slot of the node that the pod before is
+    nominated to. All other nodes refuse pods of the class as before.
     """
-    status_index: _builtins.int
-    """REQUIRED with `slot`."""
     duration_us: _builtins.int
     """OPTIONAL. How long it took, in microseconds."""
     @_builtins.property
     def answer(self) -> _filter_pb2.PostFilterResponse:
         """REQUIRED. The answer. Of all results but the last one a node is nominated, and the actions are evictions."""
 
+    @_builtins.property
+    def changed_status(self) -> _status_pb2.Status:
+        """REQUIRED with `changed_slot`. Why that node refuses pods of the class now."""
+
     def __init__(
         self,
         *,
         answer: _filter_pb2.PostFilterResponse | None = ...,
-        slot: _builtins.int | None = ...,
-        status_index: _builtins.int = ...,
+        changed_slot: _builtins.int | None = ...,
+        changed_status: _status_pb2.Status | None = ...,
         duration_us: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_slot", b"_slot", "answer", b"answer", "slot", b"slot"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_changed_slot", b"_changed_slot", "answer", b"answer", "changed_slot", b"changed_slot", "changed_status", b"changed_status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_slot", b"_slot", "answer", b"answer", "duration_us", b"duration_us", "slot", b"slot", "status_index", b"status_index"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_changed_slot", b"_changed_slot", "answer", b"answer", "changed_slot", b"changed_slot", "changed_status", b"changed_status", "duration_us", b"duration_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__slot: _TypeAlias = _typing.Literal["slot"]  # noqa: Y015
-    _WhichOneofArgType__slot: _TypeAlias = _typing.Literal["_slot", b"_slot"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__slot) -> _WhichOneofReturnType__slot | None: ...
+    _WhichOneofReturnType__changed_slot: _TypeAlias = _typing.Literal["changed_slot"]  # noqa: Y015
+    _WhichOneofArgType__changed_slot: _TypeAlias = _typing.Literal["_changed_slot", b"_changed_slot"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__changed_slot) -> _WhichOneofReturnType__changed_slot | None: ...
 
 Global___PostFilterResult: _TypeAlias = PostFilterResult  # noqa: Y015
 
@@ -570,7 +572,7 @@ class RunPostFilterRequest(_message.Message):
 
     @_builtins.property
     def preemptors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preemptor]:
-        """REQUIRED. The pods, in the order in which they are tried."""
+        """REQUIRED. Pods of the class, at least one, in the order in which they are tried."""
 
     def __init__(
         self,
@@ -600,7 +602,9 @@ class RunPostFilterResponse(_message.Message):
     """REQUIRED. The generation that the answer was computed from: that of the cycle, or a later one."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___PostFilterResult]:
-        """REQUIRED. For the first ones of `preemptors`, at least for one, in order."""
+        """REQUIRED. For the first ones of `preemptors`, at least for one, in order. It ends with the first pod that no node is
+        nominated for, and before a pod whose answer may depend on more of the pods before it than their nominations.
+        """
 
     def __init__(
         self,

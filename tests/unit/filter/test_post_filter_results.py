@@ -1,6 +1,7 @@
-"""Ways out for several pods in one call are those of one call after the other."""
+"""PostFilter's results for several pods in one call are those of one call after the other."""
 
 import random
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import domain_cluster
@@ -11,10 +12,13 @@ from phase_calls import context
 from trireme.results import class_answer
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import identities, node_columns
+from trireme.wire import status as wire_status
 
 FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
            "PodTopologySpread", "InterPodAffinity")  # fmt: skip
 PODS = 6
+Answers = tuple[node_columns.NodeColumns, Sequence[filter_phase_pb2.PostFilterResult]]
+Call = Callable[["Preempting", int, list[core_pb2.Pod]], Answers]
 FEW = b'{"minCandidateNodesPercentage":1,"minCandidateNodesAbsolute":2}'
 
 
@@ -36,14 +40,26 @@ class Preempting(domain_cluster.Cluster):
         requests = [snapshot_pb2.SyncRequest(hello=hello), snapshot_pb2.SyncRequest(delta=delta)]
         self._run(self.filter.follow.Sync(domain_cluster._stream(requests), context(10)))
 
-    def in_one_call(self, class_id: int, pods: list[core_pb2.Pod]) -> filter_phase_pb2.FilterPhaseFilterResponse:
-        """Filter's answer, with ways out for these pods."""
+    def with_filter(self, class_id: int, pods: list[core_pb2.Pod]) -> Answers:
+        """Filter's answer, and PostFilter's for these pods, by one call."""
         self.follow()
         request = filter_phase_pb2.FilterPhaseFilterRequest(
             cycle=self._cycle(class_id), count=len(pods), preemptors=identities.preemptors(pods, self.snap.generation)
         )
         response: filter_phase_pb2.FilterPhaseFilterResponse = self._run(self.filter.Filter(request, context(10)))
-        return response
+        return node_columns.unpack(response.columns), response.post_filter_results
+
+    def after_filter(self, class_id: int, pods: list[core_pb2.Pod]) -> Answers:
+        """Filter's answer, and PostFilter's for these pods by a call of its own."""
+        self.follow()
+        columns = self.ask_filter(class_id, 1).columns
+        request = filter_phase_pb2.RunPostFilterRequest(
+            cycle=self._cycle(class_id),
+            columns=columns,
+            preemptors=identities.preemptors(pods, self.snap.generation),
+        )
+        response: filter_phase_pb2.RunPostFilterResponse = self._run(self.filter.RunPostFilter(request, context(10)))
+        return node_columns.unpack(columns), response.results
 
     def one(self, class_id: int, preemptor: core_pb2.Pod, known: class_answer.ClassAnswer) -> Any:
         """Filter's answer, brought up to date in `known`, and PostFilter's."""
@@ -65,6 +81,11 @@ class Preempting(domain_cluster.Cluster):
         """A pod of the class waits for the node."""
         identity = cycle_pb2.PodIdentity(namespace="default", name=uid, uid=uid)
         self.cache.nominate_node(snapshot_pb2.Nomination(pod=identity, pod_class=class_id), name)
+
+
+BOTH = pytest.mark.parametrize(
+    "call", [Preempting.with_filter, Preempting.after_filter], ids=["with-filter", "after-filter"]
+)
 
 
 def _make(seed: int, **wanted: Any) -> tuple[Preempting, int]:
@@ -118,43 +139,68 @@ def _said(statuses: Any, index: list[int]) -> list[Any]:
     return [statuses[number - 1] if number else None for number in index]
 
 
+@BOTH
 @pytest.mark.parametrize("seed", range(60))
-def test_post_filter_results_of_one_call_equal_those_of_single_calls(seed: int) -> None:
+def test_post_filter_results_of_one_call_equal_those_of_single_calls(seed: int, call: Call) -> None:
     """Else pods of a crowd preempt others, or elsewhere, or are told other reasons, than if they came one by one."""
     cluster, class_id = _make(seed)
-    response = cluster.in_one_call(class_id, _pods())
-    columns = node_columns.unpack(response.columns)
-    index = columns.index.tolist()
+    columns, results = call(cluster, class_id, _pods())
+    told = _said(columns.statuses, columns.index.tolist())
     found = []
-    for way in response.post_filter_results:
-        if way.HasField("slot"):
-            index[way.slot] = way.status_index
-        found.append((_said(columns.statuses, index), way.answer.SerializeToString(deterministic=True)))
+    for result in results:
+        if result.HasField("changed_slot"):
+            told = [*told]
+            told[result.changed_slot] = wire_status.from_message(result.changed_status)
+        found.append((told, result.answer.SerializeToString(deterministic=True)))
     cluster.close()
     assert found == _one_after_the_other(seed)
 
 
-def test_one_is_answered_for_where_a_nomination_changes_more_than_its_own_node() -> None:
+def test_a_call_of_post_filter_answers_for_several_pods() -> None:
+    """Else each pod of a class of preemptors costs calls of its own."""
+    assert max(len(_one_after_the_other(seed)) for seed in range(5)) > 2
+
+
+@BOTH
+def test_one_is_answered_for_where_a_nomination_changes_more_than_its_own_node(call: Call) -> None:
     """With rules about other nodes' pods the next answer may change anywhere: it is asked for when that is known."""
-    cluster, class_id = _make(1, affinity=affinity((), [term("kubernetes.io/hostname", {"app": "high"})]))
-    response = cluster.in_one_call(class_id, _pods())
+    cluster, class_id = _make(0, affinity=affinity((), [term("kubernetes.io/hostname", {"app": "high"})]))
+    _, results = call(cluster, class_id, _pods())
     cluster.close()
-    assert len(response.post_filter_results) == 1
+    assert len(results) == 1
 
 
-def test_nothing_is_answered_where_a_node_takes_a_pod() -> None:
+def test_nothing_is_answered_with_filter_where_a_node_takes_a_pod() -> None:
     """Who fits preempts nobody."""
-    cluster, class_id = _make(1)
+    cluster, class_id = _make(0)
     cluster.add_node(node("roomy", {"kubernetes.io/hostname": "roomy"}, cpu=8))
-    response = cluster.in_one_call(class_id, _pods())
+    _, results = cluster.with_filter(class_id, _pods())
     cluster.close()
-    assert not response.post_filter_results
+    assert not results
 
 
-def test_nominated_pods_get_no_post_filter_result() -> None:
+def test_one_is_answered_for_where_a_node_takes_a_pod_by_now() -> None:
+    """Filter refused it before the node came: the next pod is filtered again."""
+    cluster, class_id = _make(0)
+    cluster.follow()
+    refused = cluster.ask_filter(class_id, 1).columns
+    cluster.add_node(node("roomy", {"kubernetes.io/hostname": "roomy"}, cpu=8))
+    cluster.follow()
+    preemptors = identities.preemptors(_pods(), cluster.snap.generation)
+    request = filter_phase_pb2.RunPostFilterRequest(
+        cycle=cluster._cycle(class_id), columns=refused, preemptors=preemptors
+    )
+    response = cluster._run(cluster.filter.RunPostFilter(request, context(10)))
+    cluster.close()
+    assert [bool(result.answer.nominated_node) for result in response.results] == [True]
+
+
+def test_nominated_pods_get_no_post_filter_result_with_filter() -> None:
     """They do not count for themselves, which only an answer of their own can say."""
-    cluster, class_id = _make(1)
+    cluster, class_id = _make(0)
     cluster.promise(class_id, "me-1", "n0")
-    response = cluster.in_one_call(class_id, _pods())
+    _, results = cluster.with_filter(class_id, _pods())
+    assert not results
+    _, results = cluster.after_filter(class_id, _pods())
     cluster.close()
-    assert not response.post_filter_results
+    assert len(results) == 1

@@ -106,7 +106,8 @@ async def test_an_unschedulable_pod_preempts() -> None:
     cluster.builder.place(UNIMPORTANT, "n0")
     filtered = await cluster.filter(IMPORTANT)
     assert filtered.refuses(-1)
-    result = await cluster.evaluators.run_post_filter(PROFILE, IMPORTANT, cluster.generation, _pod("me"), filtered)
+    about = PROFILE, IMPORTANT, cluster.generation
+    (result,) = await cluster.evaluators.run_post_filter(*about, [_pod("me")], filtered)
     assert (result.code, result.nominated_node) == (status.Code.SUCCESS, "n0")
     assert [action.pod.name for action in result.actions] == ["pod-0"]
 
@@ -145,7 +146,7 @@ async def test_post_filter_results_come_with_the_filter_result() -> None:
     cluster = Cluster()
     cluster.builder.place(UNIMPORTANT, "n0")
     filtered = await cluster.filter(IMPORTANT, 1, preemptors=[_pod("me")])
-    assert [each.answer.nominated_node for each in filtered.post_filter] == ["n0"]
+    assert [each.nominated_node for each in filtered.post_filter] == ["n0"]
 
 
 async def test_the_nominated_node_is_tried_first() -> None:

@@ -138,39 +138,60 @@ def test_victims_that_go_between_filter_and_post_filter_are_not_replaced_by_othe
     assert _where(world) == {"c": "n1", "p": "n0", "q": "n1", "r": "n0"}
 
 
-def _crowd(world: World) -> Question:
-    """Four preemptors come at once; the question by which all but the first ask for victims."""
-    for name in ("p", "q", "r", "s"):
+def _come(world: World, *names: str) -> None:
+    """Preemptors come at once."""
+    for name in names:
         world.api.add_pod(name, 1, 100)
     world.deliver("pods", 1000)
     world.loop.advance(1.0)
-    for rpc in ("Filter", "RunPostFilter"):
-        (question,) = (each for each in world.questions if each.rpc == rpc)
-        world.answer(question, "good")
-    (question,) = (each for each in world.questions if each.rpc == "Filter")
+
+
+def _only(world: World, rpc: str) -> Question:
+    (question,) = (each for each in world.questions if each.rpc == rpc)
     return question
+
+
+def _nominated(world: World) -> list[str]:
+    pods_for = world.frontend.scheduling.queue.nominator.pods_for
+    return sorted(pod.key for node in ("n0", "n1") for pod in pods_for(node))
 
 
 def test_many_preemptors_get_their_victims_from_one_call(world: World) -> None:
     """A call for each of them costs more than what is decided; and each is promised room of its own."""
-    question = _crowd(world)
-    assert [each.pod.name for each in question.request.preemptors] == ["q", "r", "s"]
+    _come(world, "p", "q", "r", "s")
+    world.answer(_only(world, "Filter"), "good")
+    question = _only(world, "RunPostFilter")
+    assert [each.pod.name for each in question.request.preemptors] == ["p", "q", "r", "s"]
     world.answer(question, "good")
     assert not [each for each in world.questions if each.rpc in ("Filter", "RunPostFilter")]
     assert {len(world.frontend.scheduling.queue.nominator.pods_for(node)) for node in ("n0", "n1")} == {2}
 
 
+def test_preemptors_of_the_class_that_preempted_last_get_their_victims_from_filter(world: World) -> None:
+    """They most likely fit nowhere either, so a call of its own for PostFilter costs more than it is worth."""
+    _create(world, "p", 100)
+    _decide(world)
+    _come(world, "q", "r", "s")
+    question = _only(world, "Filter")
+    assert [each.pod.name for each in question.request.preemptors] == ["q", "r", "s"]
+    world.answer(question, "good")
+    assert not [each for each in world.questions if each.rpc in ("Filter", "RunPostFilter")]
+    assert _nominated(world) == ["ns/p", "ns/q", "ns/r", "ns/s"]
+
+
 def test_results_for_several_preemptors_end_with_a_deleted_pod(world: World) -> None:
     """Those behind it were answered for as if it had been promised room: they are asked about again."""
-    question = _crowd(world)
+    _come(world, "p", "q", "r", "s")
+    world.answer(_only(world, "Filter"), "good")
+    question = _only(world, "RunPostFilter")
     world.api.remove("pods", "r")
     world.deliver("pods", 1000)
     world.answer(question, "good")
+    assert _nominated(world) == ["ns/p", "ns/q"]
     (again,) = (each for each in world.questions if each.rpc == "Filter")
     assert [each.pod.name for each in again.request.preemptors] == ["s"]
     world.answer(again, "good")
-    promised = [pod.key for node in ("n0", "n1") for pod in world.frontend.scheduling.queue.nominator.pods_for(node)]
-    assert sorted(promised) == ["ns/p", "ns/q", "ns/s"]
+    assert _nominated(world) == ["ns/p", "ns/q", "ns/s"]
 
 
 def _promised(world: World) -> None:

@@ -123,7 +123,7 @@ class RemoteEvaluators:
             timings=response.timings,
             of_one=nominee is not None,
             narrowed_by=frozenset(response.narrowed_by),
-            post_filter=response.post_filter_results,
+            post_filter=PostFilterResult.from_messages(response.post_filter_results),
         )
 
     async def _filter(
@@ -165,17 +165,17 @@ class RemoteEvaluators:
         )
 
     async def run_post_filter(
-        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
-    ) -> PostFilterResult:
+        self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
+    ) -> Sequence[PostFilterResult]:
         """As the port says."""
         request = filter_phase_pb2.RunPostFilterRequest(
-            cycle=self.cycle(profile, class_id, generation), preemptors=[identities.preemptor(pod, generation)]
+            cycle=self.cycle(profile, class_id, generation), preemptors=identities.preemptors(pods, generation)
         )
         _add_refusal(request, filtered)
         response = await self._ask_filter("RunPostFilter", request.cycle, lambda stub: stub.RunPostFilter, request)
-        if not response.results:
-            raise ports.PhaseFault("filter answered no result of PostFilter")
-        return PostFilterResult.from_message(response.results[0].answer)
+        if not 1 <= len(response.results) <= len(pods):
+            raise ports.PhaseFault(f"filter answered {len(response.results)} PostFilter results for {len(pods)} pods")
+        return PostFilterResult.from_messages(response.results)
 
     async def list_preemption_candidates(
         self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
