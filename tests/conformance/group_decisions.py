@@ -138,7 +138,7 @@ class GroupDecision:
             # The frontend says so, as the framework does.
             answer["status"]["reasons"] = [f'error in "{PLUGIN}" PodGroupPostFilter plugins: {said.message}']
         freed = {one.deallocate.name for one in response.actions if one.HasField("deallocate")}
-        left = {one.leave_claim.name for one in response.actions if one.HasField("leave_claim")}
+        left = {one.remove_claim_user.name for one in response.actions if one.HasField("remove_claim_user")}
         assert freed <= self._had, "a claim without devices has none to give up"
         if freed:
             answer["deallocated"] = sorted(freed)
@@ -154,7 +154,7 @@ class GroupDecision:
 
 def _users(state: bytes, pod: pod_projection.ParsedPod, promised: Collection[str]) -> Json:
     """For whom PreBind reserves the claims that are not reserved yet, by claim; `promised` have no devices yet."""
-    kept = bind_phase_pb2.HostState.FromString(state).plugin_states.get(PLUGIN)
+    kept = bind_phase_pb2.PluginStates.FromString(state).plugin_states.get(PLUGIN)
     out: Json = {}
     for claim in reserve_state.DeviceClaims.from_bytes(kept).claims if kept else ():
         if not claim.reserved:

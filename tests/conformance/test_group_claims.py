@@ -69,7 +69,7 @@ def test_the_golden_groups_have_every_outcome() -> None:
     [
         pytest.param(b"\xff", id="no-message"),
         pytest.param(
-            bind_phase_pb2.HostState(plugin_states={"DynamicResources": b"?"}).SerializeToString(), id="no-claims"
+            bind_phase_pb2.PluginStates(plugin_states={"DynamicResources": b"?"}).SerializeToString(), id="no-claims"
         ),
     ],
 )

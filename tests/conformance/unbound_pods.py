@@ -72,7 +72,7 @@ class Sequence:
 
     def given(self, uid: str) -> dict[str, list[str]]:
         """The devices that the claims of a pod got."""
-        state = bind_phase_pb2.HostState.FromString(self._states[uid]).plugin_states["DynamicResources"]
+        state = bind_phase_pb2.PluginStates.FromString(self._states[uid]).plugin_states["DynamicResources"]
         claims = reserve_state.DeviceClaims.from_bytes(state).claims
         assert claims, "PreBind would have nothing to write"
         return {

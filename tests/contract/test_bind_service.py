@@ -500,9 +500,9 @@ async def test_a_group_gives_up_its_claim_or_leaves_it(bind: Bind) -> None:
     group = {"apiGroup": "example.com", "resource": "groups", "name": "g", "uid": "group"}
     claim["status"]["reservedFor"].append(group)
     await bind.api.put(f"{CLAIMS}/claim/status", claim)
-    leaving = bind_pb2.LeaveClaim(namespace="default", name="claim", uid=uid, user_uid=bind.uids["web"])
+    leaving = bind_pb2.RemoveClaimUser(namespace="default", name="claim", uid=uid, user_uid=bind.uids["web"])
     for _ in range(2):
-        assert ok(await bind.apply(bind_pb2.Action(pod=bind.identity("web"), leave_claim=leaving)))
+        assert ok(await bind.apply(bind_pb2.Action(pod=bind.identity("web"), remove_claim_user=leaving)))
     left = (await bind.api.get(f"{CLAIMS}/claim")).json()["status"]
     assert (left["reservedFor"], "allocation" in left) == ([group], True)
     (status,) = await bind.apply(deallocation(bind, uid))

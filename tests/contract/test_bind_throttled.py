@@ -155,4 +155,4 @@ async def _claim(bind: Bind, name: str) -> bytes:
         namespace="default", name=name, uid=made["metadata"]["uid"], allocation={"devices": {"results": [device]}}
     )
     state = reserve_state.DeviceClaims(claims=(claim,)).to_bytes()
-    return bind_phase_pb2.HostState(plugin_states={"DynamicResources": state}).SerializeToString()
+    return bind_phase_pb2.PluginStates(plugin_states={"DynamicResources": state}).SerializeToString()

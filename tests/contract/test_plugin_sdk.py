@@ -108,7 +108,7 @@ def item(name: str, **states: bytes) -> bind_pb2.BindItem:
     return bind_pb2.BindItem(
         pod=cycle_pb2.PodIdentity(namespace="shop", name=name, uid=f"uid-{name}"),
         node_name="node-1",
-        state=bind_phase_pb2.HostState(plugin_states=states).SerializeToString(),
+        state=bind_phase_pb2.PluginStates(plugin_states=states).SerializeToString(),
     )
 
 

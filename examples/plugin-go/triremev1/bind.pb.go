@@ -32,7 +32,7 @@ type BindItem struct {
 	NodeName string `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	// OPTIONAL. Objects that Reserve assumed for it.
 	Assumed []*ClusterObject `protobuf:"bytes,3,rep,name=assumed,proto3" json:"assumed,omitempty"`
-	// OPTIONAL. The state that Reserve or an earlier PreBind returned. Between phases it is a HostState; a plugin gets
+	// OPTIONAL. The state that Reserve or an earlier PreBind returned. Between phases it is a PluginStates; a plugin gets
 	// what it returned itself.
 	State []byte `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	// OPTIONAL. The caller has sent this item before and does not know its outcome: the pod may be bound already, and is
@@ -870,8 +870,8 @@ type Action struct {
 	//	*Action_Deallocate
 	//	*Action_SetCondition
 	//	*Action_SetGroupCondition
-	//	*Action_Release
-	//	*Action_LeaveClaim
+	//	*Action_UndoPreBind
+	//	*Action_RemoveClaimUser
 	Action        isAction_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -975,19 +975,19 @@ func (x *Action) GetSetGroupCondition() *SetGroupCondition {
 	return nil
 }
 
-func (x *Action) GetRelease() *Release {
+func (x *Action) GetUndoPreBind() *UndoPreBind {
 	if x != nil {
-		if x, ok := x.Action.(*Action_Release); ok {
-			return x.Release
+		if x, ok := x.Action.(*Action_UndoPreBind); ok {
+			return x.UndoPreBind
 		}
 	}
 	return nil
 }
 
-func (x *Action) GetLeaveClaim() *LeaveClaim {
+func (x *Action) GetRemoveClaimUser() *RemoveClaimUser {
 	if x != nil {
-		if x, ok := x.Action.(*Action_LeaveClaim); ok {
-			return x.LeaveClaim
+		if x, ok := x.Action.(*Action_RemoveClaimUser); ok {
+			return x.RemoveClaimUser
 		}
 	}
 	return nil
@@ -1027,14 +1027,14 @@ type Action_SetGroupCondition struct {
 	SetGroupCondition *SetGroupCondition `protobuf:"bytes,7,opt,name=set_group_condition,json=setGroupCondition,proto3,oneof"`
 }
 
-type Action_Release struct {
+type Action_UndoPreBind struct {
 	// Undo what PreBind wrote.
-	Release *Release `protobuf:"bytes,8,opt,name=release,proto3,oneof"`
+	UndoPreBind *UndoPreBind `protobuf:"bytes,8,opt,name=undo_pre_bind,json=undoPreBind,proto3,oneof"`
 }
 
-type Action_LeaveClaim struct {
+type Action_RemoveClaimUser struct {
 	// Remove a user of a claim.
-	LeaveClaim *LeaveClaim `protobuf:"bytes,9,opt,name=leave_claim,json=leaveClaim,proto3,oneof"`
+	RemoveClaimUser *RemoveClaimUser `protobuf:"bytes,9,opt,name=remove_claim_user,json=removeClaimUser,proto3,oneof"`
 }
 
 func (*Action_Evict) isAction_Action() {}
@@ -1049,9 +1049,9 @@ func (*Action_SetCondition) isAction_Action() {}
 
 func (*Action_SetGroupCondition) isAction_Action() {}
 
-func (*Action_Release) isAction_Action() {}
+func (*Action_UndoPreBind) isAction_Action() {}
 
-func (*Action_LeaveClaim) isAction_Action() {}
+func (*Action_RemoveClaimUser) isAction_Action() {}
 
 // Evict deletes a pod after marking it with the condition DisruptionTarget.
 type Evict struct {
@@ -1292,8 +1292,8 @@ func (x *Deallocate) GetUserUid() string {
 	return ""
 }
 
-// LeaveClaim removes one entry from a claim's reservedFor; its allocation stays.
-type LeaveClaim struct {
+// RemoveClaimUser removes one entry from a claim's reservedFor; its allocation stays.
+type RemoveClaimUser struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The claim's namespace.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -1307,20 +1307,20 @@ type LeaveClaim struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LeaveClaim) Reset() {
-	*x = LeaveClaim{}
+func (x *RemoveClaimUser) Reset() {
+	*x = RemoveClaimUser{}
 	mi := &file_trireme_v1_bind_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LeaveClaim) String() string {
+func (x *RemoveClaimUser) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LeaveClaim) ProtoMessage() {}
+func (*RemoveClaimUser) ProtoMessage() {}
 
-func (x *LeaveClaim) ProtoReflect() protoreflect.Message {
+func (x *RemoveClaimUser) ProtoReflect() protoreflect.Message {
 	mi := &file_trireme_v1_bind_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1332,43 +1332,43 @@ func (x *LeaveClaim) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LeaveClaim.ProtoReflect.Descriptor instead.
-func (*LeaveClaim) Descriptor() ([]byte, []int) {
+// Deprecated: Use RemoveClaimUser.ProtoReflect.Descriptor instead.
+func (*RemoveClaimUser) Descriptor() ([]byte, []int) {
 	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *LeaveClaim) GetNamespace() string {
+func (x *RemoveClaimUser) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
 	}
 	return ""
 }
 
-func (x *LeaveClaim) GetName() string {
+func (x *RemoveClaimUser) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *LeaveClaim) GetUid() string {
+func (x *RemoveClaimUser) GetUid() string {
 	if x != nil {
 		return x.Uid
 	}
 	return ""
 }
 
-func (x *LeaveClaim) GetUserUid() string {
+func (x *RemoveClaimUser) GetUserUid() string {
 	if x != nil {
 		return x.UserUid
 	}
 	return ""
 }
 
-// Release undoes what PreBind wrote for a pod that is not bound after all, as far as that can be undone: its entries in
-// reservedFor of its claims, and a claim that was made for its extended resources. Idempotent, and a success where
-// PreBind has written nothing.
-type Release struct {
+// UndoPreBind undoes what PreBind wrote for a pod that is not bound after all, as far as that can be undone: its
+// entries in reservedFor of its claims, and a claim that was made for its extended resources. Idempotent, and a success
+// where PreBind has written nothing.
+type UndoPreBind struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The state that Reserve returned, or the newer one that PreBind returned.
 	State         []byte `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -1376,20 +1376,20 @@ type Release struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Release) Reset() {
-	*x = Release{}
+func (x *UndoPreBind) Reset() {
+	*x = UndoPreBind{}
 	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Release) String() string {
+func (x *UndoPreBind) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Release) ProtoMessage() {}
+func (*UndoPreBind) ProtoMessage() {}
 
-func (x *Release) ProtoReflect() protoreflect.Message {
+func (x *UndoPreBind) ProtoReflect() protoreflect.Message {
 	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1401,12 +1401,12 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Release.ProtoReflect.Descriptor instead.
-func (*Release) Descriptor() ([]byte, []int) {
+// Deprecated: Use UndoPreBind.ProtoReflect.Descriptor instead.
+func (*UndoPreBind) Descriptor() ([]byte, []int) {
 	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
 }
 
-func (x *Release) GetState() []byte {
+func (x *UndoPreBind) GetState() []byte {
 	if x != nil {
 		return x.State
 	}
@@ -1566,7 +1566,7 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\x0fPostBindRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12*\n" +
 	"\x05items\x18\x02 \x03(\v2\x14.trireme.v1.BindItemR\x05items\"\x12\n" +
-	"\x10PostBindResponse\"\x9e\x04\n" +
+	"\x10PostBindResponse\"\xbc\x04\n" +
 	"\x06Action\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12)\n" +
 	"\x05evict\x18\x02 \x01(\v2\x11.trireme.v1.EvictH\x00R\x05evict\x122\n" +
@@ -1576,10 +1576,9 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"deallocate\x18\x05 \x01(\v2\x16.trireme.v1.DeallocateH\x00R\n" +
 	"deallocate\x12?\n" +
 	"\rset_condition\x18\x06 \x01(\v2\x18.trireme.v1.SetConditionH\x00R\fsetCondition\x12O\n" +
-	"\x13set_group_condition\x18\a \x01(\v2\x1d.trireme.v1.SetGroupConditionH\x00R\x11setGroupCondition\x12/\n" +
-	"\arelease\x18\b \x01(\v2\x13.trireme.v1.ReleaseH\x00R\arelease\x129\n" +
-	"\vleave_claim\x18\t \x01(\v2\x16.trireme.v1.LeaveClaimH\x00R\n" +
-	"leaveClaimB\b\n" +
+	"\x13set_group_condition\x18\a \x01(\v2\x1d.trireme.v1.SetGroupConditionH\x00R\x11setGroupCondition\x12=\n" +
+	"\rundo_pre_bind\x18\b \x01(\v2\x17.trireme.v1.UndoPreBindH\x00R\vundoPreBind\x12I\n" +
+	"\x11remove_claim_user\x18\t \x01(\v2\x1b.trireme.v1.RemoveClaimUserH\x00R\x0fremoveClaimUserB\b\n" +
 	"\x06action\"\xa6\x01\n" +
 	"\x05Evict\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12/\n" +
@@ -1595,14 +1594,13 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x16\n" +
 	"\x06delete\x18\x04 \x01(\bR\x06delete\x12\x19\n" +
-	"\buser_uid\x18\x05 \x01(\tR\auserUid\"k\n" +
-	"\n" +
-	"LeaveClaim\x12\x1c\n" +
+	"\buser_uid\x18\x05 \x01(\tR\auserUid\"p\n" +
+	"\x0fRemoveClaimUser\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x19\n" +
-	"\buser_uid\x18\x04 \x01(\tR\auserUid\"\x1f\n" +
-	"\aRelease\x12\x14\n" +
+	"\buser_uid\x18\x04 \x01(\tR\auserUid\"#\n" +
+	"\vUndoPreBind\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\fR\x05state\"\x93\x01\n" +
 	"\fSetCondition\x126\n" +
 	"\tcondition\x18\x01 \x01(\v2\x18.trireme.v1.PodConditionR\tcondition\x123\n" +
@@ -1652,8 +1650,8 @@ var file_trireme_v1_bind_proto_goTypes = []any{
 	(*Nominate)(nil),                 // 17: trireme.v1.Nominate
 	(*ClearNomination)(nil),          // 18: trireme.v1.ClearNomination
 	(*Deallocate)(nil),               // 19: trireme.v1.Deallocate
-	(*LeaveClaim)(nil),               // 20: trireme.v1.LeaveClaim
-	(*Release)(nil),                  // 21: trireme.v1.Release
+	(*RemoveClaimUser)(nil),          // 20: trireme.v1.RemoveClaimUser
+	(*UndoPreBind)(nil),              // 21: trireme.v1.UndoPreBind
 	(*SetCondition)(nil),             // 22: trireme.v1.SetCondition
 	(*SetGroupCondition)(nil),        // 23: trireme.v1.SetGroupCondition
 	(*PodIdentity)(nil),              // 24: trireme.v1.PodIdentity
@@ -1697,8 +1695,8 @@ var file_trireme_v1_bind_proto_depIdxs = []int32{
 	19, // 28: trireme.v1.Action.deallocate:type_name -> trireme.v1.Deallocate
 	22, // 29: trireme.v1.Action.set_condition:type_name -> trireme.v1.SetCondition
 	23, // 30: trireme.v1.Action.set_group_condition:type_name -> trireme.v1.SetGroupCondition
-	21, // 31: trireme.v1.Action.release:type_name -> trireme.v1.Release
-	20, // 32: trireme.v1.Action.leave_claim:type_name -> trireme.v1.LeaveClaim
+	21, // 31: trireme.v1.Action.undo_pre_bind:type_name -> trireme.v1.UndoPreBind
+	20, // 32: trireme.v1.Action.remove_claim_user:type_name -> trireme.v1.RemoveClaimUser
 	24, // 33: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
 	30, // 34: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
 	31, // 35: trireme.v1.SetGroupCondition.condition:type_name -> trireme.v1.Condition
@@ -1736,8 +1734,8 @@ func file_trireme_v1_bind_proto_init() {
 		(*Action_Deallocate)(nil),
 		(*Action_SetCondition)(nil),
 		(*Action_SetGroupCondition)(nil),
-		(*Action_Release)(nil),
-		(*Action_LeaveClaim)(nil),
+		(*Action_UndoPreBind)(nil),
+		(*Action_RemoveClaimUser)(nil),
 	}
 	file_trireme_v1_bind_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}

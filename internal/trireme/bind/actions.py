@@ -52,7 +52,7 @@ class Actor:
         wall: Callable[[], int],
     ) -> None:
         """`wall` answers nanoseconds since 1970, for the times that are written. `cancel_pre_bind` ends the PreBind of
-        the pod with that UID: what it wrote is to be released.
+        the pod with that UID: what it wrote is to be undone.
         """
         self._writer = writer
         self._in_flight = register
@@ -121,7 +121,7 @@ class Actor:
         if before is not None:
             await asyncio.wait((before,))
         for _, action in actions:
-            if action.HasField("release"):
+            if action.HasField("undo_pre_bind"):
                 await self._cancel_pre_bind(action.pod.uid)
         async with self._turns:
             for index, action in actions:
@@ -153,8 +153,8 @@ class Actor:
                     return await self._patch(pod, bodies.nomination_patch(""))
                 case "evict":
                     return await self._evict(pod, action.evict, tenure)
-                case "release":
-                    return await self._release(pod, action.release)
+                case "undo_pre_bind":
+                    return await self._undo_pre_bind(pod, action.undo_pre_bind)
                 case _:
                     return await self._act_of_plugin(action, tenure, work)
 
@@ -213,9 +213,9 @@ class Actor:
         # The precondition failed: another pod has the name by now.
         return api_writes.Gone(deleted.message) if isinstance(deleted, api_writes.Conflict) else deleted
 
-    async def _release(self, pod: api_writes.PodName, wanted: bind_pb2.Release) -> Status:
+    async def _undo_pre_bind(self, pod: api_writes.PodName, wanted: bind_pb2.UndoPreBind) -> Status:
         """Each plugin gives back what its PreBind wrote."""
-        states = bind_phase_pb2.HostState.FromString(wanted.state).plugin_states
+        states = bind_phase_pb2.PluginStates.FromString(wanted.state).plugin_states
         for plugin, state in sorted(states.items()):
             unreserve = bind_sides.unreserve(plugin)
             if unreserve is None or not state:
@@ -223,7 +223,7 @@ class Actor:
             try:
                 failed = await unreserve(self._writer, pod, state)
             except ValueError as error:
-                return status.error("", f"release: {error}")
+                return status.error("", f"undo_pre_bind: {error}")
             if failed is not None:
                 return _status_of(failed)
         return status.SUCCESS

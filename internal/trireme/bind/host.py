@@ -263,7 +263,7 @@ def _at_most(timeout: duration_pb2.Duration) -> duration_pb2.Duration:
 def _held_up(item: bind_pb2.BindItem, result: bind_pb2.PreBindResult, plugin: str) -> bind_pb2.PreBindResult:
     """The result that ends the turn of a pod; one that waits takes the state of all plugins with it."""
     if result.status.code == status_pb2.CODE_WAIT:
-        states = bind_phase_pb2.HostState.FromString(item.state)
+        states = bind_phase_pb2.PluginStates.FromString(item.state)
         states.plugin_states[plugin] = result.state
         result.state = states.SerializeToString()
     return result

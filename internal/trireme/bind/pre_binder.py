@@ -144,7 +144,7 @@ class PreBinder:
         return task
 
     async def _execute(self, step: _Step[Result], pods: PodsOfClass, item: bind_pb2.BindItem, timeout: float) -> Result:
-        states = bind_phase_pb2.HostState.FromString(item.state).plugin_states
+        states = bind_phase_pb2.PluginStates.FromString(item.state).plugin_states
         running = ""
 
         @asynccontextmanager

@@ -304,9 +304,9 @@ async def _check_items(items: Iterable[bind_pb2.BindItem], context: Context) -> 
     for index, item in enumerate(items):
         if item.state:
             try:
-                bind_phase_pb2.HostState.FromString(item.state)
+                bind_phase_pb2.PluginStates.FromString(item.state)
             except DecodeError:
-                await _invalid(context, f"items[{index}].state: not a HostState")
+                await _invalid(context, f"items[{index}].state: not the state of plugins")
         problem = _problem_of(item.pod)
         if problem:
             await _invalid(context, f"items[{index}].pod.{problem}")

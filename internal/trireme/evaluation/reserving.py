@@ -182,7 +182,7 @@ async def reserve(
     """What all plugins together assume for each placement; nothing where one of them fails."""
     success = wire_status.to_message(status.SUCCESS)
     out = [filter_pb2.Reservation(status=success) for _ in placed]
-    states = [bind_phase_pb2.HostState() for _ in out]
+    states = [bind_phase_pb2.PluginStates() for _ in out]
     for plugin in plugins:
         open_ones = [at for at, kept in enumerate(out) if kept.status.code == status_pb2.CODE_SUCCESS]
         placements = [placed[at] for at in open_ones]

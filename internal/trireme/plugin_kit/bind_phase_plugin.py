@@ -35,7 +35,7 @@ async def has_work(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status
 
 def own_state(plugin: str, item: bind_pb2.BindItem) -> bytes:
     """What the plugin's Reserve left for the pod; empty: nothing."""
-    return bind_phase_pb2.HostState.FromString(item.state).plugin_states.get(plugin, b"")
+    return bind_phase_pb2.PluginStates.FromString(item.state).plugin_states.get(plugin, b"")
 
 
 def pre_flight_of_state(plugin: str, read: Callable[[bytes], object]) -> PreBindPreFlightCall:
@@ -65,7 +65,7 @@ class BindPhasePlugin:
 
     The calls of Permit, PreBindPreFlight and PreBind answer one result an item, in order. Bind answers each item once,
     by index, or raises BindResultUnknown after those that it can answer. No call raises anything else: a failure is a
-    status. Items carry the state of all plugins (HostState); each plugin takes its own part.
+    status. Items carry the state of all plugins (PluginStates); each plugin takes its own part.
     """
 
     name: str

@@ -134,7 +134,7 @@ class RemoteReservePlugin:
 
 class RemoteBindPlugin:
     """Permit, PreBindPreFlight, PreBind, Bind and PostBind, called by bind. An item's state between phases is a
-    HostState; the plugin gets its own part of it.
+    PluginStates; the plugin gets its own part of it.
     """
 
     def __init__(self, client: remote_client.PluginClient) -> None:
@@ -243,7 +243,7 @@ class RemoteBindPlugin:
         for item in items:
             copy = bind_pb2.BindItem()
             copy.CopyFrom(item)
-            copy.state = bind_phase_pb2.HostState.FromString(item.state).plugin_states.get(self.name, b"")
+            copy.state = bind_phase_pb2.PluginStates.FromString(item.state).plugin_states.get(self.name, b"")
             own.append(copy)
         return own
 

@@ -78,7 +78,7 @@ class PreBinding:
         """Undo what PreBind wrote for a pod that is not bound after all. The replica that ran PreBind does that; if it
         still runs PreBind, it cancels that first.
         """
-        action = bind_pb2.Action(pod=item.pod, release=bind_pb2.Release(state=item.state))
+        action = bind_pb2.Action(pod=item.pod, undo_pre_bind=bind_pb2.UndoPreBind(state=item.state))
         for result in await self._binder.apply([action], address=self._addresses.pop(item.pod.uid, "")):
             answer = wire_status.from_message(result.status)
             if answer.code is not status.Code.SUCCESS:

@@ -38,7 +38,7 @@ class BindItem(_message.Message):
     node_name: _builtins.str
     """REQUIRED. The name of the node."""
     state: _builtins.bytes
-    """OPTIONAL. The state that Reserve or an earlier PreBind returned. Between phases it is a HostState; a plugin gets
+    """OPTIONAL. The state that Reserve or an earlier PreBind returned. Between phases it is a PluginStates; a plugin gets
     what it returned itself.
     """
     outcome_unknown: _builtins.bool
@@ -486,8 +486,8 @@ class Action(_message.Message):
     DEALLOCATE_FIELD_NUMBER: _builtins.int
     SET_CONDITION_FIELD_NUMBER: _builtins.int
     SET_GROUP_CONDITION_FIELD_NUMBER: _builtins.int
-    RELEASE_FIELD_NUMBER: _builtins.int
-    LEAVE_CLAIM_FIELD_NUMBER: _builtins.int
+    UNDO_PRE_BIND_FIELD_NUMBER: _builtins.int
+    REMOVE_CLAIM_USER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod that the write is about; for deallocate the pod that needs the devices; for set_group_condition
@@ -519,11 +519,11 @@ class Action(_message.Message):
         """Set a condition of a PodGroup."""
 
     @_builtins.property
-    def release(self) -> Global___Release:
+    def undo_pre_bind(self) -> Global___UndoPreBind:
         """Undo what PreBind wrote."""
 
     @_builtins.property
-    def leave_claim(self) -> Global___LeaveClaim:
+    def remove_claim_user(self) -> Global___RemoveClaimUser:
         """Remove a user of a claim."""
 
     def __init__(
@@ -536,14 +536,14 @@ class Action(_message.Message):
         deallocate: Global___Deallocate | None = ...,
         set_condition: Global___SetCondition | None = ...,
         set_group_condition: Global___SetGroupCondition | None = ...,
-        release: Global___Release | None = ...,
-        leave_claim: Global___LeaveClaim | None = ...,
+        undo_pre_bind: Global___UndoPreBind | None = ...,
+        remove_claim_user: Global___RemoveClaimUser | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "leave_claim", b"leave_claim", "nominate", b"nominate", "pod", b"pod", "release", b"release", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "remove_claim_user", b"remove_claim_user", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition", "undo_pre_bind", b"undo_pre_bind"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "leave_claim", b"leave_claim", "nominate", b"nominate", "pod", b"pod", "release", b"release", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "remove_claim_user", b"remove_claim_user", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition", "undo_pre_bind", b"undo_pre_bind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["evict", "nominate", "clear_nomination", "deallocate", "set_condition", "set_group_condition", "release", "leave_claim"]  # noqa: Y015
+    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["evict", "nominate", "clear_nomination", "deallocate", "set_condition", "set_group_condition", "undo_pre_bind", "remove_claim_user"]  # noqa: Y015
     _WhichOneofArgType_action: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_action) -> _WhichOneofReturnType_action | None: ...
 
@@ -665,8 +665,8 @@ class Deallocate(_message.Message):
 Global___Deallocate: _TypeAlias = Deallocate  # noqa: Y015
 
 @_typing.final
-class LeaveClaim(_message.Message):
-    """LeaveClaim removes one entry from a claim's reservedFor; its allocation stays."""
+class RemoveClaimUser(_message.Message):
+    """RemoveClaimUser removes one entry from a claim's reservedFor; its allocation stays."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -696,13 +696,13 @@ class LeaveClaim(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___LeaveClaim: _TypeAlias = LeaveClaim  # noqa: Y015
+Global___RemoveClaimUser: _TypeAlias = RemoveClaimUser  # noqa: Y015
 
 @_typing.final
-class Release(_message.Message):
-    """Release undoes what PreBind wrote for a pod that is not bound after all, as far as that can be undone: its entries in
-    reservedFor of its claims, and a claim that was made for its extended resources. Idempotent, and a success where
-    PreBind has written nothing.
+class UndoPreBind(_message.Message):
+    """UndoPreBind undoes what PreBind wrote for a pod that is not bound after all, as far as that can be undone: its
+    entries in reservedFor of its claims, and a claim that was made for its extended resources. Idempotent, and a success
+    where PreBind has written nothing.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -721,7 +721,7 @@ class Release(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Release: _TypeAlias = Release  # noqa: Y015
+Global___UndoPreBind: _TypeAlias = UndoPreBind  # noqa: Y015
 
 @_typing.final
 class SetCondition(_message.Message):

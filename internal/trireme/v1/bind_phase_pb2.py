@@ -28,39 +28,39 @@ from trireme.v1 import snapshot_pb2 as trireme_dot_v1_dot_snapshot__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btrireme/v1/bind_phase.proto\x12\ntrireme.v1\x1a\x15trireme/v1/bind.proto\x1a\x16trireme/v1/cycle.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x80\x01\n\tHostState\x12>\n\rplugin_states\x18\x01 \x03(\x0b\x32\'.trireme.v1.HostState.PluginStatesEntry\x1a\x33\n\x11PluginStatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"m\n BindPhasePreBindPreFlightRequest\x12\x35\n\x08requests\x18\x01 \x03(\x0b\x32#.trireme.v1.PreBindPreFlightRequest\x12\x12\n\ntimeout_ms\x18\x02 \x01(\r\"_\n!BindPhasePreBindPreFlightResponse\x12:\n\x07results\x18\x01 \x03(\x0b\x32).trireme.v1.IndexedPreBindPreFlightResult\"R\n\x1dIndexedPreBindPreFlightResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\"\n\x06status\x18\x02 \x01(\x0b\x32\x12.trireme.v1.Status\"[\n\x17\x42indPhasePreBindRequest\x12,\n\x08requests\x18\x01 \x03(\x0b\x32\x1a.trireme.v1.PreBindRequest\x12\x12\n\ntimeout_ms\x18\x02 \x01(\r\"M\n\x18\x42indPhasePreBindResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .trireme.v1.IndexedPreBindResult\"P\n\x14IndexedPreBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12)\n\x06result\x18\x02 \x01(\x0b\x32\x19.trireme.v1.PreBindResult\"U\n\x0c\x41pplyRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12#\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Action\"8\n\rApplyResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"w\n\x0c\x46\x65nceRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12\x13\n\x0b\x63onfig_hash\x18\x02 \x01(\x06\x12\x30\n\rconfiguration\x18\x03 \x01(\x0b\x32\x19.trireme.v1.Configuration\"0\n\rFenceResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08\x64rain_ms\x18\x02 \x01(\r2\x99\x04\n\tBindPhase\x12?\n\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12q\n\x10PreBindPreFlight\x12,.trireme.v1.BindPhasePreBindPreFlightRequest\x1a-.trireme.v1.BindPhasePreBindPreFlightResponse0\x01\x12V\n\x07PreBind\x12#.trireme.v1.BindPhasePreBindRequest\x1a$.trireme.v1.BindPhasePreBindResponse0\x01\x12;\n\x04\x42ind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12\x45\n\x08PostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponse\x12>\n\x05\x41pply\x12\x18.trireme.v1.ApplyRequest\x1a\x19.trireme.v1.ApplyResponse0\x01\x12<\n\x05\x46\x65nce\x12\x18.trireme.v1.FenceRequest\x1a\x19.trireme.v1.FenceResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btrireme/v1/bind_phase.proto\x12\ntrireme.v1\x1a\x15trireme/v1/bind.proto\x1a\x16trireme/v1/cycle.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x86\x01\n\x0cPluginStates\x12\x41\n\rplugin_states\x18\x01 \x03(\x0b\x32*.trireme.v1.PluginStates.PluginStatesEntry\x1a\x33\n\x11PluginStatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"m\n BindPhasePreBindPreFlightRequest\x12\x35\n\x08requests\x18\x01 \x03(\x0b\x32#.trireme.v1.PreBindPreFlightRequest\x12\x12\n\ntimeout_ms\x18\x02 \x01(\r\"_\n!BindPhasePreBindPreFlightResponse\x12:\n\x07results\x18\x01 \x03(\x0b\x32).trireme.v1.IndexedPreBindPreFlightResult\"R\n\x1dIndexedPreBindPreFlightResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\"\n\x06status\x18\x02 \x01(\x0b\x32\x12.trireme.v1.Status\"[\n\x17\x42indPhasePreBindRequest\x12,\n\x08requests\x18\x01 \x03(\x0b\x32\x1a.trireme.v1.PreBindRequest\x12\x12\n\ntimeout_ms\x18\x02 \x01(\r\"M\n\x18\x42indPhasePreBindResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .trireme.v1.IndexedPreBindResult\"P\n\x14IndexedPreBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12)\n\x06result\x18\x02 \x01(\x0b\x32\x19.trireme.v1.PreBindResult\"U\n\x0c\x41pplyRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12#\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Action\"8\n\rApplyResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"w\n\x0c\x46\x65nceRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12\x13\n\x0b\x63onfig_hash\x18\x02 \x01(\x06\x12\x30\n\rconfiguration\x18\x03 \x01(\x0b\x32\x19.trireme.v1.Configuration\"0\n\rFenceResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08\x64rain_ms\x18\x02 \x01(\r2\x99\x04\n\tBindPhase\x12?\n\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12q\n\x10PreBindPreFlight\x12,.trireme.v1.BindPhasePreBindPreFlightRequest\x1a-.trireme.v1.BindPhasePreBindPreFlightResponse0\x01\x12V\n\x07PreBind\x12#.trireme.v1.BindPhasePreBindRequest\x1a$.trireme.v1.BindPhasePreBindResponse0\x01\x12;\n\x04\x42ind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12\x45\n\x08PostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponse\x12>\n\x05\x41pply\x12\x18.trireme.v1.ApplyRequest\x1a\x19.trireme.v1.ApplyResponse0\x01\x12<\n\x05\x46\x65nce\x12\x18.trireme.v1.FenceRequest\x1a\x19.trireme.v1.FenceResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.bind_phase_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_HOSTSTATE_PLUGINSTATESENTRY']._loaded_options = None
-  _globals['_HOSTSTATE_PLUGINSTATESENTRY']._serialized_options = b'8\001'
-  _globals['_HOSTSTATE']._serialized_start=143
-  _globals['_HOSTSTATE']._serialized_end=271
-  _globals['_HOSTSTATE_PLUGINSTATESENTRY']._serialized_start=220
-  _globals['_HOSTSTATE_PLUGINSTATESENTRY']._serialized_end=271
-  _globals['_BINDPHASEPREBINDPREFLIGHTREQUEST']._serialized_start=273
-  _globals['_BINDPHASEPREBINDPREFLIGHTREQUEST']._serialized_end=382
-  _globals['_BINDPHASEPREBINDPREFLIGHTRESPONSE']._serialized_start=384
-  _globals['_BINDPHASEPREBINDPREFLIGHTRESPONSE']._serialized_end=479
-  _globals['_INDEXEDPREBINDPREFLIGHTRESULT']._serialized_start=481
-  _globals['_INDEXEDPREBINDPREFLIGHTRESULT']._serialized_end=563
-  _globals['_BINDPHASEPREBINDREQUEST']._serialized_start=565
-  _globals['_BINDPHASEPREBINDREQUEST']._serialized_end=656
-  _globals['_BINDPHASEPREBINDRESPONSE']._serialized_start=658
-  _globals['_BINDPHASEPREBINDRESPONSE']._serialized_end=735
-  _globals['_INDEXEDPREBINDRESULT']._serialized_start=737
-  _globals['_INDEXEDPREBINDRESULT']._serialized_end=817
-  _globals['_APPLYREQUEST']._serialized_start=819
-  _globals['_APPLYREQUEST']._serialized_end=904
-  _globals['_APPLYRESPONSE']._serialized_start=906
-  _globals['_APPLYRESPONSE']._serialized_end=962
-  _globals['_FENCEREQUEST']._serialized_start=964
-  _globals['_FENCEREQUEST']._serialized_end=1083
-  _globals['_FENCERESPONSE']._serialized_start=1085
-  _globals['_FENCERESPONSE']._serialized_end=1133
-  _globals['_BINDPHASE']._serialized_start=1136
-  _globals['_BINDPHASE']._serialized_end=1673
+  _globals['_PLUGINSTATES_PLUGINSTATESENTRY']._loaded_options = None
+  _globals['_PLUGINSTATES_PLUGINSTATESENTRY']._serialized_options = b'8\001'
+  _globals['_PLUGINSTATES']._serialized_start=143
+  _globals['_PLUGINSTATES']._serialized_end=277
+  _globals['_PLUGINSTATES_PLUGINSTATESENTRY']._serialized_start=226
+  _globals['_PLUGINSTATES_PLUGINSTATESENTRY']._serialized_end=277
+  _globals['_BINDPHASEPREBINDPREFLIGHTREQUEST']._serialized_start=279
+  _globals['_BINDPHASEPREBINDPREFLIGHTREQUEST']._serialized_end=388
+  _globals['_BINDPHASEPREBINDPREFLIGHTRESPONSE']._serialized_start=390
+  _globals['_BINDPHASEPREBINDPREFLIGHTRESPONSE']._serialized_end=485
+  _globals['_INDEXEDPREBINDPREFLIGHTRESULT']._serialized_start=487
+  _globals['_INDEXEDPREBINDPREFLIGHTRESULT']._serialized_end=569
+  _globals['_BINDPHASEPREBINDREQUEST']._serialized_start=571
+  _globals['_BINDPHASEPREBINDREQUEST']._serialized_end=662
+  _globals['_BINDPHASEPREBINDRESPONSE']._serialized_start=664
+  _globals['_BINDPHASEPREBINDRESPONSE']._serialized_end=741
+  _globals['_INDEXEDPREBINDRESULT']._serialized_start=743
+  _globals['_INDEXEDPREBINDRESULT']._serialized_end=823
+  _globals['_APPLYREQUEST']._serialized_start=825
+  _globals['_APPLYREQUEST']._serialized_end=910
+  _globals['_APPLYRESPONSE']._serialized_start=912
+  _globals['_APPLYRESPONSE']._serialized_end=968
+  _globals['_FENCEREQUEST']._serialized_start=970
+  _globals['_FENCEREQUEST']._serialized_end=1089
+  _globals['_FENCERESPONSE']._serialized_start=1091
+  _globals['_FENCERESPONSE']._serialized_end=1139
+  _globals['_BINDPHASE']._serialized_start=1142
+  _globals['_BINDPHASE']._serialized_end=1679
 # @@protoc_insertion_point(module_scope)

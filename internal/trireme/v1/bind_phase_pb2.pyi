@@ -23,8 +23,8 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class HostState(_message.Message):
-    """HostState is the state bytes of several plugins, which one phase passes through the frontend to another."""
+class PluginStates(_message.Message):
+    """PluginStates is the state bytes of several plugins, which one phase passes through the frontend to another."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -64,7 +64,7 @@ class HostState(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___HostState: _TypeAlias = HostState  # noqa: Y015
+Global___PluginStates: _TypeAlias = PluginStates  # noqa: Y015
 
 @_typing.final
 class BindPhasePreBindPreFlightRequest(_message.Message):

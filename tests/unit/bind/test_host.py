@@ -38,7 +38,7 @@ class _Plugin:
     def _ask(self, items: Sequence[bind_pb2.BindItem]) -> None:
         self.asked.append([item.pod.name for item in items])
         for item in items:
-            self.states.append(bind_phase_pb2.HostState.FromString(item.state).plugin_states.get(self.name, b""))
+            self.states.append(bind_phase_pb2.PluginStates.FromString(item.state).plugin_states.get(self.name, b""))
 
     async def permit(self, request: bind_pb2.PermitRequest) -> list[bind_pb2.PermitResult]:
         self._ask(request.items)

@@ -159,7 +159,7 @@ class World:
         return self.jobs.run_pre_flight(self._classes(uids), TIMEOUT_SECONDS)
 
     def _classes(self, uids: Sequence[str]) -> list[pre_binder.PodsOfClass]:
-        state = bind_phase_pb2.HostState(plugin_states={"Writes": b"x"}).SerializeToString()
+        state = bind_phase_pb2.PluginStates(plugin_states={"Writes": b"x"}).SerializeToString()
         return [
             pre_binder.PodsOfClass(
                 self.chain,

@@ -451,7 +451,7 @@ async def test_unusable_claims_of_a_group_are_released_without_preemption() -> N
         out = filter_phase_pb2.ListReleasableClaimsResponse()
         out.status.code = status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE
         out.status.messages.append("ResourceClaim unreserved for PodGroup")
-        out.actions.add(pod=request.tried[0].pod, leave_claim=bind_pb2.LeaveClaim(name="c"))
+        out.actions.add(pod=request.tried[0].pod, remove_claim_user=bind_pb2.RemoveClaimUser(name="c"))
         return out
 
     cluster.release = release
@@ -459,7 +459,7 @@ async def test_unusable_claims_of_a_group_are_released_without_preemption() -> N
     (request,) = cluster.group_questions
     assert request.scheduled == 0
     assert [member.pod.name for member in request.tried] == ["p0", "p1"]
-    assert [action.leave_claim.name for action in cluster.preempting] == ["c"]
+    assert [action.remove_claim_user.name for action in cluster.preempting] == ["c"]
     whole = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, ResourceClaim unreserved for PodGroup"
     assert cluster.conditions == [("False", "Unschedulable", whole)]
 

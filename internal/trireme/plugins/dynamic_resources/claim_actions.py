@@ -46,9 +46,9 @@ async def _deallocate(
     return found if freed is None else await writer.put(f"{path}/status", freed, claim_writes.DEADLINE_SECONDS)
 
 
-async def leave(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
-    """Take a user out of a claim."""
-    wanted = action.leave_claim
+async def remove_user(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
+    """Remove a user from a claim's reservedFor."""
+    wanted = action.remove_claim_user
     path = f"{claim_writes.path_of(wanted.namespace, wanted.name)}/status"
     patch = claim_bodies.without_user(wanted.uid, wanted.user_uid)
     outcome: api_writes.Outcome = api_writes.Uncertain("")

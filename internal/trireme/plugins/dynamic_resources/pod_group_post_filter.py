@@ -102,7 +102,7 @@ def _unavailable(
 
 def _promised(state: bytes) -> Iterator[tuple[str, resource_pb2.AllocationResult]]:
     """What a member was to get, by the claim's UID."""
-    kept = bind_phase_pb2.HostState.FromString(state).plugin_states.get(device_filter.NAME, b"")
+    kept = bind_phase_pb2.PluginStates.FromString(state).plugin_states.get(device_filter.NAME, b"")
     for claim in reserve_state.DeviceClaims.from_bytes(kept).claims if kept else ():
         if claim.allocation is not None:
             yield claim.uid, decode.decode(claim.allocation, resource_pb2.AllocationResult)
@@ -127,9 +127,9 @@ def _of_group(
             return status.unschedulable(device_filter.NAME, _FREED)
     for claim in () if group is None else pod_claims.of_group(group, snap):
         if claim.status.HasField("allocation") and pod_claims.reserved_for(claim, pod.uid, identity.name):
-            leaving = bind_pb2.LeaveClaim(
+            leaving = bind_pb2.RemoveClaimUser(
                 namespace=claim.metadata.namespace, name=claim.metadata.name, uid=claim.metadata.uid, user_uid=uid
             )
-            actions.append(bind_pb2.Action(pod=pod, leave_claim=leaving))
+            actions.append(bind_pb2.Action(pod=pod, remove_claim_user=leaving))
             return status.unresolvable(device_filter.NAME, _LEFT)
     return None

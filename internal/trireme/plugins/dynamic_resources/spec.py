@@ -33,7 +33,7 @@ SPEC = PluginSpec(
         ExtensionPoint.PRE_BIND: Side(".bind:make"),
         ExtensionPoint.RESERVE: Side(".unreserve:unreserve"),
     },
-    actions={"deallocate": Side(".claim_actions:deallocate"), "leave_claim": Side(".claim_actions:leave")},
+    actions={"deallocate": Side(".claim_actions:deallocate"), "remove_claim_user": Side(".claim_actions:remove_user")},
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
     passes_over_resizes=True,

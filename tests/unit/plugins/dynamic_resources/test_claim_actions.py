@@ -120,7 +120,7 @@ async def test_no_round_begins_for_a_leader_that_is_out_of_office() -> None:
 async def test_a_user_leaves_a_claim(lost: int, requests: int) -> None:
     """The patch says the same however often it is sent."""
     writer = Writer(ALLOCATED, lost=lost)
-    leaves = bind_pb2.LeaveClaim(namespace="ns", name="claim", uid="u", user_uid="group-uid")
-    outcome = await claim_actions.leave(bind_pb2.Action(pod=POD, leave_claim=leaves), _context(writer))
+    leaves = bind_pb2.RemoveClaimUser(namespace="ns", name="claim", uid="u", user_uid="group-uid")
+    outcome = await claim_actions.remove_user(bind_pb2.Action(pod=POD, remove_claim_user=leaves), _context(writer))
     assert isinstance(outcome, api_writes.Written)
     assert writer.requests == ["PATCH /status"] * requests

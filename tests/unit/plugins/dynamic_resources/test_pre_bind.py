@@ -160,7 +160,9 @@ async def _pre_bind(
     node_allocatable: tuple[Json, ...] = (),
     binding_conditions: bool = True,
 ) -> bind_pb2.PreBindResult:
-    state = bind_phase_pb2.HostState(plugin_states={binding.NAME: _state(*claims, node_allocatable=node_allocatable)})
+    state = bind_phase_pb2.PluginStates(
+        plugin_states={binding.NAME: _state(*claims, node_allocatable=node_allocatable)}
+    )
     item = bind_pb2.BindItem(pod=POD, node_name="node", state=state.SerializeToString())
     gates = {"DRADeviceBindingConditions": binding_conditions}
     args = {"default-scheduler": {"bindingTimeout": "60s"}}
