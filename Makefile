@@ -114,6 +114,10 @@ sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 m
 	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py; fi
 	@$(BIN)/python tests/sige2e/sig_scheduling.py $(if $(SCHEDULER),--scheduler $(SCHEDULER)) $(if $(FOCUS),--focus "$(FOCUS)")
 
+.PHONY: audit
+audit: $(STAMP) ## Known vulnerabilities of the installed packages (OSV_URL=server to ask in place of PyPI)
+	@$(BIN)/python tests/security/dependency_audit.py $(if $(OSV_URL),--osv-url "$(OSV_URL)")
+
 .PHONY: clients
 clients: $(STAMP) ## Clients of Kubernetes against the embedded cluster (CLIENTS="helm rust"; needs their toolchains)
 	@$(BIN)/python tests/clients/run_clients.py $(CLIENTS)
