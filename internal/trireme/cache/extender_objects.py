@@ -84,25 +84,34 @@ class ExtenderObjects:
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Drop deleted pods."""
-        for kind, parsed in events:
-            self._forget("pods", self._pods, kind, None if parsed is None else parsed.uid)
+        self._forget("pods", self._pods, [(kind, "" if pod is None else pod.uid) for kind, pod in events])
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Drop deleted nodes."""
-        for kind, node in events:
-            self._forget("nodes", self._nodes, kind, None if node is None else node.metadata.name)
+        self._forget(
+            "nodes", self._nodes, [(kind, "" if node is None else node.metadata.name) for kind, node in events]
+        )
 
-    def _forget(self, what: str, cached: dict[str, bytes], kind: EventKind, key: str | None) -> None:
-        if kind == EventKind.LIST_START:
-            self._listed[what] = set()
-        elif kind == EventKind.LIST_END:
-            listed = self._listed.pop(what, set())
-            for deleted in [key_ for key_ in cached if key_ not in listed]:
-                del cached[deleted]
-        elif kind == EventKind.DELETED and key is not None:
+    def _forget(self, what: str, cached: dict[str, bytes], events: Sequence[tuple[EventKind, str]]) -> None:
+        """Drop what a batch of events, by kind and key, leaves deleted.
+
+        The whole batch was decoded, hence stored, before: what comes after a deletion, or after the end of a list that
+        does not have it, must stay.
+        """
+        deleted: set[str] = set()
+        for kind, key in events:
+            if kind is EventKind.LIST_START:
+                self._listed[what] = set()
+            elif kind is EventKind.LIST_END:
+                deleted |= cached.keys() - self._listed.pop(what, set())
+            elif kind is EventKind.DELETED:
+                deleted.add(key)
+            else:
+                deleted.discard(key)
+                if kind is EventKind.LISTED and what in self._listed:
+                    self._listed[what].add(key)
+        for key in deleted:
             cached.pop(key, None)
-        elif kind == EventKind.LISTED and key is not None and what in self._listed:
-            self._listed[what].add(key)
 
 
 def _bytes(raw: Json, excluded: str = "") -> bytes:

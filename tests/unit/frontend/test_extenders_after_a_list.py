@@ -1,0 +1,39 @@
+"""Extenders and a watch that was lost: what they are asked about is what was listed."""
+
+from typing import Any
+
+from frontend_world import World
+
+from trireme_kube.client.watch import EventKind
+
+
+def _pods_of_extenders(world: World) -> dict[str, Any]:
+    """The metadata of the pods that the extender for Filter is asked about, until nothing is asked any more."""
+    asked = {}
+    while world.questions:
+        question = world.questions[0]
+        if question.rpc == "ExtenderFilter":
+            metadata = question.request["Pod"]["metadata"]
+            asked[metadata["name"]] = metadata
+        world.answer(question, "good")
+    return asked
+
+
+def test_extenders_are_asked_about_pods_as_they_were_listed() -> None:
+    """An extender decides by a pod as it was before the watch was lost, or is not asked about a pod that came since."""
+    world = World(extended=True)
+    try:
+        world.api.put_node("n0", 3)
+        world.deliver("nodes", 1)
+        world.create("a", 1, gated=True)
+        changed = world.api.pods["a"]
+        changed["spec"].pop("schedulingGates")
+        changed["metadata"]["labels"] = {"changed": "yes"}
+        world.api.tell("pods", EventKind.MODIFIED, changed)
+        world.api.add_pod("b", 1, 0)
+        world.relist("pods", twice=True)
+        asked = _pods_of_extenders(world)
+        assert asked.keys() == {"a", "b"}
+        assert asked["a"]["labels"] == {"changed": "yes"}
+    finally:
+        world.close()
