@@ -16,6 +16,7 @@ from trireme_kube.cel import (
     deep_expressions,
     functions,
     nesting,
+    planner,
     program,
     syntax,
     validation,
@@ -133,8 +134,8 @@ def _compiled(expression: str, deepest_part: int, attribute: bool) -> program.Pr
     if not attribute and result not in _ACCEPTED:
         raise RefusedError(f"must evaluate to bool or the unknown type, not {_written(result)}")
     try:
-        return program.Program(checked)
-    except program.InstantiationError as error:
+        return planner.program_of(checked)
+    except planner.InstantiationError as error:
         raise RefusedError(f"program instantiation failed: {error}") from error
 
 
