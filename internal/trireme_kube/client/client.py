@@ -1,7 +1,7 @@
-"""Raw requests to an API server, over an aiohttp session.
+"""Raw requests to an API server.
 
 Why not the `kubernetes` package: a generated call costs half a millisecond and its models three milliseconds a pod.
-Writes, two per pod, go over our own connections (`write_pool`) unless there is a proxy. Bodies are bytes, or plain JSON
+`transport` has the connections; writes, two per pod, go over connections of our own. Bodies are bytes, or plain JSON
 values encoded by orjson; responses are bytes, in JSON unless the caller requests another encoding.
 
 Every request has a deadline, waits for the client's rate limit, and ends in an `ApiResponse`, an `ApiError` or an
@@ -17,25 +17,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import logging
 import time
 import types
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self
 
-import aiohttp
 import orjson
 import tenacity
-import yarl
 
 from trireme_kube.apimachinery.api_writes import STRATEGIC_MERGE
-from trireme_kube.client import connection, credentials, errors, ratelimit, session, write_pool
+from trireme_kube.client import connection, credentials, errors, ratelimit, transport
 from trireme_kube.client.content_types import JSON
-from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
-
-log = logging.getLogger(__name__)
+from trireme_kube.client.errors import ApiError, ApiUnreachable
 
 DEFAULT_DEADLINE_SECONDS = 30.0
 
@@ -109,13 +104,9 @@ class ApiClient:
         self._observer = observer
         self._clock = clock
         self._bucket = ratelimit.TokenBucket(settings.qps, settings.burst)
-        self._sessions: list[session.Session] = []  # the last is current; earlier ones close after their requests
-        self._writes: write_pool.WritePool | None = None
-        self._extra: dict[str, Any] = {}
-        self._headers: dict[tuple[str, str], credentials.Headers] = {}
+        self._transport = transport.Transport(identity, settings.user_agent, settings.max_connections)
         self._requests = self._failures = self._in_flight = self._throttled = 0
         self._throttled_seconds = 0.0
-        self._open_session()
 
     @property
     def client_certificate(self) -> tuple[str, str] | None:
@@ -159,10 +150,7 @@ class ApiClient:
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
-        if self._writes is not None:
-            self._writes.close()
-        for each in self._sessions:
-            await each.close()
+        await self._transport.close()
 
     async def get(
         self,
@@ -251,13 +239,13 @@ class ApiClient:
         target = _target(path, params)
         end = self._clock() + deadline
         for attempt in (1, 2):
-            if self._identity.due():
-                await self._refresh()
-            headers = self._headers_for(content_type, accept)
+            if self._transport.refresh_due():
+                await self._transport.refresh()
+            headers = self._transport.headers(content_type, accept)
             try:
                 return await self._send(method, target, headers, body, end)
             except ApiError as error:
-                if error.status != 401 or attempt == 2 or not await self._refresh(headers):
+                if error.status != 401 or attempt == 2 or not await self._transport.refresh(headers):
                     raise
             except ApiUnreachable as error:
                 if method != "GET" or attempt == 2 or not error.dropped:
@@ -267,43 +255,35 @@ class ApiClient:
     @asynccontextmanager
     async def stream(
         self, path: str, params: Params | None = None, *, total: float, idle: float, accept: str = JSON
-    ) -> AsyncIterator[ByteStream]:
+    ) -> AsyncIterator[transport.ByteStream]:
         """Open an endless response (a watch); it ends after `total` seconds, or `idle` seconds without a byte.
 
         Raises:
           ApiError: the server refused it.
           ApiUnreachable: it could not be opened, or broke.
         """
-        if self._identity.due():
-            await self._refresh()
+        if self._transport.refresh_due():
+            await self._transport.refresh()
         waited = await self._throttle(idle)
-        headers = self._headers_for(JSON, accept)
+        headers = self._transport.headers(JSON, accept)
         self._requests += 1
         started = self._clock()
-        current = self._sessions[-1]
-        async with current.in_use() as http:
+        async with AsyncExitStack() as stack:
+            opening = self._transport.stream(_target(path, params), headers, total=total, idle=idle)
             try:
-                response = await http.request(
-                    "GET",
-                    self._url(_target(path, params)),
-                    headers=headers,
-                    timeout=aiohttp.ClientTimeout(total=total, sock_connect=idle, sock_read=idle),
-                    **self._extra,
-                )
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                stream = await stack.enter_async_context(opening)
+            except ApiUnreachable:
                 self._failures += 1
                 self._observe("GET", 0, started, waited)
-                raise _unreachable(error, self.host) from error
-            self._observe("GET", response.status, started, waited)
-            async with current.streaming(response):
-                stream = ByteStream(response, self.host)
-                if response.status >= 300:
-                    self._failures += 1
-                    body = await stream.all()
-                    if response.status == 401:
-                        await self._refresh(headers)  # for the caller's next attempt
-                    raise errors.from_response(response.status, response.reason or "", response.headers, body)
-                yield stream
+                raise
+            self._observe("GET", stream.status, started, waited)
+            if stream.status >= 300:
+                self._failures += 1
+                body = await stream.all()
+                if stream.status == 401:
+                    await self._transport.refresh(headers)  # for the caller's next attempt
+                raise errors.from_response(stream.status, stream.reason, stream.headers, body)
+            yield stream
 
     async def _send(
         self, method: str, target: str, headers: credentials.Headers, body: bytes | None, end: float
@@ -315,10 +295,7 @@ class ApiClient:
         self._in_flight += 1
         status = 0
         try:
-            if self._writes is None or method == "GET":
-                response = await self._exchange(method, target, headers, body, remaining)
-            else:
-                response = await self._writes.send(method, target, headers, body or b"", remaining)
+            response = await self._transport.send(method, target, headers, body, remaining)
             status = response.status
             if status >= 300:
                 raise errors.from_response(status, response.reason, response.headers, response.body)
@@ -329,27 +306,6 @@ class ApiClient:
         finally:
             self._in_flight -= 1
             self._observe(method, status, started, waited)
-
-    async def _exchange(
-        self, method: str, target: str, headers: credentials.Headers, body: bytes | None, seconds: float
-    ) -> write_pool.Answer:
-        """Send one request over the session."""
-        try:
-            async with (
-                self._sessions[-1].in_use() as http,
-                http.request(
-                    method,
-                    self._url(target),
-                    data=body,
-                    headers=headers,
-                    timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=seconds),
-                    **self._extra,
-                ) as response,
-            ):
-                content = await response.read()
-                return write_pool.Answer(response.status, response.reason or "", response.headers, content)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise _unreachable(error, self.host) from error
 
     async def _throttle(self, deadline: float) -> float:
         """Wait for the rate limit if it lets us through within `deadline`; return how long it took."""
@@ -376,118 +332,6 @@ class ApiClient:
         if self._observer is not None:
             self._observer(method, status, self._clock() - started, waited)
 
-    def _url(self, target: str) -> yarl.URL:
-        return yarl.URL(self._identity.host + target, encoded=True)
-
-    def _headers_for(self, content_type: str, accept: str) -> credentials.Headers:
-        headers = self._headers.get((content_type, accept))
-        if headers is None:
-            headers = self._identity.headers.copy()
-            headers["Accept"] = accept
-            # Compressing a long list costs the API server more time than it saves on a cluster's network.
-            headers["Accept-Encoding"] = "identity"
-            headers["Content-Type"] = content_type
-            headers["User-Agent"] = self._settings.user_agent
-            self._headers[content_type, accept] = headers
-        return headers
-
-    async def _refresh(self, rejected: credentials.Headers | None = None) -> bool:
-        certificate = self._identity.certificate
-        sent = None
-        if rejected is not None:
-            # The credentials compare the rejected headers with their own: remove those added here.
-            sent = rejected.copy()
-            for name in ("Accept", "Accept-Encoding", "Content-Type", "User-Agent"):
-                sent.popall(name, None)
-        changed = await self._identity.refresh(sent)
-        if changed:
-            self._headers.clear()
-            if self._identity.certificate != certificate:
-                await self._replace_session()
-        return changed
-
-    async def _replace_session(self) -> None:
-        """Switch to the new certificate; requests in flight may finish on the old one."""
-        old = self._sessions[-1]
-        try:
-            self._open_session()
-        except KubeconfigError as error:
-            log.warning("keeping the certificate in use: %s", error)
-            return
-        await old.retire()
-        self._sessions = [each for each in self._sessions if not each.closed]
-
-    def _open_session(self) -> None:
-        configuration = self._identity.configuration
-        try:
-            tls = configuration.tls()
-        except OSError as error:  # ssl.SSLError is one
-            raise KubeconfigError(f"{self._identity.origin}: TLS: {error.strerror or error}") from error
-        # trust_env would look up proxies and ~/.netrc for every request; `credentials` did so once. Cookies: an API
-        # server sets none, and a load balancer's would pin us. The buffer: events of a watch can be large.
-        http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._settings.max_connections, ssl=tls or True),
-            trust_env=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            read_bufsize=1 << 21,
-        )
-        # aiohttp would silently resend a PUT or DELETE when the connection closes; the 409 or 404 that the
-        # second one gets would then be reported for a write that succeeded.
-        http._retry_connection = False
-        self._sessions.append(session.Session(http))
-        self._extra = {"allow_redirects": False}
-        if configuration.proxy:
-            self._extra["proxy"] = configuration.proxy
-        if configuration.tls_server_name:
-            self._extra["server_hostname"] = configuration.tls_server_name
-        if self._writes is not None:
-            self._writes.close()
-            self._writes = None
-        if not configuration.proxy:
-            self._writes = write_pool.WritePool(
-                self.host, tls, configuration.tls_server_name, self._settings.max_connections
-            )
-
-
-class ByteStream:
-    """The bytes of an open watch as they arrive."""
-
-    __slots__ = ("_host", "_response")
-
-    def __init__(self, response: aiohttp.ClientResponse, host: str) -> None:
-        self._response = response
-        self._host = host
-
-    @property
-    def content_type(self) -> str:
-        """The encoding it comes in."""
-        return self._response.headers.get("Content-Type", "")
-
-    def close(self) -> None:
-        """Abort the stream: a pending `chunk` raises."""
-        session.break_off(self._response)
-
-    async def chunk(self) -> bytes:
-        """Return all bytes received since the last call, at least one; b"" at the end.
-
-        Raises:
-          ApiSilent: nothing arrived within the idle timeout.
-          ApiUnreachable: the connection broke.
-        """
-        try:
-            return await self._response.content.readany()
-        except TimeoutError as error:
-            raise ApiSilent(f"{self._host}: nothing more came in time", sent=True) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise _unreachable(error, self._host) from error
-
-    async def all(self) -> bytes:
-        """Read everything up to the end."""
-        parts = []
-        while part := await self.chunk():
-            parts.append(part)
-        return b"".join(parts)
-
 
 async def connect(
     settings: ClientSettings, observer: Observer | None = None, clock: Callable[[], float] = time.monotonic
@@ -502,16 +346,6 @@ async def connect(
 
 def _target(path: str, params: Params | None) -> str:
     return f"{path}?{urllib.parse.urlencode(params)}" if params else path
-
-
-def _unreachable(error: Exception, host: str) -> ApiUnreachable:
-    connecting = isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
-    refused = isinstance(error, aiohttp.ClientConnectorError) and errors.is_refused(error.os_error)
-    if isinstance(error, TimeoutError) and not connecting:
-        return ApiUnreachable(f"{host}: no answer in time", sent=True)
-    dropped = isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)) and not connecting
-    text = f"{host}: {error or type(error).__name__}"
-    return ApiUnreachable(text, sent=not connecting, refused=refused, dropped=dropped)
 
 
 def _is_worth_repeating(error: BaseException) -> bool:

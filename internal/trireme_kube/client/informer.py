@@ -21,7 +21,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from trireme_kube.client import client, content_types, list_prefetch, listwatch, pages, protobuf, resources, watch
+from trireme_kube.client import (
+    client,
+    content_types,
+    list_prefetch,
+    listwatch,
+    pages,
+    protobuf,
+    resources,
+    transport,
+    watch,
+)
 from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable
 from trireme_kube.client.watch import Event, EventKind, Raw
 
@@ -97,7 +107,7 @@ class Informer(Generic[T]):
         self._synced = False
         self._delivering = False
         self._running = False
-        self._stream: client.ByteStream | list_prefetch.ListPrefetch | None = None
+        self._stream: transport.ByteStream | list_prefetch.ListPrefetch | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._undecodable = 0
 
@@ -250,7 +260,7 @@ class Informer(Generic[T]):
 
     def _open(
         self, step: listwatch.StreamList | listwatch.OpenWatch
-    ) -> contextlib.AbstractAsyncContextManager[client.ByteStream | list_prefetch.ListPrefetch]:
+    ) -> contextlib.AbstractAsyncContextManager[transport.ByteStream | list_prefetch.ListPrefetch]:
         if isinstance(step, listwatch.StreamList):
             if self._prefetch is not None:
                 return self._prefetch
@@ -289,7 +299,7 @@ class Informer(Generic[T]):
         finally:
             self._stream = None
 
-    async def _follow(self, stream: client.ByteStream | list_prefetch.ListPrefetch) -> None:
+    async def _follow(self, stream: transport.ByteStream | list_prefetch.ListPrefetch) -> None:
         """Deliver the events of an open watch until it ends.
 
         Raises:

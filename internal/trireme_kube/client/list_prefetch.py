@@ -15,7 +15,7 @@ import contextlib
 import types
 from typing import Self
 
-from trireme_kube.client import client, pages, resources
+from trireme_kube.client import client, pages, resources, transport
 from trireme_kube.client.errors import TOO_MANY_REQUESTS, ApiError, ApiUnreachable
 
 # A watch that is silent for longer may be dead and is reopened. It may also be healthy: bookmarks come about once a
@@ -52,7 +52,7 @@ class ListPrefetch:
         self._seconds = seconds
         self._chunks: collections.deque[bytes] = collections.deque()
         self._stack = contextlib.AsyncExitStack()
-        self._opened: asyncio.Future[client.ByteStream] = asyncio.get_running_loop().create_future()
+        self._opened: asyncio.Future[transport.ByteStream] = asyncio.get_running_loop().create_future()
         self._failed: Exception | None = None  # raised once the buffered chunks are read
         self._reading = asyncio.create_task(self._read(), name=f"list {resource.name}")
         #: The list in pages, set if the server refused the stream.
