@@ -123,7 +123,7 @@ class Filling:
         delta = clock.timed("cache", self._delta)
         clock.timed("snapshots", lambda: self._apply(cluster.snap, delta))
         said = clock.timed("filter", lambda: cluster.ask_filter(self.class_id, self.size, self.answer.generation))
-        clock.timed("cache", lambda: self.answer.take(node_columns.unpack(said.columns)))
+        clock.timed("cache", lambda: self.answer.take(node_columns.from_message(said.columns)))
         slots = clock.timed("place", lambda: cluster.ask_place(self.class_id, self.size, said))
         names = [self.cache.node_at(slot, cluster.snap.generation) for slot in slots]
         self.batches.append(range(self.placed + 1, self.placed + 1 + len(names)))

@@ -64,7 +64,7 @@ class Filtered:
     @property
     def refused(self) -> node_columns.NodeColumns:
         """Why each node refuses."""
-        return self.columns or node_columns.unpack(filter_pb2.NodeColumns())
+        return self.columns or node_columns.from_message(filter_pb2.NodeColumns())
 
 
 class SnapshotStream:
@@ -297,7 +297,7 @@ class Phases:
         return Filtered(
             said if said != status.SUCCESS else None,
             frozenset(response.pre_filter.node_names) if response.pre_filter.narrowed else None,
-            node_columns.unpack(response.columns) if response.HasField("columns") else None,
+            node_columns.from_message(response.columns) if response.HasField("columns") else None,
             response.needs_reserve,
         )
 

@@ -75,7 +75,7 @@ class _Filtered:
     @property
     def refused(self) -> node_columns.NodeColumns:
         """Why each node refuses."""
-        return self.columns or node_columns.unpack(filter_pb2.NodeColumns())
+        return self.columns or node_columns.from_message(filter_pb2.NodeColumns())
 
 
 class Filter(Protocol):
@@ -130,7 +130,7 @@ class ServiceFilter:
         request.count = max(len(request.preemptors), 1)
         response = await self.service.Filter(request, _context())
         said = wire_status.from_message(response.pre_filter.status)
-        columns = node_columns.unpack(response.columns) if response.HasField("columns") else None
+        columns = node_columns.from_message(response.columns) if response.HasField("columns") else None
         return _Filtered(said if response.pre_filter.status.messages else None, columns, response.post_filter_results)
 
     async def nominated(self, cycle: cycle_pb2.Cycle, nominees: Iterable[filter_phase_pb2.Nominee]) -> int:
@@ -357,7 +357,7 @@ class Sequence:
             known.take(said.columns)
         way = None
         if not known.admissible or said.refusal is not None:
-            columns = node_columns.unpack(known.message())
+            columns = node_columns.from_message(known.message())
             way = (await self._filter.post_filter(cycle, said, columns, [cycle.pod]))[0].answer
         told = {} if said.refusal is not None else self._by_node(known.statuses, known.index.tolist())
         return await self._decided(pod, class_id, told, way)

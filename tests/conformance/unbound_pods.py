@@ -38,7 +38,7 @@ class Sequence:
         )
         if filtered.pre_filter.status.messages:
             return ", ".join(filtered.pre_filter.status.messages)
-        columns = node_columns.unpack(filtered.columns)
+        columns = node_columns.from_message(filtered.columns)
         if not (columns.capacity > 0).any():
             return ", ".join(sorted({columns.statuses[index - 1].message for index in columns.index if index}))
         request = score_phase_pb2.PlaceRequest(cycle=cycle, count=1, capacities=filtered.columns)

@@ -165,7 +165,7 @@ class Cluster:
             answer = self.ask_filter(class_id, count - len(hosts), known.generation)
             if answer.pre_filter.status.messages:
                 break
-            known.take(node_columns.unpack(answer.columns))
+            known.take(node_columns.from_message(answer.columns))
             if not known.admissible:
                 break
             answer.columns.CopyFrom(known.message())
@@ -202,7 +202,7 @@ class Cluster:
     def _place_with_devices(self, pods: Sequence[Json], class_id: int) -> list[tuple[str, str]]:
         """Place the first of these pods, of one class; all of them fail where the first does."""
         answer = self.ask_filter(class_id, len(pods))
-        columns = node_columns.unpack(answer.columns)
+        columns = node_columns.from_message(answer.columns)
         if answer.pre_filter.status.messages or not ((columns.index == 0) & (columns.capacity > 0)).any():
             return [("", "")] * len(pods)
         slots = self.ask_place(class_id, min(len(pods), answer.max_batch or len(pods)), answer)
@@ -228,7 +228,7 @@ class Cluster:
         class_id = self.class_of(pod)
         response = self.ask_filter(class_id)
         assert not response.pre_filter.status.messages, response.pre_filter.status
-        columns = node_columns.unpack(response.columns)
+        columns = node_columns.from_message(response.columns)
         slots = {name: self.cache.slot_of(name) for name in self.cache.node_names()}
         refused = {
             name: columns.statuses[columns.index[slot] - 1].messages
@@ -246,7 +246,7 @@ class Cluster:
             answer = self.ask_filter(class_id, wanted)
             if answer.pre_filter.status.messages:
                 break
-            columns = node_columns.unpack(answer.columns)
+            columns = node_columns.from_message(answer.columns)
             if not ((columns.index == 0) & (columns.capacity > 0)).any():
                 break
             slots = self.ask_place(class_id, min(wanted, answer.max_batch or wanted), answer)

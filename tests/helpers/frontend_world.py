@@ -391,7 +391,9 @@ class World:
             index[slot] = 0 if capacity[slot] else 1
         prepared = cpus(pod) == PREPARED_CPUS
         response = filter_phase_pb2.FilterPhaseFilterResponse(
-            columns=node_columns.pack(request.cycle.generation, 0, size, None, [INSUFFICIENT], index, capacity),
+            columns=node_columns.to_message(
+                node_columns.NodeColumns(request.cycle.generation, 0, size, None, (INSUFFICIENT,), index, capacity)
+            ),
             needs_reserve=prepared,
             needs_pre_bind=prepared,
         )
@@ -437,7 +439,7 @@ class World:
         return response
 
     def _place(self, request: score_phase_pb2.PlaceRequest) -> score_phase_pb2.PlaceResponse:
-        columns = node_columns.unpack(request.capacities)
+        columns = node_columns.from_message(request.capacities)
         slots = [slot for slot in np.flatnonzero(columns.index == 0) for _ in range(columns.capacity[slot])]
         return score_phase_pb2.PlaceResponse(slots=slots[: request.count])
 

@@ -249,7 +249,9 @@ class Start:
         except ConfigurationError as error:
             raise self._fail("load", str(error)) from error
         try:
-            return self._construct(settings, gates, config, trireme, connection, served, version)
+            return self._construct(
+                config, trireme, settings=settings, gates=gates, connection=connection, served=served, version=version
+            )
         except _Stopped:
             if served:
                 served.listener.close()
@@ -257,10 +259,11 @@ class Start:
 
     def _construct(
         self,
-        settings: Options,
-        gates: FeatureGates,
         config: SchedulerConfiguration,
         trireme: TriremeConfiguration,
+        *,
+        settings: Options,
+        gates: FeatureGates,
         connection: Connection,
         served: Serving | None,
         version: str,

@@ -41,6 +41,19 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
     if config.fallback.mode not in FALLBACKS:
         problems.append(not_supported("fallback.mode", config.fallback.mode, FALLBACKS))
     problems.extend(_positive("fallback.after", config.fallback.after))
+    problems.extend(_remote_plugin_problems(config))
+    problems.extend(_tls_problems("tls", config.tls))
+    problems.extend(_handle_problems(config))
+    problems.extend(_batch_problems(config))
+    if config.admin_socket and not config.admin_socket.startswith("/"):
+        problems.append(invalid("admin.socket", config.admin_socket, "must be the absolute path of a Unix socket"))
+    if config.column_cache_classes <= 0:
+        problems.append(invalid("columnCacheClasses", config.column_cache_classes, "must be greater than zero"))
+    return problems
+
+
+def _remote_plugin_problems(config: TriremeConfiguration) -> list[Problem]:
+    problems: list[Problem] = []
     names: set[str] = set()
     for position, plugin in enumerate(config.remote_plugins):
         path = index("remotePlugins", position)
@@ -48,8 +61,11 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
         if plugin.name in names:
             problems.append(duplicate(child(path, "name"), plugin.name))
         names.add(plugin.name)
-    problems.extend(_tls_problems("tls", config.tls))
-    problems.extend(_handle_problems(config))
+    return problems
+
+
+def _batch_problems(config: TriremeConfiguration) -> list[Problem]:
+    problems: list[Problem] = []
     if config.batch.max_pods <= 0:
         problems.append(invalid("batch.maxPods", config.batch.max_pods, "must be greater than zero"))
     if config.batch.max_pods > MAX_BATCH_PODS:
@@ -57,10 +73,6 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
         problems.append(invalid("batch.maxPods", config.batch.max_pods, limit))
     if config.batch.linger < Duration():
         problems.append(invalid("batch.linger", config.batch.linger, "must be zero or positive"))
-    if config.admin_socket and not config.admin_socket.startswith("/"):
-        problems.append(invalid("admin.socket", config.admin_socket, "must be the absolute path of a Unix socket"))
-    if config.column_cache_classes <= 0:
-        problems.append(invalid("columnCacheClasses", config.column_cache_classes, "must be greater than zero"))
     return problems
 
 

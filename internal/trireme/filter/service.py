@@ -218,7 +218,7 @@ def _refusal(
 ) -> tuple[node_columns.NodeColumns, status.Status | None]:
     """Why the class runs nowhere: by node, or by PreFilter. Raises: InvalidQuestionError."""
     try:
-        columns = node_columns.unpack(request.columns)
+        columns = node_columns.from_message(request.columns)
     except ValueError as error:
         raise questions.InvalidQuestionError(str(error)) from error
     return columns, wire_status.from_message(request.pre_filter) if request.HasField("pre_filter") else None

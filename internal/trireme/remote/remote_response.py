@@ -99,7 +99,7 @@ def read_filter(
         raise ValueError(f"columns.size: {response.columns.size}, but {count} nodes were asked about")
     if len(response.columns.statuses) > MAX_STATUSES:
         raise ValueError(f"columns.statuses: more than {MAX_STATUSES} different ones")
-    columns = node_columns.unpack(response.columns)
+    columns = node_columns.from_message(response.columns)
     statuses = tuple(
         read_status(entry, plugin, f"columns.statuses[{at}]") for at, entry in enumerate(response.columns.statuses)
     )

@@ -73,6 +73,7 @@ class ClassAnswer:
 
     def message(self) -> filter_pb2.NodeColumns:
         """The whole answer on the wire."""
-        return node_columns.pack(
-            self.generation, 0, self.index.shape[0], None, self.statuses, self.index, self.capacity
+        size = self.index.shape[0]
+        return node_columns.to_message(
+            node_columns.NodeColumns(self.generation, 0, size, None, self.statuses, self.index, self.capacity)
         )

@@ -109,7 +109,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
 
 async def _place(engine: score_engine.ScoreEngine, request: score_phase_pb2.PlaceRequest) -> score_engine.PlaceAnswer:
     try:
-        capacities = node_columns.unpack(request.capacities)
+        capacities = node_columns.from_message(request.capacities)
     except ValueError as error:
         raise questions.InvalidQuestionError(f"capacities: {error}") from error
     try:

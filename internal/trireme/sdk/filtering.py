@@ -138,7 +138,10 @@ class FilterServicer(filter_pb2_grpc.FilterPluginServicer):
                 capacity[at] = min(verdict, interfaces.UNLIMITED)
             else:
                 raise InvalidResult(f"filter returned {verdict!r}: must be None, a number above 0, or a status")
-        return node_columns.pack(generation, 0, len(verdicts), None, list(table), index.astype(np.int16), capacity)
+        short = index.astype(np.int16)
+        return node_columns.to_message(
+            node_columns.NodeColumns(generation, 0, len(verdicts), None, tuple(table), short, capacity)
+        )
 
 
 def _dry_run_of_follower(

@@ -1,6 +1,5 @@
 """NodeColumns: answers about nodes on the wire, complete or as a patch to an answer that the receiver has."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,39 +32,20 @@ class NodeColumns:
     capacity: arrays.Int32Array
 
 
-def pack(
-    generation: int,
-    base_generation: int,
-    size: int,
-    slots: arrays.SlotArray | None,
-    statuses: Sequence[status.Status],
-    index: arrays.Int16Array,
-    capacity: arrays.Int32Array,
-) -> filter_pb2.NodeColumns:
-    """The message. Shapes as in NodeColumns."""
-    out = filter_pb2.NodeColumns(generation=generation, base_generation=base_generation, size=size)
-    if slots is not None:
-        packing.extend_fixed32(out, _SLOTS, slots)
-    out.statuses.extend(wire_status.to_message(entry) for entry in statuses)
-    packing.extend_varint(out, _STATUS_INDEX, index)
-    packing.extend_fixed32(out, _CAPACITY, capacity)
+def to_message(columns: NodeColumns) -> filter_pb2.NodeColumns:
+    """The answer as a message."""
+    out = filter_pb2.NodeColumns(
+        generation=columns.generation, base_generation=columns.base_generation, size=columns.size
+    )
+    if columns.slots is not None:
+        packing.extend_fixed32(out, _SLOTS, columns.slots)
+    out.statuses.extend(wire_status.to_message(entry) for entry in columns.statuses)
+    packing.extend_varint(out, _STATUS_INDEX, columns.index)
+    packing.extend_fixed32(out, _CAPACITY, columns.capacity)
     return out
 
 
-def to_message(columns: NodeColumns) -> filter_pb2.NodeColumns:
-    """The answer as a message."""
-    return pack(
-        columns.generation,
-        columns.base_generation,
-        columns.size,
-        columns.slots,
-        columns.statuses,
-        columns.index,
-        columns.capacity,
-    )
-
-
-def unpack(columns: filter_pb2.NodeColumns) -> NodeColumns:
+def from_message(columns: filter_pb2.NodeColumns) -> NodeColumns:
     """Decode the answer. Raises: ValueError naming the inconsistent field."""
     # Wide enough for any value of the field, before its range is checked.
     index = packing.array(columns.status_index, np.int64)

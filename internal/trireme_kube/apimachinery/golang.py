@@ -60,6 +60,7 @@ def _fraction(digits: str) -> tuple[int, float]:
     return value, scale
 
 
+# A number and its unit: `1.5h`. Every part may be empty.
 _TERM = re.compile(r"([0-9]*)(?:(\.)([0-9]*))?([^.0-9]*)")
 
 
@@ -83,21 +84,9 @@ def parse_duration(text: str) -> Duration:
         if rest[0] != "." and not ("0" <= rest[0] <= "9"):
             raise ValueError(invalid)
         match = _TERM.match(rest)
-        assert match is not None  # every part of the pattern may be empty
-        whole, _, decimals, unit_name = match.groups()
+        assert match is not None
+        value = _term(match, text)
         rest = rest[match.end() :]
-        value = int(whole or "0")
-        if value > _LIMIT or not (whole or decimals):
-            raise ValueError(invalid)
-        if not unit_name:
-            raise ValueError(f"time: missing unit in duration {_quote_bytes(text)}")
-        unit = _UNITS.get(unit_name)
-        if unit is None:
-            raise ValueError(f"time: unknown unit {_quote_bytes(unit_name)} in duration {_quote_bytes(text)}")
-        value *= unit
-        fraction, scale = _fraction(decimals or "")
-        if fraction:
-            value += int(fraction * (unit / scale))
         total += value
         if value > _LIMIT or total > _LIMIT:
             raise ValueError(invalid)
@@ -106,6 +95,21 @@ def parse_duration(text: str) -> Duration:
     if total > _LIMIT - 1:
         raise ValueError(invalid)
     return Duration(total)
+
+
+def _term(match: re.Match[str], text: str) -> int:
+    """The nanoseconds of one term of the duration `text`."""
+    whole, _, decimals, unit_name = match.groups()
+    value = int(whole or "0")
+    if value > _LIMIT or not (whole or decimals):
+        raise ValueError(f"time: invalid duration {_quote_bytes(text)}")
+    if not unit_name:
+        raise ValueError(f"time: missing unit in duration {_quote_bytes(text)}")
+    unit = _UNITS.get(unit_name)
+    if unit is None:
+        raise ValueError(f"time: unknown unit {_quote_bytes(unit_name)} in duration {_quote_bytes(text)}")
+    fraction, scale = _fraction(decimals or "")
+    return value * unit + (int(fraction * (unit / scale)) if fraction else 0)
 
 
 def _decimal(value: int, unit: int) -> str:

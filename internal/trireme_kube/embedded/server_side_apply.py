@@ -75,31 +75,35 @@ def _union(fields: Fields, others: Fields) -> Fields:
 def _remove(value: Any, name: str, fields: Fields) -> Any:
     """A copy of the value without the fields; items of lists are removed when they themselves are listed."""
     if isinstance(value, dict):
-        result = dict(value)
-        for field, below in fields.items():
-            own = field.removeprefix("f:")
-            if not field.startswith("f:") or own not in result:
-                continue
-            if below:
-                result[own] = _remove(result[own], own, below)
-                if result[own] in ({}, []):
-                    del result[own]
-            else:
-                del result[own]
-        return result
-    if isinstance(value, list):
-        key = merge_key(name, value)
-        remaining = []
-        for item in value:
-            field = "v:" + orjson.dumps(item).decode()
-            if key and isinstance(item, dict) and key in item:
-                field = _item_name(key, item)
-            if field not in fields:
-                remaining.append(item)
-            elif fields[field] and "." not in fields[field]:
-                remaining.append(_remove(item, "", fields[field]))
-        return remaining
-    return value
+        return _remove_fields(value, fields)
+    return _remove_items(value, name, fields) if isinstance(value, list) else value
+
+
+def _remove_fields(value: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    result = dict(value)
+    for field, below in fields.items():
+        own = field.removeprefix("f:")
+        if not field.startswith("f:") or own not in result:
+            continue
+        if below:
+            result[own] = _remove(result[own], own, below)
+        if not below or result[own] in ({}, []):
+            del result[own]
+    return result
+
+
+def _remove_items(value: list[Any], name: str, fields: Fields) -> list[Any]:
+    key = merge_key(name, value)
+    remaining = []
+    for item in value:
+        field = "v:" + orjson.dumps(item).decode()
+        if key and isinstance(item, dict) and key in item:
+            field = _item_name(key, item)
+        if field not in fields:
+            remaining.append(item)
+        elif fields[field] and "." not in fields[field]:
+            remaining.append(_remove(item, "", fields[field]))
+    return remaining
 
 
 def _merge(value: Any, applied: Any, name: str) -> Any:

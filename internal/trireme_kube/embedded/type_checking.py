@@ -117,15 +117,18 @@ class _Check:
                 raise self._mismatch(value, path, "int32", owner)
             return value
         if code in _TEXT:
-            if not isinstance(value, str):
-                raise self._mismatch(value, path, code.rpartition(".")[2], owner)
-            if code in _LAYOUTS and not _TIME.match(value):
-                text = f'parsing time "{value}" as "{_LAYOUTS[code]}": cannot parse "{value}" as "2006"'
-                raise api_errors.bad_request(text)
-            return value
+            return self._text(code, value, path, owner)
         if code in _LIST_OF_TEXT:
             return self._list("s", value, path, owner)
         return self.typed_object(code, value, path, owner)
+
+    def _text(self, code: str, value: Any, path: str, owner: str) -> str:
+        if not isinstance(value, str):
+            raise self._mismatch(value, path, code.rpartition(".")[2], owner)
+        if code in _LAYOUTS and not _TIME.match(value):
+            text = f'parsing time "{value}" as "{_LAYOUTS[code]}": cannot parse "{value}" as "2006"'
+            raise api_errors.bad_request(text)
+        return value
 
     def _list(self, code: str, value: Any, path: str, owner: str) -> list[Any]:
         if not isinstance(value, list):

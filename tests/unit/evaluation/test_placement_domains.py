@@ -168,7 +168,7 @@ def test_incremental_counts_equal_counts_from_scratch(situation: Json, changes: 
         answers = [each.ask_filter(class_id, 16) for each in (kept, fresh)]
         slots = [kept.cache.slot_of(name) for name in kept.cache.node_names()]
         verdicts = []
-        for columns in (node_columns.unpack(each.columns) for each in answers):
+        for columns in (node_columns.from_message(each.columns) for each in answers):
             refusals = (columns.statuses[i - 1] if i else None for i in columns.index[slots].tolist())
             verdicts.append((list(refusals), columns.capacity[slots].tolist()))
         assert verdicts[0] == verdicts[1]

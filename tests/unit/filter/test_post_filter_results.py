@@ -47,7 +47,7 @@ class Preempting(domain_cluster.Cluster):
             cycle=self._cycle(class_id), count=len(pods), preemptors=identities.preemptors(pods, self.snap.generation)
         )
         response: filter_phase_pb2.FilterPhaseFilterResponse = self._run(self.filter.Filter(request, context(10)))
-        return node_columns.unpack(response.columns), response.post_filter_results
+        return node_columns.from_message(response.columns), response.post_filter_results
 
     def after_filter(self, class_id: int, pods: list[core_pb2.Pod]) -> Answers:
         """Filter's answer, and PostFilter's for these pods by a call of its own."""
@@ -59,11 +59,11 @@ class Preempting(domain_cluster.Cluster):
             preemptors=identities.preemptors(pods, self.snap.generation),
         )
         response: filter_phase_pb2.RunPostFilterResponse = self._run(self.filter.RunPostFilter(request, context(10)))
-        return node_columns.unpack(columns), response.results
+        return node_columns.from_message(columns), response.results
 
     def one(self, class_id: int, preemptor: core_pb2.Pod, known: class_answer.ClassAnswer) -> Any:
         """Filter's answer, brought up to date in `known`, and PostFilter's."""
-        known.take(node_columns.unpack(self.ask_filter(class_id, 1, known.generation).columns))
+        known.take(node_columns.from_message(self.ask_filter(class_id, 1, known.generation).columns))
         request = filter_phase_pb2.RunPostFilterRequest(
             cycle=self._cycle(class_id),
             columns=known.message(),

@@ -73,7 +73,7 @@ class Caller:
             cycle=phase_calls.cycle(self._builder, self._number), base_generation=self.generation
         )
         response = await self._phase.Filter(request, context())
-        columns = node_columns.unpack(response.columns)
+        columns = node_columns.from_message(response.columns)
         self._statuses = columns.statuses
         if columns.slots is None:
             self._index, self._capacity = columns.index, columns.capacity
@@ -213,7 +213,7 @@ async def test_a_class_that_ends_during_a_call_gets_its_answer() -> None:
     response = await phase.Filter(
         filter_phase_pb2.FilterPhaseFilterRequest(cycle=phase_calls.cycle(builder, 1)), context()
     )
-    assert node_columns.unpack(response.columns).capacity.tolist() == [2] * len(NODES)
+    assert node_columns.from_message(response.columns).capacity.tolist() == [2] * len(NODES)
 
 
 async def test_answers_name_the_generation_that_they_were_computed_from() -> None:

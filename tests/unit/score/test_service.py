@@ -158,9 +158,11 @@ def _capacities(builder: SnapshotBuilder, *capacity: int, **more: Any) -> filter
     index = np.array([1 if each < 0 else 0 for each in capacity], dtype=np.int16)
     fits = np.array([max(each, 0) for each in capacity], dtype=np.int32)
     fields = {"generation": builder.snap.generation, "base": 0, "slots": None, "size": len(capacity), **more}
-    refusals = [status.unschedulable("P", "no")]
-    return node_columns.pack(
-        fields["generation"], fields["base"], fields["size"], fields["slots"], refusals, index, fits
+    refusals = (status.unschedulable("P", "no"),)
+    return node_columns.to_message(
+        node_columns.NodeColumns(
+            fields["generation"], fields["base"], fields["size"], fields["slots"], refusals, index, fits
+        )
     )
 
 

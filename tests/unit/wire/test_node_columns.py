@@ -1,4 +1,4 @@
-"""NodeColumns on the wire: what is packed is unpacked, and what does not fit together is refused by its field."""
+"""NodeColumns on the wire: what is written is read, and what does not fit together is refused by its field."""
 
 from typing import Any
 
@@ -11,23 +11,24 @@ from trireme.framework import status
 from trireme.v1 import filter_pb2
 from trireme.wire import node_columns
 
-STATUSES = [status.unschedulable("P", f"no {number}") for number in range(300)]
+STATUSES = tuple(status.unschedulable("P", f"no {number}") for number in range(300))
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 300), st.integers(0, 2**31 - 1)), max_size=40),
     st.one_of(st.none(), st.integers(1, 2**60)),
 )
-def test_packed_columns_unpack_to_the_same(entries: list[tuple[int, int]], base: int | None) -> None:
+def test_columns_are_read_as_they_were_written(entries: list[tuple[int, int]], base: int | None) -> None:
     """Else a caller reads other verdicts than were given, from indexes above a byte or as a patch."""
     index = np.array([number for number, _ in entries], dtype=np.int16)
     capacity = np.array([copies for _, copies in entries], dtype=np.int32)
     slots = None if base is None else np.arange(len(entries)) * 3
     size = len(entries) if base is None else 3 * len(entries) + 1
-    message = node_columns.pack(7, base or 0, size, slots, STATUSES, index, capacity)
-    read = node_columns.unpack(filter_pb2.NodeColumns.FromString(message.SerializeToString()))
+    columns = node_columns.NodeColumns(7, base or 0, size, slots, STATUSES, index, capacity)
+    message = node_columns.to_message(columns)
+    read = node_columns.from_message(filter_pb2.NodeColumns.FromString(message.SerializeToString()))
     assert (read.generation, read.base_generation, read.size) == (7, base or 0, size)
-    assert read.statuses == tuple(STATUSES)
+    assert read.statuses == STATUSES
     assert read.index.tolist() == index.tolist()
     assert read.capacity.tolist() == capacity.tolist()
     assert (read.slots is None) == (base is None)
@@ -51,4 +52,4 @@ def test_packed_columns_unpack_to_the_same(entries: list[tuple[int, int]], base:
 def test_columns_that_do_not_fit_together_are_refused(fields: dict[str, Any], named: str) -> None:
     """Else a plugin's faulty answer is taken for one about other nodes."""
     with pytest.raises(ValueError, match=named):
-        node_columns.unpack(filter_pb2.NodeColumns(**fields))
+        node_columns.from_message(filter_pb2.NodeColumns(**fields))

@@ -107,7 +107,7 @@ class RemoteEvaluators:
             refusal = None if said.code == status.Code.SUCCESS else said
         if refusal is None:
             try:
-                answer.take(node_columns.unpack(response.columns))
+                answer.take(node_columns.from_message(response.columns))
                 answer.source = source
             except ValueError as error:
                 raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error

@@ -93,7 +93,7 @@ def _unavailable(
     for member in request.tried:
         found: _Unavailable = ()
         if member.HasField("columns"):
-            columns = node_columns.unpack(member.columns)
+            columns = node_columns.from_message(member.columns)
             slots = deallocation.refusing(columns.statuses, columns.index, snap)
             found = plugin.unavailable_claims(snap.classes[member.pod_class], snap, slots, promised)
         yield found
