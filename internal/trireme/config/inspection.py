@@ -4,6 +4,7 @@ The rules and their order are those of the start, except for what depends on the
 certificate made, no kubeconfig read. So a file can be checked at a desk or in CI.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,11 @@ from trireme.config.profiles import construct
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.componentbase import versions
+
+# In a text that cannot be parsed: at the beginning of a line, or in JSON.
+_OWN_API_VERSION = re.compile(
+    rb"""(?:^|[{,])\W*apiVersion["']?\s*:\s*["']?%s/""" % re.escape(own.API_GROUP).encode(), re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,11 @@ def feature_gates(texts: Sequence[str]) -> FeatureGates:
 
 
 def is_own(data: bytes) -> bool:
-    """Whether a file has Trireme's own settings. Raises: ConfigurationError: it is neither JSON nor YAML."""
-    return loading.interpret(loading.parse(data).node).group == own.API_GROUP
+    """Whether a file has Trireme's own settings, or seems to have them if it cannot be parsed."""
+    try:
+        return loading.interpret(loading.parse(data).node).group == own.API_GROUP
+    except ConfigurationError:
+        return _OWN_API_VERSION.search(data) is not None
 
 
 def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureGates) -> Inspected:

@@ -115,11 +115,14 @@ def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
     if not kind.version:
         raise ConfigurationError(f"Object 'apiVersion' is missing in '{source.text}'")
     value, strict = _decode_as(source, kind)
+    problems = strict_problems(strict)
     if kind.kind == KIND and kind.api_version == API_VERSION:
-        strict.extend(_decode_args(value))
+        for where, name, errors in _decode_args(value):
+            strict.append(_strict_args_error(where, name, errors))
+            problems += [_strict_args_error(where, name, [error]) for error in errors]
         defaults.apply(value, gates, log)
     if strict:
-        raise ConfigurationError(_strict_error(strict), strict)
+        raise ConfigurationError(strict_error(strict), problems)
     if kind.kind != KIND:
         raise ConfigurationError(f"couldn't decode as {KIND}, got {kind.api_version}, Kind={kind.kind}: ")
     return conversion.to_model(value)
@@ -208,16 +211,32 @@ def _decode_as(source: Source, kind: GroupVersionKind) -> tuple[dict[str, Any], 
     return value, [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
 
 
-def _strict_error(errors: list[str]) -> str:
+def strict_error(errors: Sequence[str]) -> str:
+    """The message for unknown and duplicate fields, all in one."""
     return "strict decoding error: " + ", ".join(errors)
 
 
-def _decode_args(value: dict[str, Any]) -> list[str]:
+def strict_problems(errors: Sequence[str]) -> list[str]:
+    """Unknown and duplicate fields one by one: the YAML parser has all duplicates in one message, a line each."""
+    problems: list[str] = []
+    for error in errors:
+        head, _, lines = error.partition("\n")
+        problems += [f"yaml: {line.strip()}" for line in lines.splitlines()] or [head]
+    return problems
+
+
+def _strict_args_error(where: str, name: str, errors: Sequence[str]) -> str:
+    return where + strict_error([f"decoding args for plugin {name}: {strict_error(errors)}"])
+
+
+def _decode_args(value: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
     """Decode the arguments of plugins with typed arguments, in place; those of others stay as they are.
+
+    Returns the unknown and duplicate fields in them: their place, the plugin, and an error for each field.
 
     Raises: ConfigurationError: some cannot be decoded at all.
     """
-    strict: list[str] = []
+    strict = []
     for i, profile in enumerate(value.get("profiles") or ()):
         for j, config in enumerate(profile.get("pluginConfig") or ()):
             where = f"decoding .profiles[{i}].pluginConfig[{j}]: "
@@ -229,8 +248,7 @@ def _decode_args(value: dict[str, Any]) -> list[str]:
             except ConfigurationError as error:
                 raise ConfigurationError(where + str(error)) from error
             if errors:
-                inner = _strict_error(errors)
-                strict.append(where + _strict_error([f"decoding args for plugin {name}: {inner}"]))
+                strict.append((where, name, errors))
     return strict
 
 

@@ -66,7 +66,7 @@ def parse(data: bytes) -> TriremeConfiguration:
         raise ConfigurationError(str(error)) from error
     strict = [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
     if strict:
-        raise ConfigurationError("strict decoding error: " + ", ".join(strict), strict)
+        raise ConfigurationError(loading.strict_error(strict), loading.strict_problems(strict))
     config = _configuration(decoded.value)
     problems = validate(config) + _point_problems(decoded.value)
     if problems:

@@ -1,6 +1,7 @@
 """`trireme config`: what goes to which stream, and the exit code."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,39 @@ def test_files_are_checked(
 ) -> None:
     """Else a file that the scheduler refuses is called valid, or CI cannot tell."""
     assert _run(capsys, "validate", *arguments) == (code, out, err)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"{OWN}batch:\n   maxPods: 1\n  linger: 2s\n", id="yaml"),
+        pytest.param('{"kind": "TriremeConfiguration", "apiVersion": "trireme.dev/v1alpha1"', id="json"),
+    ],
+)
+def test_a_file_of_ours_is_recognised_even_if_it_cannot_be_parsed(
+    files: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """Else the other file is called valid though its remote plugins are unknown, or refused because they are."""
+    (files / "own-broken").write_text(text)
+    code, out, err = _run(capsys, "validate", "mine", "own-broken")
+    assert (code, out) == (1, "")
+    unchecked, broken = err.splitlines()
+    assert unchecked == "mine: not checked, because own-broken cannot be used"
+    assert re.match(r"own-broken:\d+:\d+: .*(yaml: line|json parse error)", broken)
+
+
+def test_each_unknown_or_duplicate_field_has_a_place_of_its_own(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else one mends the first field of a plugin's arguments, and learns of the next one from the next run."""
+    args = "{name: InterPodAffinity, args: {\n  one: 1,\n  two: 2}}"
+    (files / "args").write_text(f"{HEADER}parallelism: 1\nparallelism: 2\nprofiles: [{{pluginConfig: [{args}]}}]\n")
+    where = "decoding .profiles[0].pluginConfig[0]: strict decoding error: decoding args for plugin InterPodAffinity"
+    assert _run(capsys, "validate", "args")[2].splitlines() == [
+        'args:4:1: yaml: line 4: key "parallelism" already set in map',
+        f'args:6:3: {where}: strict decoding error: unknown field "one"',
+        f'args:7:3: {where}: strict decoding error: unknown field "two"',
+    ]
 
 
 def test_a_problem_is_reported_in_its_own_file_only(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ remotePlugins:
     [
         ("bogus: 1", 'unknown field "bogus"'),
         ("phases: {filter: {endpoint: x}}", 'unknown field "phases.filter.endpoint"'),
-        ("batch: {}\nbatch: {}", 'yaml: unmarshal errors:\n  line 4: key "batch" already set in map'),
+        ("batch: {}\nbatch: {}", 'yaml: line 4: key "batch" already set in map'),
         (
             "phases: {filter: {endpoints: [nowhere]}}",
             'phases.filter.endpoints[0]: Invalid value: "nowhere": must be host:port, unix:/path, dns:///name:port or '
