@@ -16,7 +16,7 @@ from trireme.cache import pod_projection
 from trireme.config import commandline
 from trireme.filter import process as filter_process
 from trireme.frontend import app, leading, scheduler_metrics
-from trireme.frontend.phase_clients import children
+from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.term import Term
 from trireme.phases import phase_process
 from trireme.remote import remote_plugin
@@ -47,7 +47,7 @@ class Cluster:
 
     def __init__(self) -> None:
         completed = _completed()
-        self.children = children.Children({}, {})
+        self.local = local_phases.LocalPhases({}, {})
         built = app.build(
             completed,
             app.Clients(None, None, {}),  # type: ignore[arg-type]  # nothing is read or written
@@ -71,8 +71,8 @@ class Cluster:
             _completed(),
             frontend,
             None,  # type: ignore[arg-type]  # nothing is read
-            self.children,
-            lambda _: self.children,
+            self.local,
+            lambda _: self.local,
             time.monotonic,
         )
         async with asyncio.TaskGroup() as group:
@@ -93,7 +93,7 @@ class Cluster:
         await frontend.scheduling.preemptions.close()
         await frontend.scheduling.binding.close()
         await frontend.phases.links.close()
-        await self.children.stop()
+        await self.local.stop()
 
     def deliver_nodes(self, nodes: Sequence[core_pb2.Node], kind: EventKind = EventKind.ADDED) -> None:
         """The watch shows these nodes."""

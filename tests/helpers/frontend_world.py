@@ -27,7 +27,7 @@ from trireme.extenders import extender_calls, extenders
 from trireme.framework import status
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import app, scheduler_metrics
-from trireme.frontend.phase_clients import children, phase_links
+from trireme.frontend.phase_clients import local_phases, phase_links
 from trireme.frontend.serving import frontend_state
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme.frontend.term import Term
@@ -166,7 +166,7 @@ class World:
 
     def frontend_state(self) -> FrontendState:
         """What reports about the frontend read."""
-        return frontend_state.of(self.frontend, children.Children({}, {}))
+        return frontend_state.of(self.frontend, local_phases.LocalPhases({}, {}))
 
     def now(self) -> float:
         """The steady clock. Units: Unix seconds."""

@@ -83,15 +83,15 @@ class FakeBinders:
     async def apply(
         self,
         actions: Sequence[bind_pb2.Action],
-        tell: Callable[[int, bind_pb2.BindResult], None] | None = None,
+        on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
         address: str = "",
     ) -> list[bind_pb2.BindResult]:
         """Carry out actions."""
 
         async def one(index: int, action: bind_pb2.Action) -> bind_pb2.BindResult:
             result = bind_pb2.BindResult(index=index, status=await self._ask("Apply", action))
-            if tell is not None:
-                tell(index, result)
+            if on_result is not None:
+                on_result(index, result)
             return result
 
         return await asyncio.gather(*(one(index, action) for index, action in enumerate(actions)))
@@ -102,28 +102,28 @@ class FakeBinders:
         return response
 
     async def pre_bind_pre_flight(
-        self, items: Sequence[ports.PreBindItem], tell: Callable[[int, status_pb2.Status], None]
+        self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:
         """Whether each pod has to be prepared; a replica that is down is called again."""
 
         async def one(index: int, item: ports.PreBindItem) -> None:
             request = bind_pb2.PreBindPreFlightRequest(cycle=item.cycle, items=[item.item])
-            tell(index, (await self._ask_until_up("PreBindPreFlight", request)).statuses[0])
+            on_result(index, (await self._ask_until_up("PreBindPreFlight", request)).statuses[0])
 
         await asyncio.gather(*(one(index, item) for index, item in enumerate(items)))
 
     async def pre_bind(
         self,
         items: Sequence[ports.PreBindItem],
-        tell: Callable[[int, bind_pb2.PreBindResult], None],
-        started: Callable[[int, str], None],
+        on_result: Callable[[int, bind_pb2.PreBindResult], None],
+        on_start: Callable[[int, str], None],
     ) -> None:
         """Prepare pods, each on its own; a replica that is down is called again."""
 
         async def one(index: int, item: ports.PreBindItem) -> None:
-            started(index, "bind")
+            on_start(index, "bind")
             request = bind_pb2.PreBindRequest(cycle=item.cycle, items=[item.item])
-            tell(index, (await self._ask_until_up("PreBind", request)).results[0])
+            on_result(index, (await self._ask_until_up("PreBind", request)).results[0])
 
         await asyncio.gather(*(one(index, item) for index, item in enumerate(items)))
 

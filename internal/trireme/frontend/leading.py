@@ -13,7 +13,7 @@ from typing import Any
 
 from trireme.config import commandline
 from trireme.frontend.app import App
-from trireme.frontend.phase_clients import children, endpoints, fallback
+from trireme.frontend.phase_clients import endpoints, fallback, local_phases
 from trireme.frontend.term import Term
 from trireme_kube.client import client, events, informer, resources
 from trireme_kube.client.errors import ApiError, ApiUnreachable
@@ -50,18 +50,18 @@ class Leadership:
         completed: commandline.CompletedConfig,
         app: App,
         scheduling: client.ApiClient,
-        local: children.Children,
-        make_children: Callable[[str], children.Children],
+        local: local_phases.LocalPhases,
+        make_fallback: Callable[[str], local_phases.LocalPhases],
         clock: Callable[[], float],
     ) -> None:
-        """`local` are our own phases; `make_children` makes one that replaces configured replicas. `clock` returns
+        """`local` are our own phases; `make_fallback` makes those that replace configured replicas. `clock` returns
         monotonic seconds.
         """
         self._completed = completed
         self._app = app
         self._scheduling = scheduling
-        self._children = local
-        self._make_children = make_children
+        self._local = local
+        self._make_fallback = make_fallback
         self._clock = clock
 
     async def run(self, elected: Callable[[], Awaitable[Term]]) -> None:
@@ -156,7 +156,7 @@ class Leadership:
         await asyncio.gather(*map(_catch_up_with, written))
 
     async def _watch_endpoints(self) -> None:
-        await self._children.started()
+        await self._local.until_started()
         links, own = self._app.phases.links, self._completed.trireme
         async with asyncio.TaskGroup() as group:
             for name, phase in (("filter", links.filters), ("score", links.scores), ("bind", links.binders)):
@@ -165,14 +165,14 @@ class Leadership:
                     standing_in = fallback.Fallback(
                         name,
                         phase,
-                        functools.partial(self._make_children, name),
+                        functools.partial(self._make_fallback, name),
                         own.fallback.after.seconds,
                         self._clock,
                     )
                     self._app.phases.fallbacks[name] = standing_in
                     _add(group, f"fallback of {name}", standing_in.run)
                     take = standing_in.set_endpoints
-                configured, local = own.phase(name).endpoints, self._children.addresses(name)
+                configured, local = own.phase(name).endpoints, self._local.addresses(name)
                 following = functools.partial(endpoints.follow, configured, local, take, self._scheduling)
                 _add(group, f"endpoints of {name}", following)
 

@@ -18,8 +18,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.disable()
     from trireme.rpc import forker
 
-    forker_line = forker.fork()
+    forker_connection = forker.fork()
     with forker.without_system_authorities():
         from trireme.frontend import starting
 
-    return starting.start(argv, stop, forker_line)
+    return starting.start(argv, stop, forker_connection)

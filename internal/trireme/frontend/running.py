@@ -25,7 +25,7 @@ from trireme.frontend import (
     scheduler_metrics,
     stop_signal,
 )
-from trireme.frontend.phase_clients import children
+from trireme.frontend.phase_clients import forker_client, local_phases
 from trireme.frontend.serving import frontend_state, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.remote import remote_client
@@ -52,7 +52,7 @@ class _EndReason(enum.Enum):
 async def run(
     completed: commandline.CompletedConfig,
     early: early_lists.EarlyLists,
-    local: children.Children,
+    local: local_phases.LocalPhases,
     stop: stop_signal.StopSignal,
 ) -> int:
     """Run until a signal to stop arrives or the Lease is lost. `early` has the lists requested so far, `local` are our
@@ -63,7 +63,7 @@ async def run(
     try:
         reason = await _run(completed, early, local, stop)
     except (
-        children.ChildError,
+        forker_client.LocalPhaseError,
         remote_client.HandshakeError,
         ListenError,
         serving.ServingError,
@@ -90,7 +90,7 @@ def _report_end(reason: _EndReason, elects: bool) -> int:
 async def _run(
     completed: commandline.CompletedConfig,
     early: early_lists.EarlyLists,
-    local: children.Children,
+    local: local_phases.LocalPhases,
     stop: stop_signal.StopSignal,
 ) -> _EndReason:
     stopping = asyncio.Event()
@@ -107,7 +107,7 @@ async def _run(
         clients = app.Clients(scheduling, writing, early.lists)
         built = app.build(completed, clients, monitor.infos(), metrics, monitor.rejected)
         leadership = leading.Leadership(
-            completed, built, scheduling, local, functools.partial(children.standing_in, completed), time.monotonic
+            completed, built, scheduling, local, functools.partial(local_phases.fallback, completed), time.monotonic
         )
         try:
             # The modules loaded so far live as long as the process: exclude them from garbage collection.
@@ -136,14 +136,14 @@ async def _until_stopped(
     built: app.App,
     leadership: leading.Leadership,
     elector: "Elector",
-    local: children.Children,
+    local: local_phases.LocalPhases,
     stopping: asyncio.Event,
     site: serving_site.FrontendSite,
     supervisor: supervision.Supervisor,
 ) -> _EndReason:
     running = asyncio.create_task(supervision.supervise("frontend", functools.partial(leadership.run, elector.elected)))
     keeping = asyncio.create_task(
-        supervision.supervise("children", functools.partial(local.keep, built.site.wakeup.set))
+        supervision.supervise("local phases", functools.partial(local.keep_running, built.site.wakeup.set))
     )
     failing = asyncio.create_task(supervisor.failure())
     stopped = asyncio.create_task(stopping.wait())
@@ -174,9 +174,9 @@ async def _until_stopped(
 
 
 def _log_failure(error: BaseException) -> None:
-    """Log the tasks that ended. Raises: ChildError if one of our own phases cannot be started."""
+    """Log the tasks that ended. Raises: LocalPhaseError if one of our own phases cannot be started."""
     for ended in supervision.ended_tasks(error):
-        if isinstance(ended.__cause__, children.ChildError):
+        if isinstance(ended.__cause__, forker_client.LocalPhaseError):
             raise ended.__cause__
         klog.error(log, "A task ended that must not; the scheduler exits", task=ended.name, err=ended.how)
     log.error("the frontend ended with an error", exc_info=error)

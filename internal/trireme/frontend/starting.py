@@ -13,7 +13,7 @@ from trireme.config import commandline, ineffective_gates
 from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
 from trireme.frontend import early_lists, stop_signal
-from trireme.frontend.phase_clients import children
+from trireme.frontend.phase_clients import local_phases
 from trireme.rpc import forker
 from trireme_kube.client.errors import KubeconfigError
 from trireme_kube.componentbase import klog
@@ -21,27 +21,32 @@ from trireme_kube.componentbase import klog
 log = logging.getLogger(__name__)
 
 
-def start(argv: Sequence[str] | None, stop: stop_signal.StopSignal, forker_line: forker.Line) -> int:
-    """Run until a signal to stop arrives or the Lease is lost. `forker_line`: the forker, which ends with this process.
-    Returns the exit code.
+def start(argv: Sequence[str] | None, stop: stop_signal.StopSignal, forker_connection: forker.ForkerConnection) -> int:
+    """Run until a signal to stop arrives or the Lease is lost. Returns the exit code.
+
+    `forker_connection` is to the forker, which ends with this process.
     """
-    build = functools.partial(_build, stop, forker_line)
+    build = functools.partial(_build, stop, forker_connection)
     return commandline.run(sys.argv[1:] if argv is None else argv, build=build, lookup=_look_up)
 
 
-def _build(stop: stop_signal.StopSignal, forker_line: forker.Line, completed: commandline.CompletedConfig) -> int:
+def _build(
+    stop: stop_signal.StopSignal, forker_connection: forker.ForkerConnection, completed: commandline.CompletedConfig
+) -> int:
     klog.setup(_log_options(completed.options.logging, completed.gates.enabled("ContextualLogging")))
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
     for text in ineffective_gates.warnings(completed.gates):
         log.warning("%s", text)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(stop, forker_line, completed))
+        return runner.run(_run(stop, forker_connection, completed))
 
 
-async def _run(stop: stop_signal.StopSignal, forker_line: forker.Line, completed: commandline.CompletedConfig) -> int:
-    local = children.configured(completed, forker_line)
+async def _run(
+    stop: stop_signal.StopSignal, forker_connection: forker.ForkerConnection, completed: commandline.CompletedConfig
+) -> int:
+    local = local_phases.configured(completed, forker_connection)
     try:
-        await local.ask()
+        await local.request_start()
         async with early_lists.request_lists(completed) as early:
             # The remaining imports take most of a start; the phases' imports and the API server's lists go on at the
             # same time.

@@ -53,12 +53,12 @@ _NO_DESCRIPTOR = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """The frontend's side of a forker: its process, and the descriptors to ask by and to hear by."""
+class ForkerConnection:
+    """The frontend's end of the pipes to a forker: descriptors to write requests to and to read reports from."""
 
-    pid: int
-    asks: int
-    hears: int
+    pid: int  # of the forker
+    requests: int
+    reports: int
 
 
 class Forker:
@@ -154,7 +154,7 @@ def _report(message: dict[str, Any]) -> None:
     os.write(1, json.dumps(message).encode() + b"\n")
 
 
-def fork() -> Line:
+def fork() -> ForkerConnection:
     """Fork a forker from this process, which must not have threads, channels or credentials yet."""
     # A fork would lack NumPy's threads, and no array here is large enough for them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -164,10 +164,10 @@ def fork() -> Line:
         pid = os.fork()
         if not pid:
             _run_and_exit(lambda: _run_forked(frontend, requests_read, reports_write))
-        return Line(pid, os.dup(requests_write), os.dup(reports_read))
+        return ForkerConnection(pid, os.dup(requests_write), os.dup(reports_read))
 
 
-def spawn() -> Line:
+def spawn() -> ForkerConnection:
     """Start a forker as a separate program."""
     with _pipes() as (requests_read, requests_write, reports_read, reports_write):
         pid = os.posix_spawn(
@@ -176,7 +176,7 @@ def spawn() -> Line:
             os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, requests_read, 0), (os.POSIX_SPAWN_DUP2, reports_write, 1)],
         )
-        return Line(pid, os.dup(requests_write), os.dup(reports_read))
+        return ForkerConnection(pid, os.dup(requests_write), os.dup(reports_read))
 
 
 @contextlib.contextmanager

@@ -156,9 +156,9 @@ class Binder(Protocol):
         ...
 
     async def pre_bind_pre_flight(
-        self, items: Sequence[PreBindItem], tell: Callable[[int, status_pb2.Status], None]
+        self, items: Sequence[PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:
-        """Find out whether the PreBind plugins have work for the items, and write nothing; `tell` receives each
+        """Find out whether the PreBind plugins have work for the items, and write nothing; `on_result` receives each
         result, by index, as it is known.
         """
         ...
@@ -166,10 +166,10 @@ class Binder(Protocol):
     async def pre_bind(
         self,
         items: Sequence[PreBindItem],
-        tell: Callable[[int, bind_pb2.PreBindResult], None],
-        started: Callable[[int, str], None],
+        on_result: Callable[[int, bind_pb2.PreBindResult], None],
+        on_start: Callable[[int, str], None],
     ) -> None:
-        """Run the PreBind plugins for all items; `tell` receives each result, by index, as it is known. `started`
+        """Run the PreBind plugins for all items; `on_result` receives each result, by index, as it is known. `on_start`
         receives for each item the address of the replica that runs it, for `apply`.
         """
         ...
@@ -181,10 +181,10 @@ class Binder(Protocol):
     async def apply(
         self,
         actions: Sequence[bind_pb2.Action],
-        tell: Callable[[int, bind_pb2.BindResult], None] | None = None,
+        on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
         address: str = "",
     ) -> list[bind_pb2.BindResult]:
-        """Execute all actions; answers a result for each, in order. `tell` receives each, by index, as it is known.
+        """Execute all actions; returns a result for each, in order. `on_result` receives each by index, as it is known.
         `address`: the replica to prefer.
         """
         ...

@@ -24,7 +24,7 @@ class Phase:
 
 
 class Own:
-    """Children that start at once."""
+    """Local phases that start at once."""
 
     async def start(self) -> None:
         """Starts them."""

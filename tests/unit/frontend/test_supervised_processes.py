@@ -43,7 +43,7 @@ async def test_a_phase_exits(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFi
     assert "a background task ended unexpectedly; the process exits: task 'event loop lag' ended" in caplog.text
 
 
-@pytest.mark.parametrize("failing", ["frontend", "children", "https"])
+@pytest.mark.parametrize("failing", ["frontend", "local phases", "https"])
 async def test_a_frontend_exits(failing: str, caplog: pytest.LogCaptureFixture) -> None:
     """It would keep the Lease, and schedule nothing."""
     caplog.set_level(logging.INFO)
@@ -56,7 +56,9 @@ async def test_a_frontend_exits(failing: str, caplog: pytest.LogCaptureFixture) 
         ),
         "leadership": types.SimpleNamespace(run=_cancelled if failing == "frontend" else _forever),
         "elector": types.SimpleNamespace(elected=None, lost=asyncio.Event(), stop=_nothing),
-        "local": types.SimpleNamespace(keep=_cancelled if failing == "children" else _forever, stop=_nothing),
+        "local": types.SimpleNamespace(
+            keep_running=_cancelled if failing == "local phases" else _forever, stop=_nothing
+        ),
         "stopping": asyncio.Event(),
         "site": types.SimpleNamespace(begin_shutdown=lambda: None),
     }

@@ -8,7 +8,7 @@ import pytest
 from trireme.scheduling import call_batches
 from trireme.v1 import bind_pb2, cycle_pb2
 
-Tell = Callable[[int, bind_pb2.BindResult], None]
+OnResult = Callable[[int, bind_pb2.BindResult], None]
 
 
 class Bind:
@@ -29,7 +29,7 @@ class Bind:
             self.let.setdefault(name, asyncio.Event())
         return asyncio.create_task(ask())
 
-    async def _apply(self, actions: Sequence[bind_pb2.Action], tell: Tell) -> None:
+    async def _apply(self, actions: Sequence[bind_pb2.Action], on_result: OnResult) -> None:
         names = [action.pod.name for action in actions]
         self.calls.append(names)
         if self.broken:
@@ -37,7 +37,7 @@ class Bind:
 
         async def one(index: int, name: str) -> None:
             await self.let[name].wait()
-            tell(index, bind_pb2.BindResult(index=ord(name)))
+            on_result(index, bind_pb2.BindResult(index=ord(name)))
 
         await asyncio.gather(*(one(index, name) for index, name in enumerate(names)))
 

@@ -113,7 +113,7 @@ class World:
         assert victim.resource_version == f"1{len(victim.uid)}"
 
     async def _apply(
-        self, actions: Sequence[bind_pb2.Action], tell: Callable[[int, bind_pb2.BindResult], None]
+        self, actions: Sequence[bind_pb2.Action], on_result: Callable[[int, bind_pb2.BindResult], None]
     ) -> None:
         self.asked.append([f"{action.WhichOneof('action')} {action.pod.uid}" for action in actions])
         self.generations.update({action.pod.uid: action.evict.observed_generation for action in actions})
@@ -123,7 +123,7 @@ class World:
             if not failed and not self.lagging:
                 self.go_away(action.pod.uid)
             said = status.error("", "no") if failed else status.SUCCESS
-            tell(index, bind_pb2.BindResult(index=index, status=wire_status.to_message(said)))
+            on_result(index, bind_pb2.BindResult(index=index, status=wire_status.to_message(said)))
 
 
 async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going() -> None:

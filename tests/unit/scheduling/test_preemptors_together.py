@@ -7,7 +7,7 @@ import pytest
 from frontend_world import Question, World
 
 from trireme.frontend import leading
-from trireme.frontend.phase_clients import children
+from trireme.frontend.phase_clients import local_phases
 from trireme.scheduling import call_batches
 from trireme.v1 import bind_pb2
 
@@ -99,7 +99,7 @@ def test_a_pod_woken_early_does_not_preempt_elsewhere(world: World, written: boo
 
 def _publish_steadily(world: World) -> None:
     """The replicas learn of what happens as they do from a leader."""
-    frontend, local = world.frontend, children.Children({}, {})
+    frontend, local = world.frontend, local_phases.LocalPhases({}, {})
     leadership = leading.Leadership(
         frontend.site.completed,
         frontend,

@@ -19,7 +19,9 @@ class Written:
         self.all: list[tuple[str, str, str | None]] = []
         self.seconds = seconds
 
-    async def apply(self, actions: Sequence[bind_pb2.Action], tell: Callable[[int, bind_pb2.BindResult], None]) -> None:
+    async def apply(
+        self, actions: Sequence[bind_pb2.Action], on_result: Callable[[int, bind_pb2.BindResult], None]
+    ) -> None:
         """Take them all."""
         await asyncio.sleep(self.seconds)
         for action in actions:
@@ -28,7 +30,7 @@ class Written:
             self.all.append((action.pod.name, said.condition.message, nomination))
         done = wire_status.to_message(status.SUCCESS)
         for index in range(len(actions)):
-            tell(index, bind_pb2.BindResult(index=index, status=done))
+            on_result(index, bind_pb2.BindResult(index=index, status=done))
 
 
 @contextlib.asynccontextmanager

@@ -1,7 +1,7 @@
-"""The bind replicas: each is told of a new leader before it is asked anything, and any may be asked.
+"""The client of the bind phase: announces the leader to each replica, and makes each call on any of them.
 
-A call that fails on one replica goes to the next. Binding is idempotent, so whatever was under way on a replica that
-died is simply asked again elsewhere, until somebody answers or the leadership ends.
+A call that fails on one replica is repeated on the next. Binding is idempotent, so the calls in progress on a replica
+that died are repeated elsewhere, until one is answered or the leadership ends.
 
 A call that streams results lasts as long as its work, which may wait for bind's rate limit: it fails when nothing came
 for `SILENCE_SECONDS`, not even a heartbeat. While such calls are open Fence is repeated, so that bind may begin what
@@ -39,7 +39,7 @@ SILENCE_SECONDS = 5.0
 # The deadline of a call that streams results. Silence ends it long before; with a deadline it is waited for when its
 # endpoint goes.
 STREAM_SECONDS = 3600.0
-# How many replicas are called one after the other where a call is answered by a single message.
+# On how many replicas, one after the other, a call with a single response is tried.
 UNARY_TRIES = 3
 # How such a call ends when its replica does, which cancels what it has under way.
 _GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
@@ -87,13 +87,13 @@ class _BindLink:
             self.failures.worked()
 
     def renew(self) -> None:
-        """Before it is asked again after a failure."""
+        """Prepare for the next call after a failure."""
         if self.connection.renew():
             self.stub = bind_phase_pb2_grpc.BindPhaseStub(self.connection.channel)
 
 
 class BindPhaseClient:
-    """All bind replicas. `fence` tells of our leadership, `fence_request` makes the message that announces it."""
+    """Calls the bind replicas. `fence` returns our leadership, `fence_request` the message that announces it."""
 
     def __init__(
         self,
@@ -198,10 +198,12 @@ class BindPhaseClient:
     async def apply(
         self,
         actions: Sequence[bind_pb2.Action],
-        tell: Callable[[int, bind_pb2.BindResult], None] | None = None,
+        on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
         address: str = "",
     ) -> list[bind_pb2.BindResult]:
-        """Carry out all actions; answers a result for each, in order. `tell` gets each, by index, as it is known.
+        """Execute all actions, and return a result for each, in order.
+
+        `on_result` gets each, by index, as it is known.
 
         `address`: of the replica to call if it is there and knows this leader; else any is called.
         """
@@ -218,8 +220,8 @@ class BindPhaseClient:
                 if result.index < len(indexes):
                     index = indexes[result.index]
                     results[index] = result
-                    if tell is not None:
-                        tell(index, result)
+                    if on_result is not None:
+                        on_result(index, result)
         return [results[index] for index in range(len(actions))]
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
@@ -236,10 +238,11 @@ class BindPhaseClient:
             raise ports.PhaseFault(f"{error.code().name}: {error.details()}") from error
 
     async def pre_bind_pre_flight(
-        self, items: Sequence[ports.PreBindItem], tell: Callable[[int, status_pb2.Status], None]
+        self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:
-        """Find out whether the PreBind plugins have work for all items; `tell` gets each result, by index, as it is
-        known.
+        """Find out which items the PreBind plugins have work for.
+
+        `on_result` gets each result, by index, as it is known.
         """
 
         def call(part: Sequence[ports.PreBindItem], stub: Any) -> Any:
@@ -247,17 +250,17 @@ class BindPhaseClient:
             self._add_items(request, part)
             return stub.PreBindPreFlight(request, timeout=STREAM_SECONDS)
 
-        await self._stream_items(items, call, lambda index, answer: tell(index, answer.status))
+        await self._stream_items(items, call, lambda index, answer: on_result(index, answer.status))
 
     async def pre_bind(
         self,
         items: Sequence[ports.PreBindItem],
-        tell: Callable[[int, bind_pb2.PreBindResult], None],
-        started: Callable[[int, str], None] = lambda index, address: None,
+        on_result: Callable[[int, bind_pb2.PreBindResult], None],
+        on_start: Callable[[int, str], None] = lambda index, address: None,
     ) -> None:
-        """Run the PreBind plugins for all items; `tell` gets each result, by index, as it is known.
+        """Run the PreBind plugins for all items; `on_result` gets each result, by index, as it is known.
 
-        `started` gets for each item the address of the replica that is called.
+        `on_start` gets for each item the address of the replica that is called.
         """
 
         def call(part: Sequence[ports.PreBindItem], stub: Any) -> Any:
@@ -265,14 +268,14 @@ class BindPhaseClient:
             self._add_items(request, part)
             return stub.PreBind(request, timeout=STREAM_SECONDS)
 
-        await self._stream_items(items, call, lambda index, answer: tell(index, answer.result), started)
+        await self._stream_items(items, call, lambda index, answer: on_result(index, answer.result), on_start)
 
     async def _stream_items(
         self,
         items: Sequence[ports.PreBindItem],
         call: Callable[[Sequence[ports.PreBindItem], Any], Any],
-        tell: Callable[[int, Any], None],
-        started: Callable[[int, str], None] = lambda index, address: None,
+        on_result: Callable[[int, Any], None],
+        on_start: Callable[[int, str], None] = lambda index, address: None,
     ) -> None:
         """Repeat the call with the items that have no answer yet until each has one."""
         missing = set(range(len(items)))
@@ -283,14 +286,14 @@ class BindPhaseClient:
                 link = self._any()
                 if link is not None:
                     for index in indexes:
-                        started(index, link.address)
+                        on_start(index, link.address)
                 return link
 
             part = [items[index] for index in indexes]
             async for answer in self._stream(functools.partial(call, part), choose):
                 if answer.index < len(indexes) and indexes[answer.index] in missing:
                     missing.discard(indexes[answer.index])
-                    tell(indexes[answer.index], answer)
+                    on_result(indexes[answer.index], answer)
 
     def _add_items(
         self,

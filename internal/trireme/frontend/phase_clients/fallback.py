@@ -1,6 +1,6 @@
-"""Phases of our own while no configured one answers: so that a cluster whose phase pods are all gone gets them back.
+"""Local phases while no configured replica answers: a cluster whose phase pods are all gone can schedule them again.
 
-The configured replicas stay known all the while; once one of them answers again, ours end.
+The configured replicas remain endpoints; once one of them answers again, the local phases end.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from trireme.frontend.phase_clients import children
+from trireme.frontend.phase_clients import forker_client, local_phases
 
 log = logging.getLogger(__name__)
 
@@ -20,11 +20,11 @@ class Phase(Protocol):
 
     @property
     def available(self) -> bool:
-        """Whether any replica can be asked."""
+        """Whether any replica can be called."""
         ...
 
     def answering(self) -> Sequence[str]:
-        """The addresses of the replicas that can be asked."""
+        """The addresses of the replicas that can be called."""
         ...
 
     def set_endpoints(self, addresses: Sequence[str]) -> None:
@@ -33,13 +33,13 @@ class Phase(Protocol):
 
 
 class Fallback:
-    """Watches one phase. `configured` are its endpoints as they are now; `make` makes children for it."""
+    """Watches one phase. `configured` are its endpoints as they are now; `make` makes local phases for it."""
 
     def __init__(
         self,
         name: str,
         phase: Phase,
-        make: Callable[[], children.Children],
+        make: Callable[[], local_phases.LocalPhases],
         after_seconds: float,
         clock: Callable[[], float],
     ) -> None:
@@ -49,27 +49,27 @@ class Fallback:
         self._after = after_seconds
         self._clock = clock
         self._configured: Sequence[str] = ()
-        self._children: children.Children | None = None
+        self._local: local_phases.LocalPhases | None = None
         self._missing_since: float | None = None
 
     @property
     def active(self) -> bool:
-        """Whether our own replicas stand in."""
-        return self._children is not None
+        """Whether local phases replace the configured replicas."""
+        return self._local is not None
 
     def set_endpoints(self, addresses: Sequence[str]) -> None:
         """The configured replicas are these from now on."""
         self._configured = addresses
-        self._tell()
+        self._apply_endpoints()
 
     async def run(self) -> None:
-        """Stand in where needed, until cancelled."""
+        """Start and stop local phases as needed, until cancelled."""
         try:
             while True:
                 await asyncio.sleep(CHECK_SECONDS)
                 await self._check()
         finally:
-            ended, self._children = self._children, None
+            ended, self._local = self._local, None
             if ended is not None:
                 await ended.stop()
 
@@ -77,28 +77,28 @@ class Fallback:
         remote = set(self._phase.answering()) & set(self._configured)
         if remote:
             self._missing_since = None
-            if self._children is not None:
+            if self._local is not None:
                 log.info("%s answers again: our own ends", self._name)
-                ended, self._children = self._children, None
-                self._tell()
+                ended, self._local = self._local, None
+                self._apply_endpoints()
                 await ended.stop()
             return
         now = self._clock()
         if self._missing_since is None:
             self._missing_since = now
-        if self._children is None and now - self._missing_since >= self._after:
+        if self._local is None and now - self._missing_since >= self._after:
             log.warning("no %s answered for %.0f s: one of our own stands in", self._name, self._after)
-            standing_in = self._make()
+            local = self._make()
             try:
-                await standing_in.start()
-            except children.ChildError as error:
+                await local.start()
+            except forker_client.LocalPhaseError as error:
                 log.error("%s", error)
-                await standing_in.stop()
+                await local.stop()
                 self._missing_since = now
                 return
-            self._children = standing_in
-            self._tell()
+            self._local = local
+            self._apply_endpoints()
 
-    def _tell(self) -> None:
-        own = [] if self._children is None else self._children.addresses(self._name)
+    def _apply_endpoints(self) -> None:
+        own = [] if self._local is None else self._local.addresses(self._name)
         self._phase.set_endpoints([*self._configured, *own])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trireme.frontend.app import App
-from trireme.frontend.phase_clients import children
+from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
 from trireme.frontend.serving.pending_report import PendingReport
 from trireme_kube.client import informer
@@ -23,7 +23,7 @@ class FrontendState:
     phases: PhaseClients
     scheduling: Scheduling
     informers: Sequence[informer.Informer[Any]]
-    local: children.Children
+    local: local_phases.LocalPhases
     plugin_rows: Callable[[], list[dict[str, Any]]] = list
     candidate_synced: Callable[[], bool] = lambda: False
 
@@ -58,7 +58,7 @@ class FrontendState:
 
 def of(
     app: App,
-    local: children.Children,
+    local: local_phases.LocalPhases,
     plugin_rows: Callable[[], list[dict[str, Any]]] = list,
     candidate_synced: Callable[[], bool] = lambda: False,
 ) -> FrontendState:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from trireme.config import commandline, gates
-from trireme.frontend.phase_clients import children
+from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.client import resources
 from trireme_kube.componentbase import versions
@@ -248,7 +248,7 @@ def _process(state: FrontendState) -> Iterable[Instrument]:
     yield CountedElsewhere(
         "trireme_child_starts_total",
         "Starts of the frontend's own phases, by child; more than one means that it had ended.",
-        lambda: _children(state.local.statistics()),
+        lambda: _local_phases(state.local.statistics()),
         ("child",),
     )
 
@@ -296,7 +296,7 @@ def by_stability(registry: Registry) -> Mapping[Values, float]:
     return Counter((instrument.stability, "") for instrument in registry if instrument.stability)
 
 
-def _children(statistics: Iterable[children.ChildStatistics]) -> Mapping[Values, float]:
+def _local_phases(statistics: Iterable[local_phases.LocalPhaseStatistics]) -> Mapping[Values, float]:
     starts: Counter[Values] = Counter()
     for child in statistics:
         starts[child.name,] += child.starts

@@ -11,19 +11,19 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from trireme.frontend.phase_clients import children
+from trireme.frontend.phase_clients import forker_client, local_phases
 
 ARGUMENTS = {"filter": ("-v=0",), "score": ("-v=0",)}
 
 
 @asynccontextmanager
-async def kept(**counts: int) -> AsyncIterator[children.Children]:
+async def kept(**counts: int) -> AsyncIterator[local_phases.LocalPhases]:
     """Children that are kept up."""
-    local = children.Children(ARGUMENTS, counts)
-    keeping = asyncio.create_task(local.keep(lambda: None))
+    local = local_phases.LocalPhases(ARGUMENTS, counts)
+    keeping = asyncio.create_task(local.keep_running(lambda: None))
     try:
         async with asyncio.timeout(60):
-            await local.started()
+            await local.until_started()
         yield local
     finally:
         keeping.cancel()
@@ -31,7 +31,7 @@ async def kept(**counts: int) -> AsyncIterator[children.Children]:
         await local.stop()
 
 
-async def _started_again(local: children.Children, before: dict[str, int]) -> dict[str, int]:
+async def _started_again(local: local_phases.LocalPhases, before: dict[str, int]) -> dict[str, int]:
     """The process ids by name once each is another one and runs."""
     async with asyncio.timeout(60):
         while True:
@@ -76,7 +76,7 @@ async def test_killed_children_are_restarted(victim: str) -> None:
         os.kill(first.pid if victim == "the-phase" else _parent(first.pid), signal.SIGKILL)
         again = await _started_again(local, {first.name: first.pid})
         await _gone(first.pid)
-        assert local.statistics() == [children.ChildStatistics("filter-0", again["filter-0"], 2)]
+        assert local.statistics() == [local_phases.LocalPhaseStatistics("filter-0", again["filter-0"], 2)]
 
 
 # A process as the frontend is: forks the forker off first. Prints its ids, and what is left at the end.
@@ -85,11 +85,11 @@ import asyncio, os, pathlib, sys
 from trireme.rpc import forker
 forked = forker.fork()
 print(len(os.listdir("/proc/self/task")), forked.pid)
-from trireme.frontend.phase_clients import children
+from trireme.frontend.phase_clients import forker_client, local_phases
 
 async def run():
-    local = children.Children({"filter": ("-v=0",)}, {"filter": int(sys.argv[1])}, forked)
-    await local.ask()
+    local = local_phases.LocalPhases({"filter": ("-v=0",)}, {"filter": int(sys.argv[1])}, forked)
+    await local.request_start()
     await local.start()
     for one in local.statistics():
         status = pathlib.Path(f"/proc/{one.pid}/status").read_text()
@@ -117,9 +117,9 @@ def test_a_forker_forked_off_at_the_start_has_the_phases_and_ends_where_there_ar
 
 async def test_a_phase_that_cannot_start_is_an_error() -> None:
     """If this fails, a frontend whose phases refuse their flags waits for them for ever."""
-    local = children.Children({"filter": ("--no-such-flag",)}, {"filter": 1})
+    local = local_phases.LocalPhases({"filter": ("--no-such-flag",)}, {"filter": 1})
     try:
-        with pytest.raises(children.ChildError, match="filter-0 ended with exit code 2 at its start"):
+        with pytest.raises(forker_client.LocalPhaseError, match="filter-0 ended with exit code 2 at its start"):
             await local.start()
     finally:
         await local.stop()

@@ -1,0 +1,208 @@
+"""Local phases: the filter, score and bind processes that the frontend starts itself, and restarts when they end.
+
+They are ordinary phase processes on Unix sockets, forks of the forker (`rpc.forker`); only this module knows that they
+are child processes. Their sockets are in a folder that only this user can enter, and they end with the frontend,
+however it ends.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import pathlib
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trireme.config import commandline, leader_election
+from trireme.frontend.phase_clients import forker_client
+from trireme.rpc import forker
+from trireme_kube.componentbase import supervision
+
+log = logging.getLogger(__name__)
+
+RESTART_SECONDS = 0.2
+MAX_RESTART_SECONDS = 10.0
+STOP_SECONDS = 10.0
+
+_PHASES = ("filter", "score", "bind")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPhaseStatistics:
+    """The state of one local phase."""
+
+    name: str
+    pid: int  # 0: not running
+    starts: int
+
+
+class LocalPhase:
+    """One process of a phase. `arguments` are those beside its address."""
+
+    def __init__(
+        self,
+        client: forker_client.ForkerClient,
+        phase: str,
+        number: int,
+        socket: pathlib.Path,
+        arguments: Sequence[str],
+    ) -> None:
+        self.name = f"{phase}-{number}"
+        self.address = f"unix:{socket}"
+        self._forker = client
+        self._module = f"trireme.{phase}.process"
+        self._arguments = arguments
+        self._pid = 0
+        self._starts = 0
+        self._starting: forker_client.StartingProcess | None = None
+
+    def statistics(self) -> LocalPhaseStatistics:
+        """Its process id and number of starts."""
+        return LocalPhaseStatistics(self.name, self._pid if self._forker.runs(self.name) else 0, self._starts)
+
+    async def request_start(self) -> None:
+        """Have the forker start it; `start` waits until it listens."""
+        self._starts += 1
+        self._starting = await self._forker.request_start(self.name, self._module, self.address, self._arguments)
+
+    async def start(self) -> None:
+        """Start it, unless that was requested already, and return once it listens. Raises: LocalPhaseError."""
+        if self._starting is None:
+            await self.request_start()
+        assert self._starting is not None
+        process, self._starting = self._starting, None
+        self._pid = await self._forker.until_listening(process)
+
+    async def until_ended(self) -> int:
+        """Return its exit code once it has ended."""
+        return await self._forker.until_ended(self.name)
+
+    async def stop(self) -> None:
+        """End it."""
+        for number, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, None)):
+            if not self._forker.runs(self.name):
+                return
+            self._forker.signal(self.name, number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await self.until_ended()
+
+
+class LocalPhases:
+    """All local phases. `arguments` are those of each phase, `counts` its number of processes."""
+
+    def __init__(
+        self,
+        arguments: Mapping[str, Sequence[str]],
+        counts: Mapping[str, int],
+        connection: forker.ForkerConnection | None = None,
+    ) -> None:
+        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-"))
+        self._forker = forker_client.ForkerClient(connection)
+        self._started = asyncio.Event()
+        self._by_phase = {
+            phase: [
+                LocalPhase(
+                    self._forker, phase, number, self._folder / f"{phase}-{number}.sock", arguments.get(phase, ())
+                )
+                for number in range(count)
+            ]
+            for phase, count in counts.items()
+        }
+
+    def statistics(self) -> list[LocalPhaseStatistics]:
+        """The state of each process."""
+        return [process.statistics() for process in self._all()]
+
+    def addresses(self, phase: str) -> list[str]:
+        """The addresses of a phase's processes."""
+        return [process.address for process in self._by_phase.get(phase, ())]
+
+    async def request_start(self) -> None:
+        """Have all started; `start` waits for them. Without any local phase the forker ends unused."""
+        for process in self._all():
+            await process.request_start()
+        if not any(self._by_phase.values()):
+            await self._forker.stop()
+
+    async def start(self) -> None:
+        """Start all and return once they listen. Raises: LocalPhaseError."""
+        await asyncio.gather(*(process.start() for process in self._all()))
+        self._started.set()
+
+    async def until_started(self) -> None:
+        """Return once all listen."""
+        await self._started.wait()
+
+    async def keep_running(self, restarted: Callable[[], None]) -> None:
+        """Start all, and restart those that end, until cancelled. Raises: LocalPhaseError at the first start."""
+        await self.start()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.Event().wait())
+            for process in self._all():
+                keep = functools.partial(_keep_running, process, restarted)
+                group.create_task(supervision.supervise(process.name, keep))
+
+    async def stop(self) -> None:
+        """End all, and remove their folder."""
+        await asyncio.gather(*(process.stop() for process in self._all()))
+        await self._forker.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _all(self) -> list[LocalPhase]:
+        return [process for processes in self._by_phase.values() for process in processes]
+
+
+async def _keep_running(process: LocalPhase, restarted: Callable[[], None]) -> None:
+    """Restart the process whenever it ends; the delay doubles while it ends soon after its start."""
+    delay = RESTART_SECONDS
+    while True:
+        began = asyncio.get_running_loop().time()
+        code = await process.until_ended()
+        log.error("%s ended with exit code %d; it is started again", process.name, code)
+        if asyncio.get_running_loop().time() - began > MAX_RESTART_SECONDS:
+            delay = RESTART_SECONDS
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, MAX_RESTART_SECONDS)
+        try:
+            await process.start()
+            restarted()
+        except forker_client.LocalPhaseError as error:
+            log.error("%s", error)
+
+
+def configured(completed: commandline.CompletedConfig, connection: forker.ForkerConnection) -> LocalPhases:
+    """The local phases of the configuration: those without endpoints. `connection` is to the forker that runs."""
+    phases = {name: completed.trireme.phase(name) for name in _PHASES}
+    counts = {name: 0 if phase.endpoints else phase.local_replicas for name, phase in phases.items()}
+    return LocalPhases(_arguments(completed), counts, connection)
+
+
+def fallback(completed: commandline.CompletedConfig, phase: str) -> LocalPhases:
+    """Local processes of one phase, whether or not it has endpoints."""
+    return LocalPhases(_arguments(completed), {phase: completed.trireme.phase(phase).local_replicas})
+
+
+def _arguments(completed: commandline.CompletedConfig) -> dict[str, list[str]]:
+    config = completed.configuration
+    connection = config.client_connection
+    bind = [
+        *leader_election.bind_flags(config.leader_election),
+        f"--kube-api-qps={connection.qps}",
+        f"--kube-api-burst={connection.burst}",
+    ]
+    if connection.kubeconfig:
+        bind.append(f"--kubeconfig={connection.kubeconfig}")
+    if completed.options.master:
+        bind.append(f"--master={completed.options.master}")
+    logging_options = completed.options.logging
+    logs = [f"-v={logging_options.verbosity}", f"--logging-format={logging_options.format}"]
+    if logging_options.vmodule:
+        patterns = ",".join(f"{module.pattern}={module.level}" for module in logging_options.vmodule)
+        logs.append(f"--vmodule={patterns}")
+    if not completed.gates.enabled("ContextualLogging"):
+        logs.append("--contextual-logging=false")
+    return {"filter": logs, "score": logs, "bind": [*bind, *logs]}
