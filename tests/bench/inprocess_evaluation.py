@@ -19,8 +19,9 @@ import numpy as np
 
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.evaluation.filtering import evaluation as filtering
+from trireme.evaluation.filtering import filter_chain
 from trireme.evaluation.scoring import evaluation as scoring
-from trireme.evaluation.scoring import placement
+from trireme.evaluation.scoring import placement, score_chain
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_sides, score_sides
 from trireme.snapshot import snapshot
@@ -119,10 +120,10 @@ class Scheduler:
 
     def __init__(self, snap: snapshot.Snapshot, scores: tuple[str, ...]) -> None:
         local = [p for p in (filter_sides.filter_plugin(name, b"", {}) for name in _FILTERS) if p is not None]
-        self.filters = filtering.Evaluator(snap, {"p": filtering.Chain(_FILTERS, local)})
+        self.filters = filtering.Evaluator(snap, {"p": filter_chain.FilterChain(local)})
         weights = {name: _WEIGHTS.get(name, 1) for name in scores}
         plugins = [p for p in (score_sides.score_plugin(name, b"", {}) for name in scores) if p is not None]
-        self.scores = scoring.Evaluator(snap, {"p": scoring.Chain(weights, plugins)})
+        self.scores = scoring.Evaluator(snap, {"p": score_chain.ScoreChain(weights, plugins)})
         self.snap = snap
         self.plugins = plugins
         self.weights = weights

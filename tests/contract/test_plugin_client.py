@@ -30,12 +30,13 @@ from plugin_servers import (
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_client, remote_connection, remote_plugin
+from trireme.remote import remote_client, remote_connection, remote_filter, remote_plugin, remote_score
 from trireme.remote.remote_breaker import State
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
 
 REFUSED = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="P", messages=["too far away"])
+PROFILE = "default-scheduler"
 IGNORE = {"failure_policy": snapshot_pb2.FAILURE_POLICY_IGNORE}
 
 
@@ -49,6 +50,7 @@ class Bench:
         asker = cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=9), config_hash=11)
         self.plugins = remote_plugin.RemotePlugins(self.snap, lambda: asker)
         self.table = interfaces.StatusTable()
+        self.scores: remote_score.RemoteScoreState | None = None
         self.pod_class: classes.PodClass
 
     async def serve(self, plugin: ScriptedPlugin, name: str = "p.sock") -> str:
@@ -57,29 +59,36 @@ class Bench:
         await self._stack.enter_async_context(scripted(target, plugin))
         return target
 
-    def filter_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_plugin.RemoteFilterPlugin:
+    def filter_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_filter.RemoteFilterPlugin:
         """The plugin P at Filter, beside so many nodes."""
-        made = self.plugins.filter_plugin(remote(*targets, **fields))
+        made = self.plugins.filter_plugin(remote(*targets, **fields), PROFILE)
         self.pod_class = fill(self.snap, nodes)
         return made
 
-    def score_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_plugin.RemoteScorePlugin:
+    def score_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_score.RemoteScorePlugin:
         """The plugin P at Score, beside so many nodes."""
-        made = self.plugins.score_plugin(remote(*targets, **fields))
+        made = self.plugins.score_plugin(remote(*targets, **fields), PROFILE)
         self.pod_class = fill(self.snap, nodes)
         return made
 
     async def filter(
-        self, plugin: remote_plugin.RemoteFilterPlugin, state: bytes = b""
+        self, plugin: remote_filter.RemoteFilterPlugin, state: bytes = b""
     ) -> interfaces.Verdicts | status.Status | None:
         """Ask about all nodes."""
-        slots = self.snap.nodes.live_slots()
-        return await plugin.filter("default-scheduler", self.pod_class, self.snap, state, slots, self.table)
+        slots, answers = self.snap.nodes.live_slots(), remote_filter.RemoteFilterState(state)
+        failed = await plugin.prepare(self.pod_class, self.snap, answers, slots, self.table)
+        if failed is not None or answers.unanswered:
+            return failed
+        return plugin.filter(self.pod_class, self.snap, answers, slots, self.table)
 
-    async def score(self, plugin: remote_plugin.RemoteScorePlugin) -> Any:
+    async def score(self, plugin: remote_score.RemoteScorePlugin) -> Any:
         """Ask about all nodes."""
         slots = self.snap.nodes.live_slots()
-        return await plugin.score("default-scheduler", self.pod_class, self.snap, slots)
+        prepared = await plugin.prepare(self.pod_class, self.snap, self.scores, slots)
+        self.scores = prepared.state
+        if prepared.failure is not None or prepared.silent:
+            return prepared.failure
+        return plugin.score(self.pod_class, self.snap, self.scores, slots)
 
 
 @pytest.fixture
@@ -338,7 +347,7 @@ async def test_profiles_share_the_plugins_turns(bench: Bench) -> None:
 # PreFilter.
 
 
-def pre_filter_plugin(bench: Bench, target: str, **fields: Any) -> remote_plugin.RemoteFilterPlugin:
+def pre_filter_plugin(bench: Bench, target: str, **fields: Any) -> remote_filter.RemoteFilterPlugin:
     """P with PreFilter."""
     points = [plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER]
     return bench.filter_plugin(1, target, info={"extension_points": points}, **fields)
@@ -348,7 +357,9 @@ async def test_pre_filter_is_called_only_where_it_is_implemented(bench: Bench) -
     """Broken, each class costs one call more, to a plugin that answers UNIMPLEMENTED."""
     served = ScriptedPlugin({FILTER: passing})
     plugin = bench.filter_plugin(1, await bench.serve(served))
-    assert await plugin.pre_filter("p", bench.pod_class, 7) == interfaces.PreFilterResult(state=b"")
+    result = await plugin.pre_filter(bench.pod_class, bench.snap)
+    assert result == interfaces.PreFilterResult(state=result.state)
+    assert result.state.pre_filter == b""
     assert served.requests == []
 
 
@@ -356,8 +367,9 @@ async def test_pre_filter_narrows_and_gives_state(bench: Bench) -> None:
     """Broken, Filter is asked without the state of its own PreFilter."""
     answer = filter_pb2.PreFilterResponse(status=SUCCESS, narrowed=True, node_names=["node-0"], state=b"s")
     plugin = pre_filter_plugin(bench, await bench.serve(ScriptedPlugin({PRE_FILTER: lambda _: answer})))
-    expected = interfaces.PreFilterResult(nodes=frozenset({"node-0"}), state=b"s")
-    assert await plugin.pre_filter("p", bench.pod_class, 7) == expected
+    result = await plugin.pre_filter(bench.pod_class, bench.snap)
+    assert result == interfaces.PreFilterResult(nodes=frozenset({"node-0"}), state=result.state)
+    assert result.state.pre_filter == b"s"
 
 
 @pytest.mark.parametrize(
@@ -372,11 +384,11 @@ async def test_pre_filter_narrows_and_gives_state(bench: Bench) -> None:
 async def test_a_failed_pre_filter_follows_the_failure_policy(bench: Bench, answer: Any) -> None:
     """Broken, a pod whose plugin failed counts as refused, and preemption is tried for it."""
     target = await bench.serve(ScriptedPlugin({PRE_FILTER: answer}))
-    failed = await pre_filter_plugin(bench, target).pre_filter("p", bench.pod_class, 7)
+    failed = await pre_filter_plugin(bench, target).pre_filter(bench.pod_class, bench.snap)
     assert failed.status is not None
     assert failed.status.code is status.Code.ERROR
     assert failed.status.message.startswith('running PreFilter plugin "P": ')
-    ignored = await pre_filter_plugin(bench, target, **IGNORE).pre_filter("p", bench.pod_class, 7)
+    ignored = await pre_filter_plugin(bench, target, **IGNORE).pre_filter(bench.pod_class, bench.snap)
     assert ignored.status is None
     assert ignored.skip
     assert ignored.unanswered
@@ -576,19 +588,19 @@ async def test_a_wrong_configuration_names_its_field(bench: Bench, fields: dict[
     """Broken, a mistyped address shows as a pod that is never scheduled."""
     endpoints = fields.pop("endpoints", ["127.0.0.1:1"])
     with pytest.raises(ValueError, match="plugin P: ") as caught:
-        bench.plugins.filter_plugin(remote(*endpoints, **fields))
+        bench.plugins.filter_plugin(remote(*endpoints, **fields), PROFILE)
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("target", ["h:1", "[::1]:80", "dns:///h:1", "dns://1.1.1.1/h:1", "unix:/p", "unix:p"])
 async def test_grpc_targets_are_taken(bench: Bench, target: str) -> None:
     """Broken, a good address is refused at the start."""
-    assert bench.plugins.filter_plugin(remote(target)).name == "P"
+    assert bench.plugins.filter_plugin(remote(target), PROFILE).name == "P"
 
 
 async def test_an_old_configurations_connection_goes_with_it(bench: Bench) -> None:
     """Broken, each new configuration leaves a connection behind."""
-    plugin = bench.plugins.filter_plugin(remote("127.0.0.1:1"))
+    plugin = bench.plugins.filter_plugin(remote("127.0.0.1:1"), PROFILE)
     assert set(bench.plugins.statistics()) == {plugin.name}
     del plugin
     assert bench.plugins.statistics() == {}
@@ -605,7 +617,8 @@ async def test_custom_normalization_gets_all_scores(bench: Bench) -> None:
 
     target = await bench.serve(ScriptedPlugin({NORMALIZE: normalize}))
     plugin = bench.score_plugin(3, target, info={"normalization": plugin_pb2.NORMALIZATION_CUSTOM})
-    answer = await plugin.normalize("p", bench.pod_class, bench.snap, np.array([0, 2]), np.array([5, 20]))
+    state = remote_score.RemoteScoreState()
+    answer = await plugin.normalize(bench.pod_class, bench.snap, state, np.array([0, 2]), np.array([5, 20]))
     assert isinstance(answer, np.ndarray)
     assert answer.tolist() == [25, 100]
     assert seen == [([5, 20], ["node-0", "node-2"])]

@@ -12,8 +12,10 @@ from plugin_servers import fill, on_the_sdk
 from trireme import sdk
 from trireme.evaluation.filtering import columns as filter_columns
 from trireme.evaluation.filtering import evaluation as filtering
+from trireme.evaluation.filtering import filter_chain
 from trireme.evaluation.scoring import columns as score_columns
 from trireme.evaluation.scoring import evaluation as scoring
+from trireme.evaluation.scoring import score_chain
 from trireme.framework import status
 from trireme.remote import remote_client, remote_plugin
 from trireme.snapshot import snapshot
@@ -55,10 +57,10 @@ class Evaluation:
         self.plugin = plugin
         self.snap = snapshot.Snapshot()
         self.remotes = remote_plugin.RemotePlugins(self.snap)
-        filter_chain = filtering.Chain(("Counting",), (), (self.remotes.filter_plugin(config),))
-        score_chain = scoring.Chain({"Counting": 1}, (), (self.remotes.score_plugin(config),))
-        self._filter = filtering.Evaluator(self.snap, {"p": filter_chain})
-        self._score = scoring.Evaluator(self.snap, {"p": score_chain})
+        filters = filter_chain.FilterChain((self.remotes.filter_plugin(config, "p"),))
+        scores = score_chain.ScoreChain({"Counting": 1}, (self.remotes.score_plugin(config, "p"),))
+        self._filter = filtering.Evaluator(self.snap, {"p": filters})
+        self._score = scoring.Evaluator(self.snap, {"p": scores})
         self.pod_class = fill(self.snap, NODES)
 
     async def filter(self) -> filter_columns.ClassColumns:

@@ -19,7 +19,7 @@ from plugin_servers import fill, on_the_sdk
 from trireme import sdk
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_client, remote_connection, remote_plugin, remote_stages
+from trireme.remote import remote_client, remote_connection, remote_filter, remote_plugin, remote_score, remote_stages
 from trireme.rpc import grpc_server, listening
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import (
@@ -43,8 +43,8 @@ class Hosts:
         self.config = config
         self.snap = snapshot.Snapshot()
         self.remotes = remote_plugin.RemotePlugins(self.snap)
-        self.filter = self.remotes.filter_plugin(config)
-        self.score = self.remotes.score_plugin(config)
+        self.filter = self.remotes.filter_plugin(config, "p")
+        self.score = self.remotes.score_plugin(config, "p")
         self.client = remote_client.connect(config)
         self.queue = remote_stages.RemoteQueuePlugin(self.client)
         self.reserve = remote_stages.RemoteReservePlugin(self.client)
@@ -55,9 +55,11 @@ class Hosts:
     async def verdicts(self, state: bytes = b"") -> Any:
         """What Filter says of all nodes: what stands for each, or what became of the question."""
         slots = self.snap.nodes.live_slots()
-        answer = await self.filter.filter("p", self.pod_class, self.snap, state, slots, self.table)
-        if not isinstance(answer, interfaces.Verdicts):
-            return answer
+        answers = remote_filter.RemoteFilterState(state)
+        failed = await self.filter.prepare(self.pod_class, self.snap, answers, slots, self.table)
+        if failed is not None:
+            return failed
+        answer = self.filter.filter(self.pod_class, self.snap, answers, slots, self.table)
         assert answer.capacity is not None
         return [
             self.table.statuses[index - 1].message if index else capacity
@@ -66,8 +68,11 @@ class Hosts:
 
     async def scores(self) -> Any:
         """What Score says of all nodes."""
-        answer = await self.score.score("p", self.pod_class, self.snap, self.snap.nodes.live_slots())
-        return answer.tolist() if isinstance(answer, np.ndarray) else answer
+        slots = self.snap.nodes.live_slots()
+        prepared = await self.score.prepare(self.pod_class, self.snap, None, slots)
+        if prepared.failure is not None or prepared.silent:
+            return prepared.failure
+        return self.score.score(self.pod_class, self.snap, prepared.state, slots).tolist()
 
     async def close(self) -> None:
         """End all connections."""
@@ -136,9 +141,9 @@ class PerNode:
 async def test_a_plugin_may_answer_node_by_node(stack: Stack) -> None:
     """Broken, the plainest plugin does not work."""
     hosts = await stack.host(PerNode())
-    prepared = await hosts.filter.pre_filter("p", hosts.pod_class, 7)
-    assert prepared == interfaces.PreFilterResult(nodes=frozenset({"node-1", "node-2"}), state=b"shop")
-    assert await hosts.verdicts(prepared.state) == ["not for shop", 3, 2**31 - 1, 2**31 - 1]
+    prepared = await hosts.filter.pre_filter(hosts.pod_class, hosts.snap)
+    assert prepared.nodes == {"node-1", "node-2"}
+    assert await hosts.verdicts(prepared.state.pre_filter) == ["not for shop", 3, 2**31 - 1, 2**31 - 1]
     (refusal,) = hosts.table.statuses
     expected = status.Reason.of("taken", {"by": "somebody"})
     assert refusal == status.unschedulable("PerNode", "not for shop", reasons=(expected,))
@@ -170,7 +175,9 @@ async def test_a_plugin_may_answer_for_all_nodes_at_once(stack: Stack) -> None:
     assert await hosts.scores() == [0, 4, 8, 12]
     assert hosts.score.normalization is interfaces.Normalization.CUSTOM
     slots = np.array([1, 3])
-    normal = await hosts.score.normalize("p", hosts.pod_class, hosts.snap, slots, np.array([4, 12]))
+    normal = await hosts.score.normalize(
+        hosts.pod_class, hosts.snap, remote_score.RemoteScoreState(), slots, np.array([4, 12])
+    )
     assert isinstance(normal, np.ndarray)
     assert normal.tolist() == [33, 100]
 
@@ -499,12 +506,12 @@ async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path)
             config = snapshot_pb2.RemotePlugin(name="PerNode", endpoints=[address], deadline_ms=5000, tls=tls)
             snap = snapshot.Snapshot()
             remotes = remote_plugin.RemotePlugins(snap)
-            plugin = remotes.filter_plugin(config)
-            outcomes.append(await plugin.pre_filter("p", fill(snap, 1), 7))
+            plugin = remotes.filter_plugin(config, "p")
+            outcomes.append(await plugin.pre_filter(fill(snap, 1), snap))
             await remotes.close()
     finally:
         await server.stop(0)
     allowed, refused = outcomes
-    assert allowed.state == b"shop"
+    assert allowed.state.pre_filter == b"shop"
     assert refused.status is not None
     assert "PERMISSION_DENIED: the client's identity is not allowed to call" in refused.status.message

@@ -12,7 +12,7 @@ PROFILE = "p"
 HASH = 77
 
 
-def no_remote_plugins(remote: snapshot_pb2.RemotePlugin) -> Any:
+def no_remote_plugins(remote: snapshot_pb2.RemotePlugin, profile: str) -> Any:
     """What makes a filter service's remote plugins, where there are none."""
     raise AssertionError(f"{remote.name} is configured")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from google.protobuf import message
 
 from trireme.evaluation import questions, reserving, stopwatch
-from trireme.evaluation.filtering import columns, evaluation
+from trireme.evaluation.filtering import columns, evaluation, filter_chain
 from trireme.evaluation.preemption import group_preemption, post_filter_results, post_filtering, preemption
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
@@ -24,7 +24,7 @@ from trireme.wire import node_columns
 class FilterProfiles:
     """The plugins that filter, reserve and look for a way out, by profile."""
 
-    chains: Mapping[str, evaluation.Chain] = field(default_factory=dict)
+    chains: Mapping[str, filter_chain.FilterChain] = field(default_factory=dict)
     reservers: Mapping[str, Sequence[reserving.Reserver]] = field(default_factory=dict)
     post_filters: Mapping[str, Sequence[post_filtering.PostFilter]] = field(default_factory=dict)
     claim_releases: Mapping[str, post_filtering.ClaimReleasePlugin] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class FilterEngine:
         self._stopwatches = stopwatch.Stopwatches()
 
     @property
-    def chains(self) -> Mapping[str, evaluation.Chain]:
+    def chains(self) -> Mapping[str, filter_chain.FilterChain]:
         """The filter plugins, by profile."""
         return self._profiles.chains
 
@@ -208,8 +208,8 @@ class FilterEngine:
         for attempt in range(preemption.TRIES):
             try:
                 kept = await self._evaluate_all(profile, placed)
-                chain = self.chains[profile]
-                response = await group_preemption.reprieve_victims(request, self._snap, chain, kept)
+                filters = self.chains[profile]
+                response = await group_preemption.reprieve_victims(request, self._snap, filters, kept)
                 response.evaluated_generation = self._snap.generation
                 return response
             except snapshot.OutOfStepError:
@@ -287,7 +287,6 @@ class FilterEngine:
         watch: stopwatch.Stopwatch,
         found: node_columns.NodeColumns | None,
     ) -> FilterAnswer:
-        chain = self.chains[cycle.profile]
         said = self._pre_filtered(cycle, kept)
         max_batch = min((answer.max_batch for answer in said if answer.max_batch), default=0)
         needs_reserve, needs_pre_bind = self._needs(cycle, kept)
@@ -297,7 +296,7 @@ class FilterEngine:
             frozenset(kept.narrowed_by),
             found,
             self._constraints(cycle, count, kept),
-            1 if chain.one_by_one else max_batch,
+            1 if self.chains[cycle.profile].one_by_one else max_batch,
             needs_reserve,
             needs_pre_bind,
             self._evaluated(cycle, kept),
@@ -305,9 +304,9 @@ class FilterEngine:
         )
 
     def _pre_filtered(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> Sequence[interfaces.PreFilterResult]:
-        """What the in-tree plugins said at PreFilter."""
-        chain = self.chains[cycle.profile]
-        return [kept.plugins[plugin.name].prefilter for plugin in chain.local if plugin.name in kept.plugins]
+        """What the plugins said at PreFilter."""
+        order = self.chains[cycle.profile].order
+        return [kept.plugins[name].prefilter for name in order if name in kept.plugins]
 
     def _needs(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> tuple[bool, bool]:
         """Whether Reserve, and PreBind, must be called for pods of the class."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from trireme.evaluation.filtering import evaluation
+from trireme.evaluation.filtering import filter_chain
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, snapshot
@@ -153,14 +153,14 @@ class RemoteReserver:
 
 def reservers(
     configuration: snapshot_pb2.Configuration,
-    chains: Mapping[str, evaluation.Chain],
+    chains: Mapping[str, filter_chain.FilterChain],
     make_remote: MakeRemoteReserve | None,
 ) -> Mapping[str, Sequence[Reserver]]:
     """By profile the plugins that reserve, in order. An in-tree one that does not filter has nothing to reserve."""
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out: dict[str, list[Reserver]] = {}
     for profile in configuration.profiles:
-        local = {plugin.name: plugin for plugin in chains[profile.scheduler_name].local}
+        local = {plugin.name: plugin for plugin in chains[profile.scheduler_name].synchronous}
         found = out[profile.scheduler_name] = []
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_RESERVE):
             plugin = local.get(entry.name)

@@ -17,6 +17,7 @@ from trireme.evaluation.scoring import (
     placers,
     ranking,
     sampling,
+    score_chain,
 )
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces, placements
@@ -29,7 +30,7 @@ from trireme.wire import node_columns
 class ScoreProfiles:
     """The plugins that score nodes, and those that score placements of groups by name; both by profile."""
 
-    chains: Mapping[str, evaluation.Chain] = field(default_factory=dict)
+    chains: Mapping[str, score_chain.ScoreChain] = field(default_factory=dict)
     placement_scorers: Mapping[str, Mapping[str, placements.PlacementScorePlugin]] = field(default_factory=dict)
 
 
@@ -71,7 +72,7 @@ class ScoreEngine:
         self._stopwatches = stopwatch.Stopwatches()
 
     @property
-    def chains(self) -> Mapping[str, evaluation.Chain]:
+    def chains(self) -> Mapping[str, score_chain.ScoreChain]:
         """The score plugins, by profile."""
         return self._configured.chains
 
@@ -96,7 +97,7 @@ class ScoreEngine:
         out = []
         for name, weight in self.chains[cycle.profile].weights.items():
             column = kept.plugins[name]
-            skipped = column.state is None or getattr(column.state, "skipped", False)
+            skipped = column.silent or getattr(column.state, "skipped", False)
             raw = None if skipped else self._raw(cycle.profile, pod_class, name, column, slots)
             out.append(PluginScores(name, weight, raw))
         return out
@@ -164,7 +165,7 @@ class ScoreEngine:
             None,
             one_by_one and len(choices) == count < wanted,
             tuple(watch.messages()),
-            [name for name, column in kept.plugins.items() if column.state is not None],
+            [name for name, column in kept.plugins.items() if not column.silent],
         )
 
     async def score_pod_group_placements(
@@ -185,10 +186,10 @@ class ScoreEngine:
         seed: int,
     ) -> tuple[placers.AnyPlacer, arrays.SlotArray] | status.Status:
         """Who places so many pods on the nodes at these slots; the status where a plugin fails."""
-        chain, roles = self.chains[cycle.profile], self._evaluator.roles(cycle.profile)
+        chain = self.chains[cycle.profile]
         ties = self._tie_order()
-        ranked = ranking.of(known, placers.ranked(chain, roles, known), ties)
-        making = placers.PlacerFactory(self._snap, chain, roles, pod_class, known, ranked, ties)
+        ranked = ranking.of(known, placers.ranked(chain, known), ties)
+        making = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
         if not extra_scores and making.stays(constraints) and ranked.holds(count):
             slots = ranked.best(count)
             return making.of_best(slots), slots
@@ -196,13 +197,13 @@ class ScoreEngine:
         if chain.percentage:
             slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, seed)
         custom = {}
-        for remote in chain.remote:
-            column = known.plugins[remote.name]
-            if column.state is not None and remote.normalization == interfaces.Normalization.CUSTOM:
-                scores = await self._normalized(cycle.profile, pod_class, remote.name, slots, column.raw[slots])
+        for name, plugin in chain.asynchronous.items():
+            column = known.plugins[name]
+            if plugin.normalization == interfaces.Normalization.CUSTOM and not column.silent:
+                scores = await plugin.normalize(pod_class, self._snap, column.state, slots, column.raw[slots])
                 if isinstance(scores, status.Status):
                     return scores
-                custom[remote.name] = scores
+                custom[name] = scores
         extra = np.zeros(self._snap.nodes.size if extra_scores else 0, dtype=np.int64)
         given = np.array(extra_scores, dtype=np.int64)[: extra.shape[0]]
         extra[: given.shape[0]] = given
@@ -228,21 +229,18 @@ class ScoreEngine:
         self, profile: str, pod_class: classes.PodClass, name: str, slots: arrays.SlotArray, raw: arrays.Int64Array
     ) -> arrays.Int64Array | status.Status:
         chain = self.chains[profile]
-        joint = self._evaluator.roles(profile).joint.get(name)
-        if joint is not None:
-            kept = self._evaluator.columns_of(profile, pod_class).plugins[name]
+        column = self._evaluator.columns_of(profile, pod_class).plugins.get(name)
+        if column is None:
+            return status.error(name, f"no score plugin {name} in profile {profile}")
+        if name in chain.joint:
             each, first, place = np.unique(slots, return_index=True, return_inverse=True)
-            return self._joint(joint, pod_class, kept, each).normalized(raw[first])[place]
-        for plugin in chain.local:
-            if plugin.name == name:
-                return placement.normalized(raw, plugin.normalization)
-        for remote in chain.remote:
-            if remote.name == name and remote.normalization != interfaces.Normalization.CUSTOM:
-                return placement.normalized(raw, remote.normalization)
-            if remote.name == name:
-                answer = await remote.normalize(profile, pod_class, self._snap, slots, raw)
-                return np.zeros_like(raw) if answer is None else answer
-        return status.error(name, f"no score plugin {name} in profile {profile}")
+            return self._joint(chain.joint[name], pod_class, column, each).normalized(raw[first])[place]
+        prepared = chain.asynchronous.get(name)
+        if prepared is None:
+            return placement.normalized(raw, chain.plain[name].normalization)
+        if prepared.normalization != interfaces.Normalization.CUSTOM:
+            return placement.normalized(raw, prepared.normalization)
+        return await prepared.normalize(pod_class, self._snap, column.state, slots, raw)
 
     def _raw(
         self,
@@ -253,7 +251,7 @@ class ScoreEngine:
         slots: arrays.SlotArray,
     ) -> arrays.Int64Array:
         """One plugin's raw scores of these slots, which are all that passed. Shape: (slot asked,)."""
-        joint = self._evaluator.roles(profile).joint.get(name)
+        joint = self.chains[profile].joint.get(name)
         if joint is not None:
             each, place = np.unique(slots, return_inverse=True)
             return self._joint(joint, pod_class, column, each).raw()[place]

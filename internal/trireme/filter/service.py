@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from grpc import aio
 
 from trireme.evaluation import filter_engine, questions, reserving
-from trireme.evaluation.filtering import evaluation, remote_columns
+from trireme.evaluation.filtering import evaluation, filter_chain
 from trireme.framework import amounts, status
 from trireme.phases import answering
 from trireme.registry import filter_profiles
@@ -23,8 +23,6 @@ from trireme.wire import status as wire_status
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
-MakeRemote = Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter]
-
 
 class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     """Answers from one snapshot, which `follow` keeps up to date."""
@@ -32,7 +30,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     def __init__(
         self,
         snap: snapshot.Snapshot,
-        make_remote: MakeRemote,
+        make_remote: filter_profiles.MakeRemoteFilter,
         make_remote_reserve: reserving.MakeRemoteReserve | None = None,
     ) -> None:
         self._snap = snap
@@ -42,7 +40,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self.follow = follower.Follower(snap, self._configured)
 
     @property
-    def chains(self) -> Mapping[str, evaluation.Chain]:
+    def chains(self) -> Mapping[str, filter_chain.FilterChain]:
         """The plugins that run, by profile."""
         return self._engine.chains
 

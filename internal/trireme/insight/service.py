@@ -1,6 +1,6 @@
 """InsightService: explanations of pods, from one snapshot with the plugins of both filter and score."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -8,8 +8,7 @@ import grpc
 from grpc import aio
 
 from trireme.evaluation import engine, filter_engine, questions, score_engine
-from trireme.evaluation.filtering import evaluation, remote_columns
-from trireme.evaluation.scoring import evaluation as score_evaluation
+from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
 from trireme.insight import explanation, observed_cluster
 from trireme.registry import filter_profiles, score_profiles
@@ -17,9 +16,6 @@ from trireme.rpc import follower
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import insight_pb2, insight_pb2_grpc, snapshot_pb2
 from trireme.wire import status as wire_status
-
-MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter]
-MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin], score_evaluation.RemoteScore]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
     """Answers from one snapshot, which `follow` keeps up to date."""
 
     def __init__(
-        self, snap: snapshot.Snapshot, make_remote_filter: MakeRemoteFilter, make_remote_score: MakeRemoteScore
+        self,
+        snap: snapshot.Snapshot,
+        make_remote_filter: filter_profiles.MakeRemoteFilter,
+        make_remote_score: score_profiles.MakeRemoteScore,
     ) -> None:
         self._snap = snap
         self._make_remote_filter = make_remote_filter
@@ -55,7 +54,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         self.follow = follower.Follower(self._cluster, self._configured, take_queue=self._cluster.apply_queue)
 
     @property
-    def chains(self) -> Mapping[str, evaluation.Chain]:
+    def chains(self) -> Mapping[str, filter_chain.FilterChain]:
         """The filter plugins that run, by profile."""
         return self._engine.filter.chains
 

@@ -30,9 +30,7 @@ class _Plugin(Protocol):
 
 class _Chain(Protocol):
     @property
-    def local(self) -> Sequence[_Plugin]: ...
-    @property
-    def remote(self) -> Sequence[_Plugin]: ...
+    def plugins(self) -> Sequence[_Plugin]: ...
 
 
 class _PhaseService(Protocol):
@@ -78,7 +76,7 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
         self, request: plugin_pb2.GetPluginInfoRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.GetPluginInfoResponse:
         """The plugins of all profiles, each once; none before the first configuration came."""
-        names = {plugin.name for chain in self._chains().values() for plugin in (*chain.local, *chain.remote)}
+        names = {plugin.name for chain in self._chains().values() for plugin in chain.plugins}
         return plugin_pb2.GetPluginInfoResponse(
             plugins=[plugin_pb2.PluginInfo(name=name, extension_points=[self._point]) for name in sorted(names)],
             instance=self._instance,

@@ -127,12 +127,16 @@ class Verdicts:
 
     `index` is PASSES or a number of the StatusTable; `capacity` how many more copies fit (None: no limit by this
     plugin). `liftable` marks refusals by a domain constraint alone: a placement elsewhere may lift them (None: there
-    are none).
+    are none). `as_of` is the generation that an AsyncFilter saw: a node that changed since has no verdict (None: the
+    plugin saw the view that it was given). `unanswered`: an AsyncFilter could not be called, and passes the nodes for
+    now; it is called again next time.
     """
 
     index: arrays.Int16Array
     capacity: arrays.Int32Array | None = None
     liftable: arrays.BoolArray | None = None
+    as_of: int | None = None
+    unanswered: bool = False
 
 
 class FilterPlugin(Protocol):
@@ -178,6 +182,67 @@ class PreparingFilter(FilterPlugin, Protocol):
         `remembering`: whether the question may be answered by what was found for another pod.
         """
         ...
+
+
+@runtime_checkable
+class AsyncFilter(Protocol):
+    """A filter plugin whose answers come from elsewhere, such as a service: they are prepared while the cluster goes on
+    changing, and `filter` then tells them at once, with the generation that they are about.
+
+    What to do about a failed call is the plugin's own policy.
+    """
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        ...
+
+    @property
+    def depends_on(self) -> Dependency:
+        """How long an answer about a node stays true."""
+        ...
+
+    async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> PreFilterResult:
+        """As FilterPlugin.pre_filter. An error as status fails the pod, and PreFilter is called again next time."""
+        ...
+
+    async def prepare(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: StatusTable,
+    ) -> "status.Status | None":
+        """Find the verdicts on these slots as they are now, and put them into PreFilter's `state`. The slots are all
+        that have changed since the last time. The status where that failed, and the pod fails with it.
+        """
+        ...
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot_view.SnapshotView,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: StatusTable,
+    ) -> Verdicts:
+        """The verdicts that were prepared. What an overlay changes does not count: see `dry_runs`."""
+        ...
+
+    async def dry_runs(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        runs: Sequence[DryRun],
+        table: StatusTable,
+    ) -> Verdicts:
+        """Verdicts on nodes as if pods were gone and others there. Shape: (run,)."""
+        ...
+
+
+AnyFilterPlugin = FilterPlugin | AsyncFilter
 
 
 @runtime_checkable
@@ -269,6 +334,66 @@ class PreparingScore(ScorePlugin, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedScores:
+    """What an AsyncScore found. `state` is handed to its `score`, and to its next `prepare`.
+
+    `silent`: it has nothing to say about the class, or could not be called, which is ignored: it adds nothing, and is
+    prepared again next time. `failure` fails the pod.
+    """
+
+    state: Any
+    silent: bool = False
+    failure: "status.Status | None" = None
+
+
+@runtime_checkable
+class AsyncScore(Protocol):
+    """A score plugin whose scores come from elsewhere, such as a service: they are prepared while the cluster goes on
+    changing, and `score` then tells them at once.
+
+    What to do about a failed call is the plugin's own policy.
+    """
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        ...
+
+    @property
+    def depends_on(self) -> Dependency:
+        """How long a score stays true."""
+        ...
+
+    @property
+    def normalization(self) -> Normalization:
+        """How raw scores become 0 to 100; CUSTOM: by `normalize`."""
+        ...
+
+    async def prepare(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> PreparedScores:
+        """Find the raw scores of these slots as they are now. `state` is the last one of the class, None at first."""
+        ...
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """The raw scores that were prepared. Shape: (slot asked,)."""
+        ...
+
+    async def normalize(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        raw: arrays.Int64Array,
+    ) -> "arrays.Int64Array | status.Status":
+        """Raw scores of all feasible slots brought into 0 to 100; the status where that failed, and the pod with it."""
+        ...
+
+
 @runtime_checkable
 class OwnNodeScore(Protocol):
     """A score plugin of which a placement changes the score of the node it goes to, and of no other."""
@@ -341,4 +466,4 @@ class JointScorePlugin(Protocol):
         ...
 
 
-AnyScorePlugin = ScorePlugin | JointScorePlugin
+AnyScorePlugin = ScorePlugin | JointScorePlugin | AsyncScore

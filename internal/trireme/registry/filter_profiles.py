@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from trireme.evaluation import filter_engine, reserving
-from trireme.evaluation.filtering import evaluation, remote_columns
+from trireme.evaluation.filtering import filter_chain
 from trireme.evaluation.preemption import post_filtering
 from trireme.framework import resizes
 from trireme.plugin_api import interfaces
@@ -11,35 +11,36 @@ from trireme.registry import filter_sides, sides
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
+# Makes a plugin that is a service of its own, for the profile of this name.
+MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncFilter]
+
 
 def chains(
     configuration: snapshot_pb2.Configuration,
-    make_remote: Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter],
-) -> Mapping[str, evaluation.Chain]:
+    make_remote: MakeRemoteFilter,
+) -> Mapping[str, filter_chain.FilterChain]:
     """The chain of each profile. Raises: ValueError naming a plugin that is neither in-tree nor remote."""
     features = dict(configuration.feature_gates)
     not_for_resizes = sides.resize_exempt() if features.get(resizes.GATE) else frozenset()
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out = {}
     for profile in configuration.profiles:
-        local: list[interfaces.FilterPlugin] = []
-        remote: list[remote_columns.RemoteFilter] = []
-        order = [entry.name for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_FILTER)]
-        for name in order:
-            plugin = filter_sides.filter_plugin(name, profiles.args_of(profile, name), features)
+        plugins: list[interfaces.AnyFilterPlugin] = []
+        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_FILTER):
+            plugin = filter_sides.filter_plugin(entry.name, profiles.args_of(profile, entry.name), features)
             if plugin is not None:
-                local.append(plugin)
-            elif name in remotes:
-                remote.append(make_remote(remotes[name]))
+                plugins.append(plugin)
+            elif entry.name in remotes:
+                plugins.append(make_remote(remotes[entry.name], profile.scheduler_name))
             else:
-                raise ValueError(f"profile {profile.scheduler_name}: no filter plugin {name}")
-        out[profile.scheduler_name] = evaluation.Chain(tuple(order), tuple(local), tuple(remote), not_for_resizes)
+                raise ValueError(f"profile {profile.scheduler_name}: no filter plugin {entry.name}")
+        out[profile.scheduler_name] = filter_chain.FilterChain(plugins, not_for_resizes)
     return out
 
 
 def post_filters(
     configuration: snapshot_pb2.Configuration,
-    chains: Mapping[str, evaluation.Chain],
+    chains: Mapping[str, filter_chain.FilterChain],
     make_remote: reserving.MakeRemoteReserve | None,
 ) -> Mapping[str, Sequence[post_filtering.PostFilter]]:
     """By profile the plugins at PostFilter, in order."""
@@ -47,7 +48,7 @@ def post_filters(
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out: dict[str, list[post_filtering.PostFilter]] = {}
     for profile in configuration.profiles:
-        filters = chains[profile.scheduler_name].local
+        filters = chains[profile.scheduler_name].synchronous
         found = out[profile.scheduler_name] = []
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
             args_json = profiles.args_of(profile, entry.name)
@@ -60,16 +61,18 @@ def post_filters(
 
 
 def claim_releases(
-    configuration: snapshot_pb2.Configuration, chains: Mapping[str, evaluation.Chain]
+    configuration: snapshot_pb2.Configuration, chains: Mapping[str, filter_chain.FilterChain]
 ) -> Mapping[str, post_filtering.ClaimReleasePlugin]:
     """By profile what says which claims a group may give up."""
     features = dict(configuration.feature_gates)
-    return {profile: filter_sides.claim_release_plugin(features, chain.local) for profile, chain in chains.items()}
+    return {
+        profile: filter_sides.claim_release_plugin(features, chain.synchronous) for profile, chain in chains.items()
+    }
 
 
 def make(
     configuration: snapshot_pb2.Configuration,
-    make_remote: Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter],
+    make_remote: MakeRemoteFilter,
     make_remote_reserve: reserving.MakeRemoteReserve | None = None,
 ) -> filter_engine.FilterProfiles:
     """The profiles that the configuration describes. Raises: as chains."""

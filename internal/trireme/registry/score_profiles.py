@@ -4,42 +4,44 @@ import functools
 from collections.abc import Callable, Mapping
 
 from trireme.evaluation import score_engine
-from trireme.evaluation.scoring import evaluation
+from trireme.evaluation.scoring import score_chain
 from trireme.plugin_api import interfaces
 from trireme.registry import score_sides
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
+# Makes a plugin that is a service of its own, for the profile of this name.
+MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncScore]
+
 
 def chains(
     configuration: snapshot_pb2.Configuration,
-    make_remote: Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore],
-) -> Mapping[str, evaluation.Chain]:
+    make_remote: MakeRemoteScore,
+) -> Mapping[str, score_chain.ScoreChain]:
     """The chain of each profile. Raises: ValueError naming a plugin that is neither in-tree nor remote."""
     features = dict(configuration.feature_gates)
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out = {}
     for profile in configuration.profiles:
-        local: list[interfaces.AnyScorePlugin] = []
-        remote: list[evaluation.RemoteScore] = []
+        plugins: list[interfaces.AnyScorePlugin] = []
         weights = {}
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_SCORE):
             weights[entry.name] = entry.weight
             plugin = score_sides.score_plugin(entry.name, profiles.args_of(profile, entry.name), features)
             if plugin is not None:
-                local.append(plugin)
+                plugins.append(plugin)
             elif entry.name in remotes:
-                remote.append(make_remote(remotes[entry.name]))
+                plugins.append(make_remote(remotes[entry.name], profile.scheduler_name))
             else:
                 raise ValueError(f"profile {profile.scheduler_name}: no score plugin {entry.name}")
         percentage = profile.percentage_of_nodes_to_score
-        out[profile.scheduler_name] = evaluation.Chain(weights, tuple(local), tuple(remote), percentage)
+        out[profile.scheduler_name] = score_chain.ScoreChain(weights, plugins, percentage)
     return out
 
 
 def make(
     configuration: snapshot_pb2.Configuration,
-    make_remote: Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore],
+    make_remote: MakeRemoteScore,
 ) -> score_engine.ScoreProfiles:
     """The profiles that the configuration describes. Raises: as chains."""
     features = dict(configuration.feature_gates)

@@ -1,13 +1,13 @@
 """ScorePhase of the score phase: calls, answered by an engine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from grpc import aio
 
 from trireme.evaluation import questions, score_engine
-from trireme.evaluation.scoring import evaluation
+from trireme.evaluation.scoring import score_chain
 from trireme.framework import amounts, status
 from trireme.phases import answering
 from trireme.registry import score_profiles
@@ -16,8 +16,6 @@ from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, score_phase_pb2, score_phase_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
-
-MakeRemote = Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class ServiceStatistics:
 class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     """Answers from one snapshot, which `follow` keeps up to date."""
 
-    def __init__(self, snap: snapshot.Snapshot, make_remote: MakeRemote) -> None:
+    def __init__(self, snap: snapshot.Snapshot, make_remote: score_profiles.MakeRemoteScore) -> None:
         self._snap = snap
         self._make_remote = make_remote
         self._engine = score_engine.ScoreEngine(snap, score_engine.ScoreProfiles())
@@ -43,7 +41,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         self.follow = follower.Follower(snap, self._configured)
 
     @property
-    def chains(self) -> Mapping[str, evaluation.Chain]:
+    def chains(self) -> Mapping[str, score_chain.ScoreChain]:
         """The plugins that run, by profile."""
         return self._engine.chains
 

@@ -12,7 +12,7 @@ from snapshot_machine import NODES, SnapshotMachine
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation import kept_classes, stopwatch
-from trireme.evaluation.filtering import columns, evaluation
+from trireme.evaluation.filtering import columns, evaluation, filter_chain
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugins.node_affinity import filter as node_affinity
@@ -37,9 +37,9 @@ def _plugins() -> list[Any]:
     ]
 
 
-def _chain() -> evaluation.Chain:
+def _chain() -> filter_chain.FilterChain:
     plugins = _plugins()
-    return evaluation.Chain(tuple(plugin.name for plugin in plugins), tuple(plugins))
+    return filter_chain.FilterChain(plugins)
 
 
 def _affinity(key: str, operator: str, *values: str) -> Json:
@@ -216,7 +216,7 @@ def test_a_refusal_of_the_pod_ends_with_what_caused_it() -> None:
     """Else a pod stays refused after the plugin has changed its mind."""
     builder = _cluster()
     plugin = _Moody()
-    evaluator = evaluation.Evaluator(builder.snap, {"p": evaluation.Chain((plugin.name,), (plugin,))})
+    evaluator = evaluation.Evaluator(builder.snap, {"p": filter_chain.FilterChain((plugin,))})
     pod_class = builder.snap.classes[1]
     assert at_once.answer(evaluator.evaluate("p", pod_class)).refusal is None
     plugin.answer = interfaces.PreFilterResult(status=status.unresolvable("Moody", "no"))
@@ -253,7 +253,7 @@ class _Moody:
 def _pre_filtered(*answers: interfaces.PreFilterResult) -> columns.ClassColumns:
     builder = _cluster()
     plugins = [_Moody(f"P{number}", answer) for number, answer in enumerate(answers)]
-    chain = evaluation.Chain(tuple(plugin.name for plugin in plugins), tuple(plugins))
+    chain = filter_chain.FilterChain(plugins)
     return at_once.answer(evaluation.Evaluator(builder.snap, {"p": chain}).evaluate("p", builder.snap.classes[1]))
 
 

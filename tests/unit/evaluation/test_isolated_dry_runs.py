@@ -11,7 +11,7 @@ import pytest
 from preemption_cluster import FILTERS, PREEMPTOR, Preemption
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation.filtering import dry_run_filter, evaluation, nominated_pods
+from trireme.evaluation.filtering import dry_run_filter, evaluation, filter_chain, nominated_pods
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_sides
 from trireme.snapshot import overlay, pods, snapshot_view
@@ -129,7 +129,7 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passe
     snap = builder.snap
     plugin = filter_sides.filter_plugin(AFFINITY, b"{}", {})
     assert plugin is not None
-    chain = evaluation.Chain((AFFINITY,), (plugin,))
+    chain = filter_chain.FilterChain((plugin,))
     pod_class = snap.classes[PREEMPTOR]
     kept = at_once.answer(evaluation.Evaluator(snap, {"p": chain}).evaluate("p", pod_class))
     nominees = nominated_pods.nominees(snap, 0, "")

@@ -9,13 +9,13 @@ import phase_calls
 import pytest
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation.filtering import evaluation
+from trireme.evaluation.filtering import evaluation, filter_chain
 from trireme.evaluation.preemption import preemption
 from trireme.framework import pausing, status
 from trireme.plugin_api import interfaces
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import cycle_pb2, filter_pb2
 
 PREEMPTOR = 100
@@ -77,22 +77,24 @@ class Service:
         self._refusal = refusal
         self._while_asked = while_asked
 
-    async def pre_filter(self, profile: str, pod_class: classes.PodClass, generation: int) -> Any:
+    async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         return interfaces.PreFilterResult(status=self._refusal)
 
-    async def filter(
+    async def prepare(self, *request: Any) -> status.Status | None:
+        return None
+
+    def filter(
         self,
-        profile: str,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
+        snap: snapshot_view.SnapshotView,
         state: object,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
 
-    async def dry_runs(self, *asked: Any) -> interfaces.Verdicts:
-        runs = asked[4]
+    async def dry_runs(self, *request: Any) -> interfaces.Verdicts:
+        runs = request[3]
         self._while_asked()
         return interfaces.Verdicts(np.zeros(len(runs), dtype=np.int16))
 
@@ -127,7 +129,7 @@ async def test_others_are_answered_while_a_dry_run_waits_for_a_search(refusal: s
 
     fit = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
     remote: Any = Service(refusal, move_on)
-    chain = evaluation.Chain((fit.name, searching.name, remote.name), (fit, searching), (remote,))
+    chain = filter_chain.FilterChain((fit, searching, remote))
     evaluator = evaluation.Evaluator(builder.snap, {PROFILE: chain})
     pod_class = builder.snap.classes[PREEMPTOR]
     cycle: cycle_pb2.Cycle = phase_calls.cycle(builder, PREEMPTOR)

@@ -10,7 +10,7 @@ from plugin_answers import class_of
 from snapshot_machine import NODES, SnapshotMachine
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation.scoring import columns, evaluation
+from trireme.evaluation.scoring import columns, evaluation, score_chain
 from trireme.framework import status
 from trireme.plugins.image_locality import score as image_locality
 from trireme.plugins.node_affinity import score as node_affinity
@@ -23,7 +23,7 @@ from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
 
 
-def _chain() -> evaluation.Chain:
+def _chain() -> score_chain.ScoreChain:
     balanced = node_resources_balanced_allocation
     plugins: list[Any] = [
         taint_toleration.TaintTolerationScore(comparing=False),
@@ -32,7 +32,7 @@ def _chain() -> evaluation.Chain:
         balanced.NodeResourcesBalancedAllocation(balanced_args.Args()),
         image_locality.ImageLocality(),
     ]
-    return evaluation.Chain({plugin.name: 1 for plugin in plugins}, tuple(plugins))
+    return score_chain.ScoreChain({plugin.name: 1 for plugin in plugins}, plugins)
 
 
 PREFERRED = {

@@ -11,11 +11,11 @@ import pytest
 from phase_calls import Aborted, context
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation.filtering import remote_columns
 from trireme.filter import service
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.remote import remote_filter
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import filter_phase_pb2, snapshot_pb2
 from trireme.wire import node_columns
 
@@ -33,25 +33,39 @@ class Remote:
         self.while_asked: Callable[[], None] = lambda: None
         self.fails = False
 
-    async def pre_filter(self, profile: str, pod_class: classes.PodClass, generation: int) -> Any:
-        return interfaces.PreFilterResult()
+    async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        return interfaces.PreFilterResult(state=remote_filter.RemoteFilterState(b""))
 
-    async def filter(
+    async def prepare(
         self,
-        profile: str,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
-        state: object,
+        state: remote_filter.RemoteFilterState,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
-    ) -> interfaces.Verdicts | status.Status | None:
-        refusal = table.intern(status.unschedulable(self.name, "no"))
+    ) -> status.Status | None:
+        refusal, generation = table.intern(status.unschedulable(self.name, "no")), snap.generation
         index = [refusal if snap.nodes.names[slot] in self.refused else 0 for slot in slots]
         await asyncio.sleep(0)
         self.while_asked()
         if self.fails:
             return status.error(self.name, "broken")
-        return interfaces.Verdicts(np.array(index, dtype=np.int16))
+        state.write(slots, interfaces.Verdicts(np.array(index, dtype=np.int16)))
+        state.as_of = generation
+        return None
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot_view.SnapshotView,
+        state: remote_filter.RemoteFilterState,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        return state.read(slots)
+
+    async def dry_runs(self, *request: Any) -> interfaces.Verdicts:
+        raise AssertionError("not part of these tests")
 
 
 class Caller:
@@ -99,7 +113,7 @@ def _grown(column: Any, size: int) -> Any:
 async def _phase(builder: SnapshotBuilder, *remotes: Remote) -> service.FilterPhase:
     by_name = {remote.name: remote for remote in remotes}
 
-    def make(config: snapshot_pb2.RemotePlugin) -> remote_columns.RemoteFilter:
+    def make(config: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncFilter:
         return by_name[config.name]
 
     phase = service.FilterPhase(builder.snap, make)

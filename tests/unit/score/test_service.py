@@ -252,24 +252,32 @@ class Remote:
         self.asked = 0
         self.while_called: Callable[[], Any] = lambda: None
 
-    async def score(
-        self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
-    ) -> arrays.Int64Array | status.Status | None:
+    async def prepare(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> interfaces.PreparedScores:
         self.asked += slots.size
         names = [snap.nodes.names[slot] for slot in slots]
         self.while_called()
-        if not isinstance(self.raw, dict):
-            return self.raw
-        return np.array([self.raw.get(name, 0) for name in names], dtype=np.int64)
+        if isinstance(self.raw, status.Status):
+            return interfaces.PreparedScores(state, failure=self.raw)
+        if self.raw is None:
+            return interfaces.PreparedScores(state, silent=True)
+        raw = {slot: self.raw.get(name, 0) for slot, name in zip(slots.tolist(), names, strict=True)}
+        return interfaces.PreparedScores({**(state or {}), **raw})
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        return np.array([state[slot] for slot in slots.tolist()], dtype=np.int64)
 
     async def normalize(
-        self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: Any, raw: arrays.Int64Array
-    ) -> arrays.Int64Array | status.Status | None:
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: Any, raw: arrays.Int64Array
+    ) -> arrays.Int64Array | status.Status:
         return 100 - raw
 
 
 async def _with_remote(builder: SnapshotBuilder, remote: Remote) -> service.ScorePhase:
-    def make(config: snapshot_pb2.RemotePlugin) -> evaluation.RemoteScore:
+    def make(config: snapshot_pb2.RemotePlugin, profile: str) -> interfaces.AsyncScore:
         return remote
 
     score = service.ScorePhase(builder.snap, make)

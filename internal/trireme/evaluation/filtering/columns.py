@@ -3,7 +3,7 @@
 For each plugin of the profile that has something to say about the class there is a column of verdicts; the class's own
 verdict on a slot is the first refusal in the plugins' order. `generation` of a column is the snapshot generation that
 it has seen; `changed` says when the combined verdict on each slot last changed, so that a caller who has an older
-answer gets a patch. A remote plugin may change its verdict while the snapshot stands still, after an answer was given:
+answer gets a patch. An AsyncFilter may change its verdict while the snapshot stands still, after an answer was given:
 such a change is stamped as later than that answer's generation (`next_stamp`).
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, changes, nodes
+from trireme.snapshot import arrays, changes, nodes, snapshot
 
 
 @dataclass(slots=True)
@@ -31,34 +31,52 @@ class PluginColumn:
     liftable: arrays.BoolArray | None = None
     # The slots to be asked about beside those whose nodes change; None: all.
     affected: arrays.SlotArray | None = None
-    # Of a plugin that is a service: what its answers depend on. None: the plugin runs here.
-    remote: interfaces.Dependency | None = None
+    # Of an AsyncFilter: what its answers depend on. None: the plugin answers at once.
+    asynchronous: interfaces.Dependency | None = None
     # The generation of the last call whose failure was ignored: nodes as they were then need no answer.
-    ignored_generation: int = -1
+    unanswered_generation: int = -1
 
     @property
     def answered_generation(self) -> int:
         """The generation as of which every node has an answer, or a failure that is ignored."""
-        return max(self.generation, self.ignored_generation)
+        return max(self.generation, self.unanswered_generation)
 
     def changed_since(self, table: nodes.NodeTable, generation: int) -> arrays.SlotArray:
-        """The slots about which a service may say something else than at the generation, ascending."""
-        return table.changed_since(generation, self.remote is not interfaces.Dependency.NODE)
+        """The slots about which an AsyncFilter may say something else than at the generation, ascending."""
+        return table.changed_since(generation, self.asynchronous is not interfaces.Dependency.NODE)
 
     def unanswered(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray | None:
-        """Which of the slots a service has given no answer about as they are now; None: it has about all of them.
+        """Which of the slots an AsyncFilter has given no answer about as they are now; None: it has about all of them.
 
         Shape: as `slots`.
         """
-        if self.remote is None:
+        if self.asynchronous is None:
             return None
-        generation, pods = self.answered_generation, self.remote is not interfaces.Dependency.NODE
+        generation, pods = self.answered_generation, self.asynchronous is not interfaces.Dependency.NODE
         if max(table.object_changes.latest, table.pod_changes.latest if pods else 0) <= generation:
             return None
         out: arrays.BoolArray = arrays.at(table.object_changes.at, slots) > generation
         if pods:
             out |= arrays.at(table.pod_changes.at, slots) > generation
         return out if out.any() else None
+
+    def is_stale(self, plugin: interfaces.FilterPlugin, snap: snapshot.Snapshot) -> bool:
+        """Whether PreFilter of the plugin may answer something else by now."""
+        if plugin.depends_on == interfaces.Dependency.CLUSTER:
+            return self.prefilter_generation != snap.generation
+        return snap.changed(plugin.reads) > self.prefilter_generation
+
+    def due(self, plugin: interfaces.FilterPlugin, snap: snapshot.Snapshot, live: arrays.BoolArray) -> arrays.SlotArray:
+        """The slots about which Filter may answer something else by now, ascending. Shape: live (slot,)."""
+        if self.generation >= 0 and self.affected is not None:
+            changed = snap.nodes.changed_since(self.generation, pods=False)
+            changed = changes.union([self.affected, changed], live.shape[0])
+            return changed[live[changed]]
+        if self.generation < 0 or plugin.depends_on == interfaces.Dependency.CLUSTER:
+            return np.arange(live.shape[0]) if live.all() else np.flatnonzero(live)
+        pods = plugin.depends_on == interfaces.Dependency.NODE_PODS
+        changed = snap.nodes.changed_since(self.generation, pods)
+        return changed[live[changed]]
 
     def reserve(self, size: int) -> None:
         """Make room for so many slots."""
@@ -146,9 +164,9 @@ class ClassColumns:
     changed: changes.SlotChanges = field(default_factory=changes.SlotChanges)
     # The slots that pods are nominated to which count for the class.
     nominated: arrays.SlotArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    # Held while remote plugins are asked about the class.
-    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    # The statuses of nodes that a service has given no answer about as they are now.
+    # Held while an AsyncFilter prepares answers about the class.
+    preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # The statuses of nodes that an AsyncFilter has given no answer about as they are now.
     unanswered_statuses: set[int] = field(default_factory=set)
 
     @property
@@ -159,7 +177,7 @@ class ClassColumns:
         return bool(np.isin(self.index, list(self.unanswered_statuses)).any())
 
     def unanswered_status(self, name: str) -> int:
-        """The status of a node that changed while the service of this name was called about it."""
+        """The status of a node that changed while the plugin of this name was called about it."""
         number = self.table.intern(status.unschedulable(name, f"node(s) changed while plugin {name} was called"))
         self.unanswered_statuses.add(number)
         return number

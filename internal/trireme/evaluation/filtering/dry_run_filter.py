@@ -7,35 +7,14 @@ a plugin would see the changes to all slots at once; where a plugin cannot tell 
 time.
 """
 
-import functools
 from collections.abc import Iterator, Sequence
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
-from trireme.evaluation.filtering import columns, nominated_pods
+from trireme.evaluation.filtering import columns, filter_chain, nominated_pods
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, overlay, snapshot
-
-
-class Chain(Protocol):
-    """The filter plugins of a profile: all names in order, and the plugins that run in this process."""
-
-    @property
-    def order(self) -> Sequence[str]:
-        """The names of all plugins."""
-        ...
-
-    @property
-    def local(self) -> Sequence[interfaces.FilterPlugin]:
-        """The plugins of this process."""
-        ...
-
-
-@functools.cache
-def _is_isolated(kind: type) -> bool:
-    # An isinstance check against a protocol takes microseconds, for each plugin and preemptor.
-    return issubclass(kind, interfaces.IsolatedFilter)
 
 
 class DryRunFilter:
@@ -43,7 +22,7 @@ class DryRunFilter:
 
     def __init__(
         self,
-        chain: Chain,
+        plugins: filter_chain.FilterChain,
         cached: columns.ClassColumns,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
@@ -52,38 +31,35 @@ class DryRunFilter:
         *,
         isolated: bool = True,
     ) -> None:
-        """`excluded` are plugins that the caller evaluates itself; the columns of other services are believed.
+        """`excluded` are plugins that the caller evaluates itself; what other AsyncFilters prepared is believed.
         `isolated`: each slot is evaluated as if it alone were changed; otherwise all changes count everywhere.
         """
         self._cached = cached
         self._class = pod_class
         self._snap = snap
         self._nominees = nominees
-        local = {plugin.name: plugin for plugin in chain.local}
-        names = [name for name in chain.order if name in cached.plugins and not cached.plugins[name].prefilter.skip]
-        self._plugins: Sequence[tuple[str, interfaces.FilterPlugin | None, columns.PluginColumn]] = [
-            (name, local.get(name), cached.plugins[name]) for name in names if name not in excluded
+        self._plugins: Sequence[tuple[interfaces.AnyFilterPlugin, columns.PluginColumn]] = [
+            (plugin, cached.plugins[plugin.name])
+            for plugin in plugins.plugins
+            if plugin.name not in excluded
+            and plugin.name in cached.plugins
+            and not cached.plugins[plugin.name].prefilter.skip
         ]
-        self._isolated = {
-            plugin.name: cast(interfaces.IsolatedFilter, plugin)
-            for _, plugin, _ in self._plugins
-            if isolated and plugin is not None and _is_isolated(type(plugin))
-        }
-        self._single = any(
-            plugin is not None
-            and plugin.depends_on == interfaces.Dependency.CLUSTER
-            and plugin.name not in self._isolated
-            for _, plugin, _ in self._plugins
-        )
+        self._isolated = plugins.isolated if isolated else {}
+        by_cluster = [
+            plugin.name
+            for plugin, column in self._plugins
+            if column.asynchronous is None and plugin.depends_on == interfaces.Dependency.CLUSTER
+        ]
+        self._by_slot = not by_cluster
+        self._single = any(name not in self._isolated for name in by_cluster)
         self._nominated = np.zeros(snap.nodes.size, dtype=np.bool_)
         self._nominated[nominees.slots] = True
 
     @property
     def by_slot(self) -> bool:
         """The verdict on a slot follows from its node, the pods there and those that are nominated to it."""
-        return all(
-            plugin is None or plugin.depends_on != interfaces.Dependency.CLUSTER for _, plugin, _ in self._plugins
-        )
+        return self._by_slot
 
     @property
     def counts_copies(self) -> bool:
@@ -132,11 +108,11 @@ class DryRunFilter:
     def _filter(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> interfaces.Verdicts:
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
-        for name, plugin, column in self._plugins:
-            if plugin is None:
-                verdicts = self._verdicts_of_service(name, column, slots)
+        for plugin, column in self._plugins:
+            if column.asynchronous is None:
+                verdicts = self._evaluated(cast(interfaces.FilterPlugin, plugin), column, slots, over)
             else:
-                verdicts = self._verdicts_of_plugin(plugin, column, slots, over)
+                verdicts = self._prepared(cast(interfaces.AsyncFilter, plugin), column, slots, over)
             np.copyto(index, verdicts.index, where=index == interfaces.PASSES)
             capacity[verdicts.index != interfaces.PASSES] = 0
             if verdicts.capacity is not None:
@@ -147,7 +123,7 @@ class DryRunFilter:
                 break
         return interfaces.Verdicts(index, capacity)
 
-    def _verdicts_of_plugin(
+    def _evaluated(
         self,
         plugin: interfaces.FilterPlugin,
         column: columns.PluginColumn,
@@ -172,13 +148,17 @@ class DryRunFilter:
             state = result.state
         return plugin.filter(self._class, over, state, slots, table)
 
-    def _verdicts_of_service(
-        self, name: str, column: columns.PluginColumn, slots: arrays.SlotArray
+    def _prepared(
+        self,
+        plugin: interfaces.AsyncFilter,
+        column: columns.PluginColumn,
+        slots: arrays.SlotArray,
+        over: overlay.SnapshotOverlay,
     ) -> interfaces.Verdicts:
-        """The verdicts in a service's column; slots that changed since it answered are refused."""
-        column.reserve(self._snap.nodes.capacity)
-        index = column.index[slots]
-        stale = column.unanswered(self._snap.nodes, slots)
-        if stale is not None:
-            index[stale] = self._cached.unanswered_status(name)
+        """The verdicts that the plugin prepared; slots that changed since are refused."""
+        state, table = column.prefilter.state, self._cached.table
+        index = plugin.filter(self._class, over, state, slots, table).index
+        unanswered = column.unanswered(self._snap.nodes, slots)
+        if unanswered is not None:
+            index[unanswered] = self._cached.unanswered_status(plugin.name)
         return interfaces.Verdicts(index)

@@ -1,7 +1,7 @@
 """Evaluating classes: bring a class's columns to the snapshot's generation by asking again only what changed.
 
-In-tree plugins answer at once and see one generation. A service's answer takes time, during which the snapshot may go
-on: `remote_columns` calls it again about nodes that changed meanwhile, and nodes without an answer are not feasible.
+First what takes time is prepared (`preparing`), while the snapshot may go on; then all plugins answer at once, about
+one generation. Nodes that changed under the preparation and have no answer are not feasible.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -10,35 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trireme.evaluation import kept_classes, stopwatch
-from trireme.evaluation.filtering import columns, dry_run_filter, nominated_pods, remote_columns
+from trireme.evaluation.filtering import columns, dry_run_filter, filter_chain, nominated_pods, preparing
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, changes, classes, nominations, overlay, snapshot
 from trireme.v1 import cycle_pb2
 
-# How often services are called for one evaluation while no node passes and some changed under each call.
+# How often plugins are prepared for one evaluation while no node passes and some changed under each call.
 ATTEMPTS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """The filter plugins of one profile: their names in order, those that run here, those that are services.
-    `not_for_resizes` are those that pass over pods whose resize is deferred.
-    """
-
-    order: Sequence[str]
-    local: Sequence[interfaces.FilterPlugin]
-    remote: Sequence[remote_columns.RemoteFilter] = ()
-    not_for_resizes: frozenset[str] = frozenset()
-
-    @property
-    def one_by_one(self) -> bool:
-        """What a service says of a node may depend on any other one, so that pods are placed one at a time."""
-        return any(remote.depends_on == interfaces.Dependency.CLUSTER for remote in self.remote)
-
-    def passes_over(self, plugin: str, pod_class: classes.PodClass) -> bool:
-        """Whether the plugin has nothing to say of the class, whatever it asks for."""
-        return pod_class.resize_deferred and plugin in self.not_for_resizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +33,11 @@ class EvaluatorStatistics:
 class Evaluator:
     """Evaluates classes on one snapshot. One chain of plugins a profile, in the profile's order."""
 
-    def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, Chain]) -> None:
+    def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, filter_chain.FilterChain]) -> None:
         self._snap = snap
         self._chains = chains
-        self._preparing = {
-            profile: [plugin for plugin in chain.local if isinstance(plugin, interfaces.PreparingFilter)]
-            for profile, chain in chains.items()
-        }
-        self._by_domain: dict[str, dict[str, interfaces.DomainFilter]] = {
-            profile: {plugin.name: plugin for plugin in chain.local if isinstance(plugin, interfaces.DomainFilter)}
-            for profile, chain in chains.items()
-        }
+        self._preparations = {profile: preparing.Preparation(snap, each) for profile, each in chains.items()}
         self._kept = kept_classes.KeptClasses(snap, columns.ClassColumns)
-        self._remote = remote_columns.RemoteColumns(snap)
         self._slots_evaluated = 0
 
     def statistics(self) -> EvaluatorStatistics:
@@ -83,47 +54,28 @@ class Evaluator:
     ) -> columns.ClassColumns:
         """The class's columns, no older than the snapshot was when this was called. `watch` gets what took how long.
 
-        Raises: OutOfStepError where the snapshot was replaced while a remote plugin was asked.
+        Raises: OutOfStepError where the snapshot was replaced while plugins prepared their answers.
         """
         kept = self._kept.of(profile, pod_class)
         watch = watch or stopwatch.Stopwatch()
-        remotes = self._chains[profile].remote
-        if not remotes:
-            await self._refresh_in_tree(profile, pod_class, kept, watch)
+        preparation, plugins = self._preparations[profile], self._chains[profile].asynchronous
+        if not plugins:
+            await preparation.prepare_synchronous(pod_class, kept)
+            self._refresh(profile, pod_class, kept, watch)
             return kept
         for attempt in range(ATTEMPTS):
-            failed = await self._remote.refresh(remotes, profile, pod_class, kept, watch, only_changed=attempt > 0)
+            failed = await preparation.prepare_asynchronous(pod_class, kept, watch, only_changed=attempt > 0)
             if failed is not None:
                 kept.refusal = failed
                 kept.generation = -1
                 return kept
-            await self._refresh_in_tree(profile, pod_class, kept, watch)
+            await preparation.prepare_synchronous(pod_class, kept)
+            self._refresh(profile, pod_class, kept, watch)
             if kept.refusal is not None or not kept.undecided:
                 return kept
-        kept.refusal = status.error("", f"nodes change faster than {_list_names(remotes)} can be called about them")
+        kept.refusal = status.error("", f"nodes change faster than {_list_names(plugins)} can be called about them")
         kept.generation = -1
         return kept
-
-    async def _refresh_in_tree(
-        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
-    ) -> None:
-        if self._preparing[profile] and kept.generation != self._snap.generation:
-            incarnation = self._snap.incarnation
-            await self._prepare(profile, pod_class, kept)
-            self._snap.must_still_be(incarnation)
-        self._refresh(profile, pod_class, kept, watch)
-
-    async def _prepare(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
-        """Let plugins whose answers take long find them, while others are answered."""
-        for plugin in self._preparing[profile]:
-            if self._chains[profile].passes_over(plugin.name, pod_class):
-                continue
-            column = kept.plugins.get(plugin.name)
-            live = self._snap.nodes.alive[: self._snap.nodes.size]
-            if column is None or self._stale(plugin, column):
-                await plugin.prepare(pod_class, self._snap, np.flatnonzero(live))
-            elif not column.prefilter.skip:
-                await plugin.prepare(pod_class, self._snap, self._due(plugin, column, live))
 
     async def admits_nominated(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, watch: stopwatch.Stopwatch
@@ -136,18 +88,11 @@ class Evaluator:
         """
         profile, generation = cycle.profile, self._snap.generation
         own = self._snap.nominations.get(cycle.pod.metadata.uid)
-        if own is None or self._chains[profile].remote:
+        if own is None or self._chains[profile].asynchronous:
             return None
         kept = self._kept.of(profile, pod_class)
         if kept.generation != generation:
-            incarnation, slots = self._snap.incarnation, np.array([own.slot])
-            for plugin in self._preparing[profile]:
-                if self._chains[profile].passes_over(plugin.name, pod_class):
-                    continue
-                column = kept.plugins.get(plugin.name)
-                if column is None or self._stale(plugin, column) or not column.prefilter.skip:
-                    await plugin.prepare(pod_class, self._snap, slots)
-            self._snap.must_still_be(incarnation)
+            await self._preparations[profile].prepare_slot(pod_class, kept, own.slot)
             started = watch.now()
             if self._pre_filter(profile, pod_class, kept, watch) or kept.refusal is not None:
                 kept.generation = -1
@@ -210,16 +155,16 @@ class Evaluator:
         parts = kept.uncombined
         kept.uncombined = []
         renewed = touched or kept.generation < 0
-        for plugin in self._chains[profile].local:
+        for plugin in self._chains[profile].synchronous:
             column = kept.plugins[plugin.name]
             if not column.prefilter.skip:
                 renewed |= column.generation < 0
-                slots = self._due(plugin, column, live)
+                slots = column.due(plugin, self._snap, live)
                 asked = watch.now()
                 parts.append(self._run(plugin, pod_class, column, slots, kept))
                 watch.plugin(plugin.name, "Filter", asked)
-        for remote in self._chains[profile].remote:
-            column = kept.plugins[remote.name]
+        for prepared in self._chains[profile].asynchronous:
+            column = kept.plugins[prepared.name]
             column.reserve(self._snap.nodes.capacity)
             parts.append(column.changed_since(self._snap.nodes, column.answered_generation))
         if kept.generation < 0 or touched:
@@ -239,16 +184,16 @@ class Evaluator:
     def _keep_found(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
         """Write down what was prepared, though the pod is refused: preemption may ask about it."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
-        for plugin in self._preparing[profile]:
+        for plugin in self._chains[profile].preparing:
             column = kept.plugins[plugin.name]
             if column.prefilter.state is not None:
-                self._run(plugin, pod_class, column, self._due(plugin, column, live), kept)
+                self._run(plugin, pod_class, column, column.due(plugin, self._snap, live), kept)
 
     def constraints(
         self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns
     ) -> Iterator[domain_rules.DomainConstraint]:
         """How placements of the class change other nodes, plugin by plugin."""
-        for name, plugin in self._by_domain[profile].items():
+        for name, plugin in self._chains[profile].by_domain.items():
             prefilter = kept.plugins[name].prefilter
             if not prefilter.skip:
                 yield from plugin.constraints(pod_class, self._snap, prefilter.state)
@@ -284,7 +229,7 @@ class Evaluator:
 
     def _filter_with_nominees(
         self,
-        chain: Chain,
+        plugins: filter_chain.FilterChain,
         pod_class: classes.PodClass,
         kept: columns.ClassColumns,
         due: arrays.SlotArray,
@@ -301,7 +246,7 @@ class Evaluator:
         before = kept.nominated[kept.nominated < size]
         if not nominees.slots.size and not before.size:
             return due, []
-        dry_run = dry_run_filter.DryRunFilter(chain, kept, pod_class, self._snap, nominees)
+        dry_run = dry_run_filter.DryRunFilter(plugins, kept, pod_class, self._snap, nominees)
         nominated = np.zeros(size, dtype=np.bool_)
         nominated[nominees.slots] = True
         again = nominated.copy()
@@ -326,9 +271,9 @@ class Evaluator:
         kept.narrowed_by = ()
         narrowed: frozenset[str] | None = None
         narrowing: list[str] = []
-        for plugin in self._chains[profile].local:
+        for plugin in self._chains[profile].synchronous:
             column = kept.plugins.get(plugin.name)
-            if column is None or self._stale(plugin, column):
+            if column is None or column.is_stale(plugin, self._snap):
                 asked = watch.now()
                 if self._chains[profile].passes_over(plugin.name, pod_class):
                     answer = interfaces.PreFilterResult(skip=True)
@@ -368,28 +313,10 @@ class Evaluator:
         before = column.prefilter.state
         if column.generation < 0 or before is None or answer.state is None:
             return None
-        by_domain = self._by_domain[profile].get(plugin.name)
+        by_domain = self._chains[profile].by_domain.get(plugin.name)
         if by_domain is None:
             return None
         return by_domain.affected(self._snap, before, answer.state, column.generation)
-
-    def _stale(self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn) -> bool:
-        if plugin.depends_on == interfaces.Dependency.CLUSTER:
-            return column.prefilter_generation != self._snap.generation
-        return self._snap.changed(plugin.reads) > column.prefilter_generation
-
-    def _due(
-        self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn, live: arrays.BoolArray
-    ) -> arrays.SlotArray:
-        if column.generation >= 0 and column.affected is not None:
-            changed = self._snap.nodes.changed_since(column.generation, pods=False)
-            changed = changes.union([column.affected, changed], live.shape[0])
-            return changed[live[changed]]
-        if column.generation < 0 or plugin.depends_on == interfaces.Dependency.CLUSTER:
-            return np.arange(live.shape[0]) if live.all() else np.flatnonzero(live)
-        pods = plugin.depends_on == interfaces.Dependency.NODE_PODS
-        changed = self._snap.nodes.changed_since(column.generation, pods)
-        return changed[live[changed]]
 
     def _run(
         self,
@@ -444,8 +371,8 @@ def outside_status(narrowing: Sequence[str]) -> status.Status:
     return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}]")
 
 
-def _list_names(remotes: Sequence[remote_columns.RemoteFilter]) -> str:
-    return "plugin " + " and ".join(remote.name for remote in remotes)
+def _list_names(plugins: Sequence[interfaces.AsyncFilter]) -> str:
+    return "plugin " + " and ".join(plugin.name for plugin in plugins)
 
 
 def _nothing_left(narrowing: Sequence[str]) -> status.Status:

@@ -10,16 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trireme.evaluation.filtering import columns, evaluation, nominated_pods, remote_columns
-from trireme.framework import status
+from trireme.evaluation.filtering import columns, filter_chain, nominated_pods
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
 
 
 def of(
-    chain: evaluation.Chain,
+    chain: filter_chain.FilterChain,
     kept: columns.ClassColumns,
-    profile: str,
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
     nominees: nominated_pods.Nominees,
@@ -27,12 +25,12 @@ def of(
     """The services that have to be asked; None where there are none."""
     asked = [
         remote
-        for remote in chain.remote
+        for remote in chain.asynchronous
         if remote.depends_on is not interfaces.Dependency.NODE
         and remote.name in kept.plugins
         and not kept.plugins[remote.name].prefilter.skip
     ]
-    return DryRunServices(asked, kept, profile, pod_class, snap, nominees) if asked else None
+    return DryRunServices(asked, kept, pod_class, snap, nominees) if asked else None
 
 
 class DryRunServices:
@@ -40,9 +38,8 @@ class DryRunServices:
 
     def __init__(
         self,
-        asked: Sequence[remote_columns.RemoteFilter],
+        asked: Sequence[interfaces.AsyncFilter],
         kept: columns.ClassColumns,
-        profile: str,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
         nominees: nominated_pods.Nominees,
@@ -50,7 +47,6 @@ class DryRunServices:
         self.names = frozenset(remote.name for remote in asked)
         self._asked = asked
         self._kept = kept
-        self._profile = profile
         self._class = pod_class
         self._snap = snap
         self._nominees = nominees
@@ -85,11 +81,6 @@ class DryRunServices:
                 index[at] = number or index[at]
         return index
 
-    async def _ask(self, remote: remote_columns.RemoteFilter, runs: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
+    async def _ask(self, remote: interfaces.AsyncFilter, runs: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
         table, state = self._kept.table, self._kept.plugins[remote.name].prefilter.state
-        said = await remote.dry_runs(self._profile, self._class, self._snap, state, runs, table)
-        if said is None:
-            return np.zeros(len(runs), dtype=np.int16)
-        if isinstance(said, status.Status):
-            return np.full(len(runs), table.intern(said), dtype=np.int16)
-        return said.index
+        return (await remote.dry_runs(self._class, self._snap, state, runs, table)).index

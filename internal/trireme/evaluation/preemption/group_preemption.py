@@ -18,7 +18,7 @@ from itertools import groupby
 
 import numpy as np
 
-from trireme.evaluation.filtering import columns, dry_run_filter, evaluation, nominated_pods
+from trireme.evaluation.filtering import columns, dry_run_filter, filter_chain, nominated_pods
 from trireme.evaluation.preemption import dry_run_services, group_victims, preemption_budgets
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -57,7 +57,7 @@ def potential_victims(
 async def reprieve_victims(
     request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
     snap: snapshot.Snapshot,
-    chain: evaluation.Chain,
+    chain: filter_chain.FilterChain,
     kept: Mapping[int, columns.ClassColumns],
 ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
     """The victims that cannot stay beside the members. `kept` are the columns of the members' classes. Raises:
@@ -93,7 +93,7 @@ class _Reprieve:
         self,
         request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
         snap: snapshot.Snapshot,
-        chain: evaluation.Chain,
+        chain: filter_chain.FilterChain,
         kept: Mapping[int, columns.ClassColumns],
     ) -> None:
         self._request = request
@@ -103,7 +103,7 @@ class _Reprieve:
         nominees = nominated_pods.nominees(snap, request.priority)
         for number, of_class in kept.items():
             pod_class = snap.classes[number]
-            asked = dry_run_services.of(chain, of_class, request.cycle.profile, pod_class, snap, nominees)
+            asked = dry_run_services.of(chain, of_class, pod_class, snap, nominees)
             if asked is not None:
                 self._services[number] = asked
             excluded = asked.names if asked is not None else frozenset[str]()

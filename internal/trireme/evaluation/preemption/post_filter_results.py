@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import numpy as np
 
-from trireme.evaluation.filtering import columns, dry_run_filter, evaluation, nominated_pods
+from trireme.evaluation.filtering import columns, dry_run_filter, filter_chain, nominated_pods
 from trireme.evaluation.preemption import post_filtering, preemption
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -27,7 +27,7 @@ class PostFilterResults:
     def __init__(
         self,
         cycle: cycle_pb2.Cycle,
-        chain: evaluation.Chain,
+        chain: filter_chain.FilterChain,
         plugins: Sequence[post_filtering.PostFilter],
         kept: columns.ClassColumns,
         refresh: preemption.Refresh,
@@ -113,7 +113,7 @@ class PostFilterResults:
 
     def _predictable(self, preemptors: Sequence[filter_phase_pb2.Preemptor]) -> bool:
         """Whether the result for a pod follows from those before: no plugin is a service, and no pod is nominated."""
-        services = self._chain.remote or any(plugin.remote for plugin in self._plugins)
+        services = self._chain.asynchronous or any(plugin.remote for plugin in self._plugins)
         return not services and not any(each.pod.uid in self._snap.nominations for each in preemptors)
 
     def _is_refused(self) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trireme.evaluation import class_priorities
-from trireme.evaluation.filtering import columns, dry_run_filter, evaluation, nominated_pods
+from trireme.evaluation.filtering import columns, dry_run_filter, filter_chain, nominated_pods
 from trireme.evaluation.preemption import (
     dry_run_memory,
     dry_run_services,
@@ -95,7 +95,7 @@ class Question:
 
     cycle: cycle_pb2.Cycle
     pod_class: classes.PodClass
-    chain: evaluation.Chain
+    chain: filter_chain.FilterChain
     kept: columns.ClassColumns
     refresh: Refresh
     refusals: tuple[status.Status, ...]
@@ -247,17 +247,17 @@ class DefaultPreemption:
         before = question.before
         if before is not None and before.slots:
             nominees = before.beside(nominees)
-        services = dry_run_services.of(
-            question.chain, question.kept, question.cycle.profile, question.pod_class, snap, nominees
-        )
+        services = dry_run_services.of(question.chain, question.kept, question.pod_class, snap, nominees)
         asked = frozenset() if services is None else services.names
         of_class = question.chain, question.kept, question.pod_class, snap, nominees, asked
         budgets = preemption_budgets.Budgets(snap)
         dry_run = dry_run_filter.DryRunFilter(*of_class)
         run: dry_run_memory.Runs = preemption_victims.DryRun(snap, dry_run, budgets, victims_on, services)
-        if dry_run.by_slot and not (question.chain.remote or budgets.any or together.size):
+        if dry_run.by_slot and not (question.chain.asynchronous or budgets.any or together.size):
             decided = {} if before is None else before.outcomes
-            run = dry_run_memory.remembering(question.kept, run, snap, question.chain.local, question.cycle, decided)
+            run = dry_run_memory.remembering(
+                question.kept, run, snap, question.chain.synchronous, question.cycle, decided
+            )
             if before is not None:
                 before.holds = True
         if together.size:

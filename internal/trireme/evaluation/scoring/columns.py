@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class ScoreColumn:
-    """One plugin's raw scores. Shape: (slot,). State None: the plugin has nothing to say about the class."""
+    """One plugin's raw scores. Shape: (slot,). `silent`: the plugin has nothing to say about the class."""
 
     state: Any
     state_generation: int
     generation: int = -1
+    silent: bool = False
     raw: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     # What all slots have that were ever written; None: not all the same.
     uniform: int | None = None
@@ -64,8 +65,8 @@ class ClassColumns:
     # When nodes were looked at for `open`, and the slots with another capacity since; None: all.
     _seen: int = -1
     _unopened: list[arrays.SlotArray] | None = None
-    # Held while remote plugins are asked about the class.
-    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Held while an AsyncScore prepares scores of the class.
+    preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def nbytes(self) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trireme.evaluation.scoring import columns, domain_placement, evaluation, placement, ranking
+from trireme.evaluation.scoring import columns, domain_placement, placement, ranking, score_chain
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
@@ -12,14 +12,17 @@ from trireme.snapshot import arrays, classes, snapshot
 AnyPlacer = placement.Placer | domain_placement.DomainPlacer
 
 
-def ranked(chain: evaluation.Chain, roles: evaluation.Roles, kept: columns.ClassColumns) -> Sequence[ranking.Ranked]:
+def ranked(chain: score_chain.ScoreChain, kept: columns.ClassColumns) -> Sequence[ranking.Ranked]:
     """The plugins whose scores of a node do not depend on other nodes, but by their maximum."""
     out = []
-    plugins: list[interfaces.ScorePlugin | evaluation.RemoteScore] = [*roles.plain.values(), *chain.remote]
+    plugins: list[interfaces.ScorePlugin | interfaces.AsyncScore] = [
+        *chain.plain.values(),
+        *chain.asynchronous.values(),
+    ]
     for plugin in plugins:
         column = kept.plugins[plugin.name]
-        if column.state is not None:
-            weight, own = chain.weights[plugin.name], plugin.name in roles.own_node
+        if not column.silent:
+            weight, own = chain.weights[plugin.name], plugin.name in chain.own_node
             out.append(ranking.Ranked(column, weight, plugin.normalization, own))
     return out
 
@@ -30,8 +33,7 @@ class PlacerFactory:
     def __init__(
         self,
         snap: snapshot.Snapshot,
-        chain: evaluation.Chain,
-        roles: evaluation.Roles,
+        chain: score_chain.ScoreChain,
         pod_class: classes.PodClass,
         kept: columns.ClassColumns,
         ranked: ranking.Ranking,
@@ -39,7 +41,6 @@ class PlacerFactory:
     ) -> None:
         self._snap = snap
         self._chain = chain
-        self._roles = roles
         self._class = pod_class
         self._kept = kept
         self._ranked = ranked
@@ -72,26 +73,22 @@ class PlacerFactory:
         by_domain = bool(constraints) or self._joint()
         static: list[placement.ScoredPlugin] = []
         joint: list[domain_placement.JointPlugin] = []
-        for plugin in self._chain.local:
-            column, weight = self._kept.plugins[plugin.name], self._chain.weights[plugin.name]
-            if column.state is None:
-                continue
-            if plugin.name in self._roles.joint:
-                scores = self._roles.joint[plugin.name].joint(self._class, self._snap, column.state, slots)
-                joint.append(domain_placement.JointPlugin(weight, scores))
-            elif plugin.name not in self._roles.own_node:
-                # Of scores that are the same everywhere one says it all where batches are placed by domains.
-                even = column.uniform is not None
-                raw = column.raw[slots[:1]] if even and by_domain else arrays.at(column.raw, slots)
-                static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, raw, even))
-        for remote in self._chain.remote:
-            name, weight, normalization = remote.name, self._chain.weights[remote.name], remote.normalization
+        for plugin in self._chain.plugins:
+            name, weight = plugin.name, self._chain.weights[plugin.name]
             column = self._kept.plugins[name]
-            if name in custom:
+            if column.silent or name in self._chain.own_node:
+                continue
+            if name in self._chain.joint:
+                scores = self._chain.joint[name].joint(self._class, self._snap, column.state, slots)
+                joint.append(domain_placement.JointPlugin(weight, scores))
+            elif name in custom:
                 none = interfaces.Normalization.NONE
                 static.append(placement.ScoredPlugin(name, weight, none, custom[name]))
-            elif column.state is not None:
-                static.append(placement.ScoredPlugin(name, weight, normalization, column.raw[slots]))
+            else:
+                # Of scores that are the same everywhere one says it all where batches are placed by domains.
+                even = column.uniform is not None and name not in self._chain.asynchronous
+                raw = column.raw[slots[:1]] if even and by_domain else arrays.at(column.raw, slots)
+                static.append(placement.ScoredPlugin(name, weight, plugin.normalization, raw, even))
         if extra.size:
             static.append(placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, extra[slots]))
 
@@ -105,13 +102,13 @@ class PlacerFactory:
 
     def _joint(self) -> bool:
         """Whether a plugin has scores that many nodes share."""
-        return any(self._kept.plugins[name].state is not None for name in self._roles.joint)
+        return any(not self._kept.plugins[name].silent for name in self._chain.joint)
 
     def _own_scores(self, slots: arrays.SlotArray) -> placement.OwnScores | None:
         own = [
             (plugin, self._kept.plugins[name].state, self._chain.weights[name])
-            for name, plugin in self._roles.own_node.items()
-            if self._kept.plugins[name].state is not None
+            for name, plugin in self._chain.own_node.items()
+            if not self._kept.plugins[name].silent
         ]
 
         def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:

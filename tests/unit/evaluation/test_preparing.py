@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from snapshot_views import SnapshotBuilder, pod_of
 
-from trireme.evaluation.filtering import columns, evaluation, remote_columns
+from trireme.evaluation.filtering import columns, evaluation, filter_chain, preparing
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.remote import remote_filter
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import cycle_pb2, snapshot_pb2
 
 CLASS = 1
@@ -83,38 +84,38 @@ class SlowPlugin:
         _, label, pods = state
         return label != "b" and (self.depends_on is interfaces.Dependency.NODE or pods % 2 == 0)
 
-    async def pre_filter(
-        self, profile: str, pod_class: classes.PodClass, generation: int
-    ) -> interfaces.PreFilterResult:
+    async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
         await self._meanwhile()
-        return interfaces.PreFilterResult(state=b"", skip=self.skips)
+        return interfaces.PreFilterResult(state=remote_filter.RemoteFilterState(b""), skip=self.skips)
 
-    async def filter(
+    async def prepare(
         self,
-        profile: str,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
-        state: object,
+        state: remote_filter.RemoteFilterState,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
-    ) -> interfaces.Verdicts | status.Status | None:
+    ) -> status.Status | None:
         self.calls += 1
-        seen = [self._cluster.state(slot) for slot in slots.tolist()]
+        seen, generation = [self._cluster.state(slot) for slot in slots.tolist()], snap.generation
         await self._meanwhile()
-        if self.fails:
-            return None
         refused = table.intern(status.unschedulable(self.name, "no"))
-        return interfaces.Verdicts(np.array([0 if self.passes(each) else refused for each in seen], dtype=np.int16))
+        index = [0 if self.fails or self.passes(each) else refused for each in seen]
+        state.write(slots, interfaces.Verdicts(np.array(index, dtype=np.int16)))
+        state.as_of, state.unanswered = generation, self.fails
+        return None
 
-    async def dry_runs(
+    def filter(
         self,
-        profile: str,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
-        state: object,
-        runs: Sequence[interfaces.DryRun],
+        snap: snapshot_view.SnapshotView,
+        state: remote_filter.RemoteFilterState,
+        slots: arrays.SlotArray,
         table: interfaces.StatusTable,
-    ) -> interfaces.Verdicts | status.Status | None:
+    ) -> interfaces.Verdicts:
+        return state.read(slots)
+
+    async def dry_runs(self, *request: Any) -> interfaces.Verdicts:
         raise AssertionError("not part of these tests")
 
 
@@ -130,8 +131,7 @@ class Evaluation:
             SlowPlugin(f"P{number}", self.cluster, depends_on, self._change_meanwhile)
             for number, depends_on in enumerate(dependencies)
         ]
-        names = [plugin.name for plugin in self.plugins]
-        self.evaluator = evaluation.Evaluator(self.cluster.snap, {"p": evaluation.Chain(names, (), self.plugins)})
+        self.evaluator = evaluation.Evaluator(self.cluster.snap, {"p": filter_chain.FilterChain(self.plugins)})
 
     def script(self, *mutations: Mutation) -> None:
         """What happens during the next calls."""
@@ -252,7 +252,7 @@ def test_a_node_that_keeps_changing_is_skipped_while_others_are_feasible(
     """Else one busy node holds up every pod, or is taken as it was."""
     world = Evaluation(3, [depends_on], [_appear(), *[change] * 100])
     assert _evaluated(world) == {"n0": 0, "n1": interfaces.UNLIMITED, "n2": interfaces.UNLIMITED}
-    assert world.plugins[0].calls == remote_columns.ROUNDS
+    assert world.plugins[0].calls == preparing.ROUNDS
 
 
 def test_a_node_that_changes_during_the_last_call_is_skipped() -> None:
@@ -260,14 +260,14 @@ def test_a_node_that_changes_during_the_last_call_is_skipped() -> None:
     world = Evaluation(3, [NODE_PODS], [])
     assert all(_evaluated(world).values())
     world.cluster.add_pod("n0")
-    world.script(*[_add_pod("n0")] * (remote_columns.ROUNDS - 1), _add_pod("n1"))
+    world.script(*[_add_pod("n0")] * (preparing.ROUNDS - 1), _add_pod("n1"))
     assert _evaluated(world) == {"n0": 0, "n1": 0, "n2": interfaces.UNLIMITED}
-    assert world.plugins[0].calls == 1 + remote_columns.ROUNDS
+    assert world.plugins[0].calls == 1 + preparing.ROUNDS
 
 
 def test_a_pod_is_not_refused_while_nodes_are_unanswered() -> None:
     """Else a pod that fits sleeps until some event, for a node that changed while a plugin was called."""
-    world = Evaluation(1, [NODE], [_appear(), *[_appear("n0")] * (remote_columns.ROUNDS + 2)])
+    world = Evaluation(1, [NODE], [_appear(), *[_appear("n0")] * (preparing.ROUNDS + 2)])
     assert _evaluated(world) == {"n0": interfaces.UNLIMITED}
 
 

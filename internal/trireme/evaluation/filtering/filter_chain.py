@@ -1,0 +1,42 @@
+"""The filter plugins of one profile, and what each of them can do.
+
+What a plugin can do follows from the protocols that it implements. That is found out once, when the profile is made: to
+ask an object for a protocol takes longer than many an answer.
+"""
+
+from collections.abc import Sequence
+
+from trireme.plugin_api import interfaces
+from trireme.snapshot import classes
+
+
+class FilterChain:
+    """The filter plugins of one profile, in the profile's order."""
+
+    def __init__(
+        self, plugins: Sequence[interfaces.AnyFilterPlugin], not_for_resizes: frozenset[str] = frozenset()
+    ) -> None:
+        """`not_for_resizes` are the plugins that pass over pods whose resize is deferred."""
+        self.plugins = tuple(plugins)
+        self.order = tuple(plugin.name for plugin in plugins)
+        #: Those whose answers have to be prepared, and all others.
+        self.asynchronous = tuple(plugin for plugin in plugins if isinstance(plugin, interfaces.AsyncFilter))
+        self.synchronous = tuple(plugin for plugin in plugins if not isinstance(plugin, interfaces.AsyncFilter))
+        #: Of the synchronous ones those that answer faster what was prepared.
+        self.preparing = tuple(plugin for plugin in self.synchronous if isinstance(plugin, interfaces.PreparingFilter))
+        self.by_domain: dict[str, interfaces.DomainFilter] = {
+            plugin.name: plugin for plugin in self.synchronous if isinstance(plugin, interfaces.DomainFilter)
+        }
+        self.isolated: dict[str, interfaces.IsolatedFilter] = {
+            plugin.name: plugin for plugin in self.synchronous if isinstance(plugin, interfaces.IsolatedFilter)
+        }
+        self._not_for_resizes = not_for_resizes
+
+    @property
+    def one_by_one(self) -> bool:
+        """What a plugin says of a node may depend on any other one, so that pods are placed one at a time."""
+        return any(plugin.depends_on == interfaces.Dependency.CLUSTER for plugin in self.asynchronous)
+
+    def passes_over(self, plugin: str, pod_class: classes.PodClass) -> bool:
+        """Whether the plugin has nothing to say of the class, whatever it asks for."""
+        return pod_class.resize_deferred and plugin in self._not_for_resizes

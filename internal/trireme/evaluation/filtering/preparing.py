@@ -1,0 +1,168 @@
+"""Finds what plugins take time to answer, before a class is evaluated: the part of an evaluation that waits.
+
+Some plugins of this process answer faster what they prepared. An AsyncFilter, such as a service, answers only about
+what it prepared, and nodes change while it is called: its verdicts are about the nodes as they were when the call
+began. Nodes that changed meanwhile go into a further call, a few times over. A node that has still no answer about its
+current state is refused by `PluginColumn.unanswered`, whatever the column says of an earlier one; so no node is ever
+feasible that a plugin has not seen as it is.
+"""
+
+import numpy as np
+
+from trireme.evaluation import stopwatch
+from trireme.evaluation.filtering import columns, filter_chain
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+
+# Calls of one plugin for one evaluation: the first, and those about nodes that changed under the one before.
+ROUNDS = 3
+
+
+class Preparation:
+    """Prepares the plugins of one profile, on one snapshot."""
+
+    def __init__(self, snap: snapshot.Snapshot, plugins: filter_chain.FilterChain) -> None:
+        self._snap = snap
+        self._chain = plugins
+
+    async def prepare_asynchronous(
+        self,
+        pod_class: classes.PodClass,
+        cached: columns.ClassColumns,
+        watch: stopwatch.Stopwatch,
+        *,
+        only_changed: bool,
+    ) -> status.Status | None:
+        """Bring the columns of plugins that only answer about what they prepared up to date; a status where one failed
+        and the pod with it.
+
+        `only_changed`: they have answered for this evaluation before, and are called only about nodes that changed
+        since.
+
+        Raises: OutOfStepError where the snapshot was replaced meanwhile.
+        """
+        incarnation = self._snap.incarnation
+        plugins = self._chain.asynchronous
+        # Concurrent evaluations of one class share the calls: the second finds the answers of the first.
+        async with cached.preparing:
+            for number in range(ROUNDS):
+                for plugin in plugins:
+                    self._snap.must_still_be(incarnation)
+                    started = watch.now()
+                    failed = await self._prepare(plugin, pod_class, cached, only_changed or number > 0)
+                    code = status.Code.SUCCESS if failed is None else failed.code
+                    watch.plugin(plugin.name, "Filter", started, code)
+                    watch.point("Filter", started, code)
+                    if failed is not None:
+                        return failed
+                if not any(self._due_asynchronous(plugin, cached, only_changed=True).size for plugin in plugins):
+                    break
+        return None
+
+    async def prepare_synchronous(self, pod_class: classes.PodClass, cached: columns.ClassColumns) -> None:
+        """Let plugins of this process whose answers take long find them, while other calls are answered.
+
+        Raises: OutOfStepError where the snapshot was replaced meanwhile.
+        """
+        if not self._chain.preparing or cached.generation == self._snap.generation:
+            return
+        incarnation = self._snap.incarnation
+        for plugin in self._chain.preparing:
+            if self._chain.passes_over(plugin.name, pod_class):
+                continue
+            live = self._snap.nodes.alive[: self._snap.nodes.size]
+            column = cached.plugins.get(plugin.name)
+            if column is None or column.is_stale(plugin, self._snap):
+                await plugin.prepare(pod_class, self._snap, np.flatnonzero(live))
+            elif not column.prefilter.skip:
+                await plugin.prepare(pod_class, self._snap, column.due(plugin, self._snap, live))
+        self._snap.must_still_be(incarnation)
+
+    async def prepare_slot(self, pod_class: classes.PodClass, cached: columns.ClassColumns, slot: int) -> None:
+        """As prepare_synchronous, for one slot."""
+        incarnation = self._snap.incarnation
+        for plugin in self._chain.preparing:
+            if self._chain.passes_over(plugin.name, pod_class):
+                continue
+            column = cached.plugins.get(plugin.name)
+            if column is None or column.is_stale(plugin, self._snap) or not column.prefilter.skip:
+                await plugin.prepare(pod_class, self._snap, np.array([slot]))
+        self._snap.must_still_be(incarnation)
+
+    async def _prepare(
+        self,
+        plugin: interfaces.AsyncFilter,
+        pod_class: classes.PodClass,
+        cached: columns.ClassColumns,
+        only_changed: bool,
+    ) -> status.Status | None:
+        """Let one plugin find its verdicts, and write them to its column; a status where it failed and the pod with it.
+
+        PreFilter is called first if it has not answered yet or, unless `only_changed`, its answer may have changed.
+        """
+        incarnation = self._snap.incarnation
+        column = cached.plugins.get(plugin.name)
+        if column is None or not (only_changed or _keeps_pre_filter(plugin, column)):
+            failed = await self._pre_filter(plugin, pod_class, cached)
+            if failed is not None:
+                return failed
+            column = cached.plugins[plugin.name]
+        generation, state = self._snap.generation, column.prefilter.state
+        slots = self._due_asynchronous(plugin, cached, only_changed)
+        unanswered = False
+        if slots.size:
+            failed = await plugin.prepare(pod_class, self._snap, state, slots, cached.table)
+            self._snap.must_still_be(incarnation)
+            if failed is not None:
+                return failed
+            verdicts = plugin.filter(pod_class, self._snap, state, slots, cached.table)
+            column.write(slots, verdicts, self._snap.nodes.capacity)
+            cached.uncombined.append(slots)
+            unanswered = verdicts.unanswered
+            generation = self._snap.generation if verdicts.as_of is None else verdicts.as_of
+        # After a failure that is ignored there are nodes that the plugin is still to be called about.
+        if unanswered or (only_changed and column.unanswered_generation > column.generation):
+            column.unanswered_generation = generation
+        else:
+            column.generation = max(column.generation, generation)
+        return None
+
+    async def _pre_filter(
+        self, plugin: interfaces.AsyncFilter, pod_class: classes.PodClass, cached: columns.ClassColumns
+    ) -> status.Status | None:
+        generation, incarnation = self._snap.generation, self._snap.incarnation
+        answer = await plugin.pre_filter(pod_class, self._snap)
+        self._snap.must_still_be(incarnation)
+        if answer.status is not None and answer.status.code == status.Code.ERROR:
+            return answer.status
+        old = cached.plugins.get(plugin.name)
+        if old is not None and old.prefilter.skip != answer.skip:
+            cached.generation = -1  # The plugin's refusals begin or cease to count, on all nodes.
+        cached.plugins[plugin.name] = columns.PluginColumn(answer, generation, asynchronous=plugin.depends_on)
+        return None
+
+    def _due_asynchronous(
+        self, plugin: interfaces.AsyncFilter, cached: columns.ClassColumns, only_changed: bool
+    ) -> arrays.SlotArray:
+        """The slots to call the plugin about.
+
+        `only_changed`: those that changed since its last answer, ignored failures included; otherwise all those whose
+        verdict may have changed.
+        """
+        column = cached.plugins[plugin.name]
+        if column.prefilter.skip or column.prefilter.status is not None:
+            return np.zeros(0, dtype=np.intp)
+        nodes = self._snap.nodes
+        live = nodes.alive[: nodes.size]
+        since = column.answered_generation if only_changed else column.generation
+        if since < 0 or (plugin.depends_on == interfaces.Dependency.CLUSTER and not only_changed):
+            return np.flatnonzero(live)
+        changed = column.changed_since(nodes, since)
+        return changed[live[changed]]
+
+
+def _keeps_pre_filter(plugin: interfaces.AsyncFilter, column: columns.PluginColumn) -> bool:
+    if column.prefilter.status is not None or column.prefilter.unanswered:
+        return False
+    return plugin.depends_on != interfaces.Dependency.CLUSTER

@@ -1,0 +1,45 @@
+"""The score plugins of one profile, and what each of them can do.
+
+What a plugin can do follows from the protocols that it implements. That is found out once, when the profile is made: to
+ask an object for a protocol takes longer than many an answer.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from trireme.plugin_api import interfaces
+
+
+class ScoreChain:
+    """The score plugins of one profile, in the profile's order, and their weights by name.
+
+    `percentage` of the nodes is scored; 0: all.
+    """
+
+    def __init__(
+        self, weights: Mapping[str, int], plugins: Sequence[interfaces.AnyScorePlugin], percentage: int = 0
+    ) -> None:
+        self.weights = weights
+        self.plugins = tuple(plugins)
+        self.percentage = percentage
+        #: Those whose scores have to be prepared, and all others.
+        self.asynchronous = {each.name: each for each in plugins if isinstance(each, interfaces.AsyncScore)}
+        self.synchronous = tuple(each for each in plugins if not isinstance(each, interfaces.AsyncScore))
+        #: Of the synchronous ones those that score faster what was prepared.
+        self.preparing = tuple(each for each in self.synchronous if isinstance(each, interfaces.PreparingScore))
+        #: Those whose scores depend on which nodes passed, and of which a placement changes many.
+        self.joint = {each.name: each for each in self.synchronous if isinstance(each, interfaces.JointScorePlugin)}
+        #: Those of which a placement changes the score of its own node alone.
+        self.own_node = {each.name: each for each in self.synchronous if isinstance(each, interfaces.OwnNodeScore)}
+        #: All synchronous ones but the joint ones.
+        self.plain = {each.name: each for each in self.synchronous if not isinstance(each, interfaces.JointScorePlugin)}
+
+    @property
+    def custom_normalization(self) -> bool:
+        """A plugin normalises its scores by itself, over all nodes that take the pod."""
+        return any(plugin.normalization == interfaces.Normalization.CUSTOM for plugin in self.asynchronous.values())
+
+    @property
+    def one_by_one(self) -> bool:
+        """A placement may change what is so of any other node, so that pods are placed one at a time."""
+        by_cluster = any(plugin.depends_on == interfaces.Dependency.CLUSTER for plugin in self.asynchronous.values())
+        return bool(self.percentage) or by_cluster or self.custom_normalization

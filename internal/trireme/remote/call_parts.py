@@ -1,0 +1,35 @@
+"""One question to a remote plugin split over several calls, a few at a time."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+
+# Concurrent calls of one question.
+CONCURRENT_CALLS = 8
+
+
+class PluginFailed(Exception):
+    """The plugin responded with an error; the text is its message."""
+
+
+async def call_in_parts(parts: Iterator[tuple[slice, bytes]], call: Callable[[slice, bytes], Awaitable[None]]) -> None:
+    """Run `call` for each part, a few at a time. Raises: the first failure; the other calls are cancelled."""
+    first = next(parts, None)
+    if first is None:
+        return
+    second = next(parts, None)
+    if second is None:
+        await call(*first)
+        return
+    remaining = itertools.chain((first, second), parts)
+
+    async def work() -> None:
+        for part, selection in remaining:
+            await call(part, selection)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CONCURRENT_CALLS):
+                group.create_task(work())
+    except ExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None

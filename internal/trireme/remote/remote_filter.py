@@ -1,0 +1,203 @@
+"""Remote filter plugins, as evaluation's AsyncFilter.
+
+Each question of the evaluation (a class and some slots) becomes calls of the contract, and the responses become
+columns. Many nodes are split over several calls. A failure never raises: by the plugin's policy it becomes an error
+status, worded as kube-scheduler words a failing plugin, or is ignored, and then the evaluation continues without the
+plugin and prepares it again next time.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.remote import (
+    call_parts,
+    remote_client,
+    remote_connection,
+    remote_dry_run,
+    remote_request,
+    remote_response,
+)
+from trireme.snapshot import arrays, classes, snapshot, snapshot_view
+from trireme.v1 import filter_pb2, plugin_pb2
+
+# The most dry runs in one call; each contains the removed pods.
+RUNS_PER_CALL = 200
+
+_PRE_FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/PreFilter", filter_pb2.PreFilterResponse)
+_FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/Filter", filter_pb2.FilterResponse)
+_FILTER_DRY_RUN = remote_connection.Method("/trireme.v1.FilterPlugin/FilterDryRun", filter_pb2.FilterDryRunResponse)
+
+
+class RemoteFilterState:
+    """What a plugin said about one class: PreFilter's state and, by slot, verdicts. Shapes: (slot,).
+
+    `as_of` is the generation of the snapshot when the last call began; `unanswered`: its failure was ignored.
+    """
+
+    __slots__ = ("as_of", "capacity", "index", "pre_filter", "unanswered")
+
+    def __init__(self, pre_filter: bytes) -> None:
+        self.pre_filter = pre_filter
+        self.index = np.zeros(0, dtype=np.int16)
+        self.capacity = np.zeros(0, dtype=np.int32)
+        self.as_of = -1
+        self.unanswered = False
+
+    def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> None:
+        """Verdicts about these slots from now on."""
+        self._reserve(slots)
+        self.index[slots] = verdicts.index
+        self.capacity[slots] = interfaces.UNLIMITED if verdicts.capacity is None else verdicts.capacity
+
+    def read(self, slots: arrays.SlotArray) -> interfaces.Verdicts:
+        """The verdicts about these slots."""
+        self._reserve(slots)
+        return interfaces.Verdicts(
+            self.index[slots], self.capacity[slots], as_of=self.as_of, unanswered=self.unanswered
+        )
+
+    def _reserve(self, slots: arrays.SlotArray) -> None:
+        size = int(slots.max(initial=-1)) + 1
+        if self.index.shape[0] < size:
+            self.index = arrays.grow_last_axis(self.index, size)
+            self.capacity = arrays.grow_last_axis(self.capacity, size)
+
+
+class RemoteFilterPlugin:
+    """A remote filter plugin, for one profile."""
+
+    def __init__(self, client: remote_client.PluginClient, profile: str) -> None:
+        self.name = client.name
+        self.depends_on = client.depends_on
+        self._client = client
+        self._profile = profile
+
+    async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
+        """Call PreFilter; a failure becomes an error status, or a skip if the policy ignores it."""
+        client = self._client
+        result = interfaces.PreFilterResult(state=b"")
+        if client.serves(plugin_pb2.EXTENSION_POINT_PRE_FILTER):
+            request = remote_request.pre_filter(client.cycle(self._profile, pod_class, snap.generation, b""))
+            try:
+                result = await client.connection.ask(
+                    _PRE_FILTER, request, lambda response: remote_response.read_pre_filter(response, self.name)
+                )
+            except remote_connection.PluginError as error:
+                return self._pre_filter_failed(str(error))
+            if result.status is not None and result.status.code is status.Code.ERROR:
+                return self._pre_filter_failed(result.status.message)
+        if not client.serves(plugin_pb2.EXTENSION_POINT_FILTER) and result.status is None and result.nodes is None:
+            return interfaces.SKIPPED
+        return dataclasses.replace(result, state=RemoteFilterState(result.state or b""))
+
+    async def prepare(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: RemoteFilterState,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> status.Status | None:
+        """Call Filter about the slots; returns a status if the plugin failed, unless the policy ignores that."""
+        generation = snap.generation
+        verdicts = await self._filter(pod_class, snap, state, slots, table)
+        if isinstance(verdicts, status.Status):
+            return verdicts
+        state.unanswered = verdicts is None
+        passes = interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
+        state.write(slots, passes if verdicts is None else verdicts)
+        state.as_of = generation
+        return None
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot_view.SnapshotView,
+        state: RemoteFilterState,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """The plugin's verdicts, as of its last call."""
+        return state.read(slots)
+
+    async def dry_runs(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: RemoteFilterState,
+        runs: Sequence[interfaces.DryRun],
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Filter dry runs: nodes with some pods removed and others added. A failure refuses all, or passes all if the
+        policy ignores it.
+        """
+        client = self._client
+        newest = client.newest_generation(snap.generation)
+        cycle = client.cycle(self._profile, pod_class, snap.generation, state.pre_filter)
+        index = np.zeros(len(runs), dtype=np.int16)
+        parts = [slice(start, start + RUNS_PER_CALL) for start in range(0, len(runs), RUNS_PER_CALL)]
+
+        async def call(part: slice, request: bytes) -> None:
+            def read(response: filter_pb2.FilterDryRunResponse) -> status.Status | None:
+                count = len(runs[part])
+                answers = remote_response.read_filter(response, self.name, count, self.depends_on, newest)
+                index[part] = answers.intern(table)
+                return answers.error()
+
+            error_status = await client.connection.ask(_FILTER_DRY_RUN, request, read)
+            if error_status is not None:
+                raise call_parts.PluginFailed(error_status.message)
+
+        requests = ((part, remote_dry_run.request(cycle, client, snap, runs[part])) for part in parts)
+        try:
+            await call_parts.call_in_parts(requests, call)
+        except (remote_connection.PluginError, call_parts.PluginFailed) as error:
+            failed = self._filter_failed(str(error))
+            index[:] = interfaces.PASSES if failed is None else table.intern(failed)
+        return interfaces.Verdicts(index)
+
+    async def _filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: RemoteFilterState,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts | status.Status | None:
+        """Call Filter about the slots; returns a status if the plugin failed, None if the policy ignores that."""
+        client = self._client
+        newest = client.newest_generation(snap.generation)
+        cycle = client.cycle(self._profile, pod_class, snap.generation, state.pre_filter)
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
+
+        async def call(part: slice, selection: bytes) -> None:
+            def read(response: filter_pb2.FilterResponse) -> status.Status | None:
+                count = part.stop - part.start
+                answers = remote_response.read_filter(response, self.name, count, self.depends_on, newest)
+                error_status = answers.error()
+                if error_status is None:
+                    index[part] = answers.intern(table)
+                    capacity[part] = answers.capacity
+                return error_status
+
+            error_status = await client.connection.ask(_FILTER, remote_request.filter_nodes(cycle, selection), read)
+            if error_status is not None:
+                raise call_parts.PluginFailed(error_status.message)
+
+        try:
+            await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call)
+        except (remote_connection.PluginError, call_parts.PluginFailed) as error:
+            return self._filter_failed(str(error))
+        return interfaces.Verdicts(index, capacity)
+
+    def _filter_failed(self, detail: str) -> status.Status | None:
+        return self._client.failure(f'running "{self.name}" filter plugin', detail)
+
+    def _pre_filter_failed(self, detail: str) -> interfaces.PreFilterResult:
+        failed = self._client.failure(f'running PreFilter plugin "{self.name}"', detail)
+        return interfaces.PreFilterResult(status=failed, skip=failed is None, unanswered=failed is None)

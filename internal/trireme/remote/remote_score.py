@@ -1,0 +1,154 @@
+"""Remote score plugins, as evaluation's AsyncScore.
+
+Each question of the evaluation (a class and some slots) becomes calls of the contract, and the responses become
+columns. Many nodes are split over several calls. A failure never raises: by the plugin's policy it becomes an error
+status, worded as kube-scheduler words a failing plugin, or is ignored, and then the evaluation continues without the
+plugin and prepares it again next time.
+
+PreScore's result is kept with the class while the plugin's results depend on nodes alone, so a class whose nodes are
+already scored costs no call.
+"""
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.remote import call_parts, remote_client, remote_connection, remote_request, remote_response
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import plugin_pb2, score_pb2
+
+_PRE_SCORE = remote_connection.Method("/trireme.v1.ScorePlugin/PreScore", score_pb2.PreScoreResponse)
+_SCORE = remote_connection.Method("/trireme.v1.ScorePlugin/Score", score_pb2.ScoreResponse)
+_NORMALIZE = remote_connection.Method("/trireme.v1.ScorePlugin/NormalizeScore", score_pb2.NormalizeScoreResponse)
+
+
+class RemoteScoreState:
+    """What a plugin said about one class: PreScore's result (None: not called yet) and raw scores. Shape: (slot,)."""
+
+    __slots__ = ("pre_score", "raw")
+
+    def __init__(self) -> None:
+        self.pre_score: tuple[status.Status, bytes] | None = None
+        self.raw = np.zeros(0, dtype=np.int64)
+
+    @property
+    def handed_on(self) -> bytes:
+        """The state that PreScore gave for Score and NormalizeScore."""
+        return b"" if self.pre_score is None else self.pre_score[1]
+
+    def write(self, slots: arrays.SlotArray, raw: arrays.Int64Array) -> None:
+        """Raw scores of these slots from now on."""
+        size = int(slots.max(initial=-1)) + 1
+        if self.raw.shape[0] < size:
+            self.raw = arrays.grow_last_axis(self.raw, size)
+        self.raw[slots] = raw
+
+
+class RemoteScorePlugin:
+    """A remote score plugin, for one profile."""
+
+    def __init__(self, client: remote_client.PluginClient, profile: str) -> None:
+        self.name = client.name
+        self.depends_on = client.depends_on
+        self.normalization = client.normalization
+        self._client = client
+        self._profile = profile
+
+    async def prepare(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: RemoteScoreState | None,
+        slots: arrays.SlotArray,
+    ) -> interfaces.PreparedScores:
+        """Call PreScore, if its result may have changed, and Score about the slots. `silent` where the plugin has
+        nothing to say, or where its failure is ignored.
+        """
+        state = state or RemoteScoreState()
+        try:
+            pre_score_status = await self._pre_score(pod_class, snap, state, slots)
+        except remote_connection.PluginError as error:
+            pre_score_status = status.error(self.name, str(error))
+        if pre_score_status.code is status.Code.SKIP:
+            return interfaces.PreparedScores(state, silent=True)
+        if pre_score_status.code is not status.Code.SUCCESS:
+            return self._failed(state, f'running PreScore plugin "{self.name}"', pre_score_status.message)
+        try:
+            raw = await self._score(pod_class, snap, state, slots)
+        except (remote_connection.PluginError, call_parts.PluginFailed) as error:
+            return self._failed(state, f'running Score plugins: plugin "{self.name}" failed with', str(error))
+        state.write(slots, raw)
+        return interfaces.PreparedScores(state)
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """The plugin's raw scores, as of its last call."""
+        raw: arrays.Int64Array = state.raw[slots]
+        return raw
+
+    async def normalize(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: RemoteScoreState,
+        slots: arrays.SlotArray,
+        raw: arrays.Int64Array,
+    ) -> arrays.Int64Array | status.Status:
+        """Call NormalizeScore: the raw scores of all feasible slots become 0 to 100; 0 if a failure is ignored."""
+        client = self._client
+        cycle = client.cycle(self._profile, pod_class, snap.generation, state.handed_on)
+        request = remote_request.normalize_score(cycle, client.nodes.names(snap.nodes, slots), raw)
+
+        def read(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status:
+            return remote_response.read_score(response, self.name, slots.shape[0], interfaces.Normalization.NONE)
+
+        try:
+            answer = await client.connection.ask(_NORMALIZE, request, read)
+        except remote_connection.PluginError as error:
+            answer = status.error(self.name, str(error))
+        if not isinstance(answer, status.Status):
+            return answer
+        prefix = f'running Normalize on Score plugins: plugin "{self.name}" failed with'
+        return client.failure(prefix, answer.message) or np.zeros_like(raw)
+
+    async def _pre_score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray
+    ) -> status.Status:
+        client = self._client
+        if not client.serves(plugin_pb2.EXTENSION_POINT_PRE_SCORE):
+            return status.SUCCESS
+        if state.pre_score is not None and self.depends_on is not interfaces.Dependency.CLUSTER:
+            return state.pre_score[0]
+        cycle = client.cycle(self._profile, pod_class, snap.generation, b"")
+        result = await client.connection.ask(
+            _PRE_SCORE,
+            remote_request.score(cycle, client.nodes.names(snap.nodes, slots)),
+            lambda response: remote_response.read_pre_score(response, self.name),
+        )
+        if result[0].code is not status.Code.ERROR:
+            state.pre_score = result
+        return result[0]
+
+    async def _score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        client = self._client
+        cycle = client.cycle(self._profile, pod_class, snap.generation, state.handed_on)
+        scores = np.zeros(slots.shape[0], dtype=np.int64)
+
+        async def call(part: slice, selection: bytes) -> None:
+            def read(response: score_pb2.ScoreResponse) -> arrays.Int64Array | status.Status:
+                return remote_response.read_score(response, self.name, part.stop - part.start, self.normalization)
+
+            answer = await client.connection.ask(_SCORE, remote_request.score(cycle, selection), read)
+            if isinstance(answer, status.Status):
+                raise call_parts.PluginFailed(answer.message)
+            scores[part] = answer
+
+        await call_parts.call_in_parts(client.nodes.split(snap.nodes, slots), call)
+        return scores
+
+    def _failed(self, state: RemoteScoreState, prefix: str, detail: str) -> interfaces.PreparedScores:
+        failed = self._client.failure(prefix, detail)
+        return interfaces.PreparedScores(state, silent=failed is None, failure=failed)
