@@ -366,7 +366,7 @@ class Phases:
             raise PhaseError("\n".join(problems))
 
 
-def no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
+def no_remote(config: snapshot_pb2.RemotePlugin, profile: str) -> Any:
     """Makes no remote plugin: the profiles of cases have none."""
     raise AssertionError(f"no remote plugin is configured: {config.name}")
 

@@ -92,7 +92,7 @@ def of_phases() -> dict[str, dict[str, Instrument]]:
     everywhere = event_loop.LoopLag().instrument, certificate_expiry.Expiries(()).instrument
     unread: Any = None  # only what is declared is looked at, never a value
 
-    def no_remote(plugin: Any) -> Any:
+    def no_remote(plugin: Any, profile: str) -> Any:
         raise AssertionError("no remote plugin is configured")
 
     filters, scores = FilterPhase(Snapshot(), no_remote), ScorePhase(Snapshot(), no_remote)
