@@ -3,7 +3,15 @@
 from collections.abc import Iterable
 from typing import Any
 
-from trireme.plugins.dynamic_resources import allocator, devices, expressions, features, ledger, pools, results
+from trireme.plugins.dynamic_resources import (
+    allocated_devices,
+    allocator,
+    devices,
+    expressions,
+    features,
+    pools,
+    results,
+)
 from trireme.v1 import resource_pb2
 from trireme_kube.apimachinery import decode
 
@@ -63,23 +71,25 @@ def selected(expression: str) -> Json:
 def search(
     slices: list[devices.Slice],
     *claims: resource_pb2.ResourceClaim,
-    taken: Iterable[ledger.Taken] = (),
+    taken: Iterable[allocated_devices.ClaimedDevice] = (),
     on: features.Features | None = None,
     out_of_time: bool = False,
     skips_operations: bool = False,
 ) -> list[list[str]] | None:
     """Device by device what each claim gets, as request=device."""
     on = on or features.Features()
-    book = ledger.Ledger()
+    allocated = allocated_devices.AllocatedDevices()
     for each in taken:
-        book.add(each)
+        allocated.add(each)
     known = {"any": decode.decode({"metadata": {"name": "any"}, "spec": {}}, resource_pb2.DeviceClass)}
     by_pool: dict[devices.PoolId, list[devices.Slice]] = {}
     for entry in slices:
         by_pool.setdefault(entry.pool, []).append(entry)
     seen = pools.gather([entry for entry in slices if pools.usable(entry, on)], by_pool, on)
-    given = allocator.Given(known, book, expressions.Expressions(), on)
-    found = allocator.Search(given, seen, claims, lambda device: True, lambda: out_of_time, skips_operations).run()
+    inputs = allocator.AllocatorInputs(known, allocated, expressions.Expressions(), on)
+    found = allocator.Allocator(
+        inputs, seen, claims, lambda device: True, lambda: out_of_time, skips_operations
+    ).allocate()
     if found is None:
         return None
     return [
@@ -88,6 +98,6 @@ def search(
     ]
 
 
-def held_device(name: str, shared: bool = False, **consumed: int) -> ledger.Taken:
+def held_device(name: str, shared: bool = False, **consumed: int) -> allocated_devices.ClaimedDevice:
     """A device that a claim has."""
-    return ledger.Taken((DRIVER, "pool", name), shared, consumed or None)
+    return allocated_devices.ClaimedDevice((DRIVER, "pool", name), shared, consumed or None)

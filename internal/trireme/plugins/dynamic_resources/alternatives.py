@@ -23,9 +23,9 @@ def value_of(claim: resource_pb2.ResourceClaim, names: set[str]) -> int:
     )
 
 
-def chosen_names(solution: allocator.Solution) -> set[str]:
+def chosen_names(solution: allocator.ClaimSolution) -> set[str]:
     """The requests that a search found devices for, alternatives by their own names."""
-    return {picked.wanted.full_name for picked in solution.picked}
+    return {selected.request.full_name for selected in solution.selected}
 
 
 def allocated_names(claim: resource_pb2.ResourceClaim) -> set[str]:

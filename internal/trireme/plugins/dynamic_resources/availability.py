@@ -6,12 +6,12 @@ from typing import Final
 import numpy as np
 
 from trireme.framework import selectors
-from trireme.plugins.dynamic_resources import demand, features, node_allocatable, pod_claims, skipping
+from trireme.plugins.dynamic_resources import demand, features, node_allocatable, node_operations, pod_claims
 from trireme.snapshot import arrays, classes, node_selection, snapshot_view
 from trireme.v1 import resource_pb2
 
 _NOT_SHARED: Final = "has a mapped device and cannot be shared across pods"
-_SKIPS_OPERATIONS: Final = f"allocation requires {skipping.FEATURE} feature on the node"
+_SKIPS_OPERATIONS: Final = f"allocation requires {node_operations.FEATURE} feature on the node"
 
 
 def elsewhere(
@@ -24,8 +24,8 @@ def elsewhere(
     if allocation.HasField("node_selector"):
         terms = selectors.parse_terms(allocation.node_selector.node_selector_terms)
         out = ~node_selection.matches_any(snap.nodes, terms, slots)
-    if skips and skipping.needed(allocation):
-        out = out | ~skipping.declared(snap.nodes, slots)
+    if skips and node_operations.needed(allocation):
+        out = out | ~node_operations.declared(snap.nodes, slots)
     return out
 
 
@@ -41,15 +41,15 @@ def unfit_claims(
     """
     for claim in reversed(state.claims):
         # Devices that a pod before it in its group was promised.
-        if claim.metadata.uid in state.shared and skipping.needed(claim.status.allocation):
+        if claim.metadata.uid in state.shared and node_operations.needed(claim.status.allocation):
             full = f"{claim.metadata.namespace}/{claim.metadata.name}"
-            yield ~skipping.declared(snap.nodes, slots), f"resource claim {full} {_SKIPS_OPERATIONS}"
+            yield ~node_operations.declared(snap.nodes, slots), f"resource claim {full} {_SKIPS_OPERATIONS}"
     if not on.node_allocatable:
         return
     uid = pod_class.pod.metadata.uid
     group = pod_class.pod.spec.scheduling_group.pod_group_name if on.group_claims else ""
     for claim in reversed(state.claims):
-        if not claim.status.HasField("allocation") or not node_allocatable.is_mapped(claim, state.known):
+        if not claim.status.HasField("allocation") or not node_allocatable.is_mapped(claim, state.inventory):
             continue
         promised = claim.metadata.uid in state.shared
         if promised or (claim.status.reserved_for and not pod_claims.reserved_for(claim, uid, group)):

@@ -24,11 +24,11 @@ from trireme.framework import status
 from trireme.plugin_api.api_writer import ApiWriter
 from trireme.plugin_kit import bind_phase_plugin
 from trireme.plugins.dynamic_resources import (
+    binding_conditions,
     claim_bodies,
     claim_writes,
     extended_claims,
     features,
-    readiness,
     reserve_state,
 )
 from trireme.v1 import bind_pb2, resource_pb2, status_pb2
@@ -109,13 +109,13 @@ class _PodClaims:
     def _ready(self, raw: Json, timeout: float) -> bool:
         """Whether the claim's devices are prepared. Raises: _Failed where they will not be."""
         claim = decode.decode(raw, resource_pb2.ResourceClaim)
-        if not readiness.waited_for(claim):
+        if not binding_conditions.waited_for(claim):
             return True
         try:
-            ready = readiness.ready(claim)
-        except readiness.BindingFailedError as error:
+            ready = binding_conditions.ready(claim)
+        except binding_conditions.BindingFailedError as error:
             raise _Failed(str(error)) from error
-        if not ready and readiness.timed_out(claim, timeout, self._wall() / 1e9):
+        if not ready and binding_conditions.timed_out(claim, timeout, self._wall() / 1e9):
             raise _Failed(f"device binding timeout: claim={claim.metadata.name}")
         return ready
 
@@ -164,8 +164,8 @@ class _PodClaims:
                 return claim
             if one.reserved:
                 raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
-            wanted = self._wanted(one, claim)
-            if wanted is None:
+            reserved = self._reserved_claim(one, claim)
+            if reserved is None:
                 protected = claim_bodies.protected(claim)
                 doing = f"add finalizer to claim {full}"
                 outcome = await self._writer.put(path, protected, claim_writes.DEADLINE_SECONDS)
@@ -174,10 +174,10 @@ class _PodClaims:
                     if isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
                         continue
                     break
-                wanted = self._wanted(one, outcome.obj)
-                assert wanted is not None, "it is protected now"
+                reserved = self._reserved_claim(one, outcome.obj)
+                assert reserved is not None, "it is protected now"
             doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
-            outcome = await self._writer.put(f"{path}/status", wanted, claim_writes.DEADLINE_SECONDS)
+            outcome = await self._writer.put(f"{path}/status", reserved, claim_writes.DEADLINE_SECONDS)
             if isinstance(outcome, api_writes.Written):
                 return outcome.obj
             why = outcome.message
@@ -203,7 +203,7 @@ class _PodClaims:
         uid, group = self._item.pod.uid, claim_bodies.group_user(one.group, "")
         return any(user.get("uid") == uid or (one.group and {**user, "uid": ""} == group) for user in users)
 
-    def _wanted(self, one: reserve_state.ToReserve, claim: Json) -> Json | None:
+    def _reserved_claim(self, one: reserve_state.ToReserve, claim: Json) -> Json | None:
         """The claim as it is to be; None: it has to be protected from deletion first. Raises: _Failed."""
         full = f"{one.namespace}/{one.name}"
         if claim["metadata"].get("deletionTimestamp"):
@@ -255,9 +255,9 @@ class _PodClaims:
             raise _Failed(f"updating pod {full} NodeAllocatableResourceClaimStatuses: {outcome.message}")
 
 
-def _same(wanted: Json, known: Json) -> bool:
+def _same(reserved: Json, known: Json) -> bool:
     """Whether both are the same devices; when they were given is not looked at."""
-    one, other = (decode.decode(each, resource_pb2.AllocationResult) for each in (wanted, known))
+    one, other = (decode.decode(each, resource_pb2.AllocationResult) for each in (reserved, known))
     one.ClearField("allocation_timestamp")
     other.ClearField("allocation_timestamp")
     return one == other

@@ -17,8 +17,8 @@ ROUNDS = 4
 
 async def deallocate(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
     """Take a claim's allocation away, or delete the claim."""
-    wanted = action.deallocate
-    path = claim_writes.path_of(wanted.namespace, wanted.name)
+    requested = action.deallocate
+    path = claim_writes.path_of(requested.namespace, requested.name)
     outcome: api_writes.Outcome = api_writes.Uncertain("")
     for _ in range(ROUNDS):
         context.begin_round()
@@ -34,23 +34,23 @@ async def _deallocate(
     writer: ApiWriter, path: str, action: bind_pb2.Action, found: api_writes.Written
 ) -> api_writes.Outcome:
     """As deallocate, of the claim as it was read."""
-    wanted = action.deallocate
-    if found.obj["metadata"].get("uid") != wanted.uid:
-        return api_writes.Gone(f"resourceclaim {wanted.namespace}/{wanted.name} is another one now")
-    if wanted.delete:
-        return await _delete(writer, path, found.obj, wanted.uid)
+    requested = action.deallocate
+    if found.obj["metadata"].get("uid") != requested.uid:
+        return api_writes.Gone(f"resourceclaim {requested.namespace}/{requested.name} is another one now")
+    if requested.delete:
+        return await _delete(writer, path, found.obj, requested.uid)
     try:
-        freed = claim_bodies.deallocated(found.obj, wanted.user_uid or action.pod.uid)
+        freed = claim_bodies.deallocated(found.obj, requested.user_uid or action.pod.uid)
     except ValueError as error:
-        return api_writes.Refused(f"resourceclaim {wanted.namespace}/{wanted.name}: {error}", 0)
+        return api_writes.Refused(f"resourceclaim {requested.namespace}/{requested.name}: {error}", 0)
     return found if freed is None else await writer.put(f"{path}/status", freed, claim_writes.DEADLINE_SECONDS)
 
 
 async def remove_user(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
     """Remove a user from a claim's reservedFor."""
-    wanted = action.remove_claim_user
-    path = f"{claim_writes.path_of(wanted.namespace, wanted.name)}/status"
-    patch = claim_bodies.without_user(wanted.uid, wanted.user_uid)
+    requested = action.remove_claim_user
+    path = f"{claim_writes.path_of(requested.namespace, requested.name)}/status"
+    patch = claim_bodies.without_user(requested.uid, requested.user_uid)
     outcome: api_writes.Outcome = api_writes.Uncertain("")
     for _ in range(ROUNDS):
         outcome = await context.writer.patch(path, patch, claim_writes.DEADLINE_SECONDS)

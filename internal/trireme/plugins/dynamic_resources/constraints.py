@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from trireme.plugins.dynamic_resources import devices, features
-from trireme.plugins.dynamic_resources.requests import Wanted
+from trireme.plugins.dynamic_resources.device_requests import DeviceRequest
 from trireme.v1 import resource_pb2
 
 # The attribute of a device by its full name, for a request, which may compute attributes of its own.
-Lookup = Callable[[Wanted, devices.Device, str], resource_pb2.DeviceAttribute | None]
+Lookup = Callable[[DeviceRequest, devices.Device, str], resource_pb2.DeviceAttribute | None]
 
 # Kind and values of an attribute.
 Values = tuple[str, frozenset[int | bool | str]]
@@ -23,38 +23,38 @@ _LISTS: Final = (("int", "ints"), ("bool", "bools"), ("string", "strings"), ("ve
 
 
 class Constraint(abc.ABC):
-    """One constraint while devices are picked and put back in reverse order."""
+    """One constraint while devices are selected and deselected in reverse order."""
 
     def __init__(self, requests: Sequence[str], attribute: str, lookup: Lookup) -> None:
         self._requests = frozenset(requests)
         self._attribute = attribute
         self._lookup = lookup
 
-    def add(self, wanted: Wanted, device: devices.Device) -> bool:
-        """Whether the device may be picked; if so it is."""
-        if not self._concerns(wanted):
+    def add(self, request: DeviceRequest, device: devices.Device) -> bool:
+        """Whether the device may be selected; if so it is counted."""
+        if not self._concerns(request):
             return True
-        value = self._lookup(wanted, device, self._attribute)
+        value = self._lookup(request, device, self._attribute)
         return value is not None and self._push(value)
 
-    def remove(self, wanted: Wanted) -> None:
-        """The device picked last for this request is put back."""
-        if self._concerns(wanted):
+    def remove(self, request: DeviceRequest) -> None:
+        """The device selected last for this request is no longer counted."""
+        if self._concerns(request):
             self._pop()
 
-    def _concerns(self, wanted: Wanted) -> bool:
-        request, subrequest = wanted.base
-        if not self._requests or request in self._requests:
+    def _concerns(self, request: DeviceRequest) -> bool:
+        name, alternative = request.name_and_alternative
+        if not self._requests or name in self._requests:
             return True
-        return bool(subrequest) and f"{request}/{subrequest}" in self._requests
+        return bool(alternative) and f"{name}/{alternative}" in self._requests
 
     @abc.abstractmethod
     def _push(self, value: resource_pb2.DeviceAttribute) -> bool:
-        """Whether a device with this value goes with those picked; if so it is one of them."""
+        """Whether a device with this value goes with those selected; if so it is one of them."""
 
     @abc.abstractmethod
     def _pop(self) -> None:
-        """The device picked last is none of them any more."""
+        """The device selected last is none of them any more."""
 
 
 class _ScalarConstraint(Constraint):
@@ -74,7 +74,7 @@ class _ScalarConstraint(Constraint):
 
     @abc.abstractmethod
     def _allows(self, value: resource_pb2.DeviceAttribute) -> bool:
-        """Whether a device with this value goes with those picked, of which there are some."""
+        """Whether a device with this value goes with those selected, of which there are some."""
 
 
 class MatchAttribute(_ScalarConstraint):

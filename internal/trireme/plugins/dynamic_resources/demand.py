@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.plugins.dynamic_resources import extended, features, inventory, pod_claims
+from trireme.plugins.dynamic_resources import extended_resources, features, inventory, pod_claims
 from trireme.snapshot import classes, snapshot_view
 from trireme.v1 import resource_pb2
 
@@ -19,12 +19,12 @@ NAME = "DynamicResources"
 class Demand:
     """What the pods of a class ask for at one generation."""
 
-    stated: tuple[pod_claims.PodClaim, ...]
+    pod_claims: tuple[pod_claims.PodClaim, ...]
     claims: tuple[resource_pb2.ResourceClaim, ...]
-    known: inventory.Inventory
+    inventory: inventory.Inventory
     # Extended resources that are not all given by device plugins.
-    resources: Mapping[str, int]
-    stale: resource_pb2.ResourceClaim | None
+    extended_resources: Mapping[str, int]
+    stale_claim: resource_pb2.ResourceClaim | None
     # UIDs of claims that a pod before it, of the group that is being tried, is to get devices for.
     shared: frozenset[str] = frozenset()
 
@@ -36,10 +36,10 @@ class Demand:
     @property
     def allocates(self) -> bool:
         """Whether devices have to be found."""
-        return bool(self.resources) or bool(self.to_allocate)
+        return bool(self.extended_resources) or bool(self.to_allocate)
 
     @property
-    def wish(self) -> bytes:
+    def claim_specs(self) -> bytes:
         """What the claims ask for, without whose they are."""
         return b"\0".join(claim.spec.SerializeToString(deterministic=True) for claim in self.to_allocate)
 
@@ -48,7 +48,7 @@ class Demand:
 class RefusedError(Exception):
     """PreFilter ends with this."""
 
-    said: status.Status
+    status: status.Status
 
 
 def unresolvable(text: str) -> status.Status:
@@ -59,7 +59,7 @@ def unresolvable(text: str) -> status.Status:
 def of(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, on: features.Features) -> Demand | None:
     """None: the plugin has nothing to do with the class. Raises: RefusedError."""
     pod = pod_class.pod
-    asked = extended.asked(pod_class)
+    asked = extended_resources.asked(pod_class)
     if not pod.spec.resource_claims and not asked:
         return None
     known = inventory.of(snap, on)

@@ -75,7 +75,7 @@ def _count(
         failed |= at
         return
     total[0, at] += len(chosen)
-    total[1, at] += sum(known.taken.allocated(device.id) for device in chosen)
+    total[1, at] += sum(known.allocated.contains(device.id) for device in chosen)
 
 
 def _matches(known: inventory.Inventory, device_class: resource_pb2.DeviceClass, device: devices.Device) -> bool:

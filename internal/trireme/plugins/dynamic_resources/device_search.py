@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from trireme.framework import pausing, status
 from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import (
+    allocation_errors,
     allocator,
     demand,
-    extended,
+    extended_resources,
     inventory,
     node_allocatable,
 )
@@ -39,16 +40,16 @@ _ROUNDS = 3
 
 
 @dataclass(slots=True, eq=False)
-class Outcome:
+class SearchOutcome:
     """What the search came to for all nodes of one kind."""
 
-    solutions: list[allocator.Solution] | None = None
+    solutions: list[allocator.ClaimSolution] | None = None
     refusal: status.Status | None = None
     late: bool = False
 
 
 # What the nodes of one kind have in common: their view, and which resources devices must give there.
-Kind = tuple[inventory.View, tuple[str, ...]]
+NodeKind = tuple[inventory.View, tuple[str, ...]]
 
 
 _instances = itertools.count()
@@ -60,7 +61,7 @@ class _Searches:
     nbytes = None
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
-        self.found: dict[tuple[int, Kind], tuple[int, Outcome]] = {}
+        self.found: dict[tuple[int, NodeKind], tuple[int, SearchOutcome]] = {}
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
         """Nothing to update: whoever reads an outcome compares its version."""
@@ -102,22 +103,22 @@ class DeviceSearch:
         left = collections.deque(slots.tolist())
         while left:
             state = self.known_state(pod_class, snap)
-            if state is None or not state.allocates or state.stale is not None:
+            if state is None or not state.allocates or state.stale_claim is not None:
                 return False
             kind = self._unsearched(pod_class, state, snap, left, remembering)
             if kind is None:
                 break
-            version = state.known.version(kind[0])
+            version = state.inventory.version(kind[0])
             slot = left[0]
             outcome = await pausing.run(functools.partial(self._search, pod_class, state, snap, kind, slot))
-            known = inventory.of(snap, self.on)
-            if known is state.known and known.classes is state.known.classes and known.version(kind[0]) == version:
+            known, before = inventory.of(snap, self.on), state.inventory
+            if known is before and known.classes is before.classes and known.version(kind[0]) == version:
                 self._searches(snap)[pod_class.id, kind] = version, outcome
                 if outcome.late:
                     return False
         return True
 
-    def _searches(self, snap: snapshot_view.SnapshotView) -> "dict[tuple[int, Kind], tuple[int, Outcome]]":
+    def _searches(self, snap: snapshot_view.SnapshotView) -> "dict[tuple[int, NodeKind], tuple[int, SearchOutcome]]":
         return snap.derived(self._key, _Searches).found
 
     def _unsearched(
@@ -127,15 +128,15 @@ class DeviceSearch:
         snap: snapshot_view.SnapshotView,
         left: collections.deque[int],
         remembering: bool,
-    ) -> "Kind | None":
+    ) -> "NodeKind | None":
         """The kind of the first of the slots where it has to be searched; those before it are taken off the list."""
-        known = state.known
-        memory = known.remember(state.wish) if remembering and not state.resources else {}
+        known = state.inventory
+        memory = self._memory(state) if remembering else {}
         searches = self._searches(snap)
         while left:
             slot = left[0]
-            if snap.nodes.alive[slot] and not (state.resources and self._unfit(state, snap, slot)):
-                lacking = self.lacking(state, snap, slot) if state.resources else ()
+            if snap.nodes.alive[slot] and not (state.extended_resources and self._unfit(state, snap, slot)):
+                lacking = self.lacking(state, snap, slot) if state.extended_resources else ()
                 kind = (known.view(slot), lacking)
                 version = known.version(kind[0])
                 there = searches.get((pod_class.id, kind)) or memory.get(kind[0])
@@ -158,78 +159,89 @@ class DeviceSearch:
         snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         remembering: bool = True,
-    ) -> Iterator[tuple[list[int], "Outcome | None"]]:
-        """Positions in `slots` of nodes of one kind, and what the search comes to there; None: there is nothing to
-        search for. `remembering`: solutions may be those of other claims that ask for the same.
+    ) -> Iterator[tuple[list[int], "SearchOutcome | None"]]:
+        """Positions in `slots` of nodes of one kind, each with the outcome there; None: there is nothing to search for.
+
+        `remembering`: solutions may be those of other claims that ask for the same.
         """
-        if state.stale is not None:
-            yield list(range(slots.shape[0])), Outcome(refusal=demand.unresolvable(STALE_CLAIM))
+        if state.stale_claim is not None:
+            yield list(range(slots.shape[0])), SearchOutcome(refusal=demand.unresolvable(STALE_CLAIM))
             return
-        kinds: dict[Kind | None, list[int]] = {}
-        unfit: list[int] = []
-        if not state.allocates:
-            kinds[None] = list(range(slots.shape[0]))
-        elif not state.resources:
-            view = state.known.view
-            for at, slot in enumerate(slots.tolist()):
-                kinds.setdefault((view(slot), ()), []).append(at)
-        else:
-            unfit = self._add_kinds(state, snap, slots, kinds)
+        kinds, without_search, unfit = self._by_kind(state, snap, slots)
         if unfit:
-            yield unfit, Outcome(refusal=demand.unresolvable(CANNOT_FIT))
-        if None in kinds:
-            yield kinds.pop(None), None
-        memory = state.known.remember(state.wish) if remembering and kinds and not state.resources else {}
-        late: Outcome | None = None
+            yield unfit, SearchOutcome(refusal=demand.unresolvable(CANNOT_FIT))
+        if without_search:
+            yield without_search, None
+        memory = self._memory(state) if remembering and kinds else {}
+        late: SearchOutcome | None = None
         for kind, positions in kinds.items():
-            if kind is None or late is not None:
+            if late is not None:
                 yield positions, late
                 continue
-            version = state.known.version(kind[0])
-            known = memory.get(kind[0])
-            if known is not None and known[0] == version:
-                yield positions, known[1]
-                continue
-            there = self._searches(snap).pop((pod_class.id, kind), None)
-            if there is not None and there[0] == version:
-                outcome = there[1]
-            else:
-                outcome = self._search(pod_class, state, snap, kind, int(slots[positions[0]]))
+            outcome = self._outcome(pod_class, state, snap, kind, int(slots[positions[0]]), memory)
             if outcome.late:
                 # One node on which it takes too long ends the attempt; the others need not be tried.
                 late = outcome
-            elif outcome.refusal is None or outcome.refusal.code is not status.Code.ERROR:
-                # What is wrong with a claim names it, and so is said of no other.
-                memory[kind[0]] = (version, outcome)
             yield positions, outcome
 
-    def _add_kinds(
+    def _outcome(
         self,
+        pod_class: classes.PodClass,
         state: demand.Demand,
         snap: snapshot_view.SnapshotView,
-        slots: arrays.SlotArray,
-        kinds: "dict[Kind | None, list[int]]",
-    ) -> list[int]:
-        """Sort positions by what devices must give there; answers those where nobody can."""
-        unfit = []
+        kind: NodeKind,
+        slot: int,
+        memory: dict[inventory.View, tuple[int, SearchOutcome]],
+    ) -> SearchOutcome:
+        """The outcome for nodes like that of the slot: from memory, as prepared, or of a search now."""
+        version = state.inventory.version(kind[0])
+        known = memory.get(kind[0])
+        if known is not None and known[0] == version:
+            return known[1]
+        prepared = self._searches(snap).pop((pod_class.id, kind), None)
+        if prepared is not None and prepared[0] == version:
+            outcome = prepared[1]
+        else:
+            outcome = self._search(pod_class, state, snap, kind, slot)
+        # What is wrong with a claim names it, and so is said of no other.
+        if not outcome.late and (outcome.refusal is None or outcome.refusal.code is not status.Code.ERROR):
+            memory[kind[0]] = (version, outcome)
+        return outcome
+
+    def _memory(self, state: demand.Demand) -> dict[inventory.View, tuple[int, SearchOutcome]]:
+        """Outcomes for claims that ask for the same, by what nodes see; those for extended resources are not kept."""
+        return {} if state.extended_resources else state.inventory.remember(state.claim_specs)
+
+    def _by_kind(
+        self, state: demand.Demand, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
+    ) -> tuple[dict[NodeKind, list[int]], list[int], list[int]]:
+        """Sort positions in `slots`: by kind of node, where there is nothing to search for, where nothing can fit."""
+        kinds: dict[NodeKind, list[int]] = {}
+        without_search: list[int] = []
+        unfit: list[int] = []
+        if not state.allocates:
+            return kinds, list(range(slots.shape[0])), unfit
+        view = state.inventory.view
         for at, slot in enumerate(slots.tolist()):
-            if self._unfit(state, snap, slot):
+            if not state.extended_resources:
+                kinds.setdefault((view(slot), ()), []).append(at)
+            elif self._unfit(state, snap, slot):
                 unfit.append(at)
-                continue
-            lacking = self.lacking(state, snap, slot)
-            searched = bool(state.claims) or bool(lacking)
-            kinds.setdefault((state.known.view(slot), lacking) if searched else None, []).append(at)
-        return unfit
+            else:
+                lacking = self.lacking(state, snap, slot)
+                searched = bool(state.claims) or bool(lacking)
+                (kinds.setdefault((view(slot), lacking), []) if searched else without_search).append(at)
+        return kinds, without_search, unfit
 
     def _unfit(self, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int) -> bool:
         """Whether neither the node nor devices can give one of the extended resources."""
-        classes_of = state.known.class_of_resource
-        return any(name not in classes_of and not _allocatable(snap, name, slot) for name in state.resources)
+        classes_of = state.inventory.class_of_resource
+        return any(name not in classes_of and not _allocatable(snap, name, slot) for name in state.extended_resources)
 
     def lacking(self, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int) -> tuple[str, ...]:
         """The extended resources that devices must give on the node, by name."""
-        lacking = [name for name in state.resources if not _allocatable(snap, name, slot)]
-        return tuple(sorted(name for name in lacking if name in state.known.class_of_resource))
+        lacking = [name for name in state.extended_resources if not _allocatable(snap, name, slot)]
+        return tuple(sorted(name for name in lacking if name in state.inventory.class_of_resource))
 
     def claim_statuses(
         self,
@@ -237,17 +249,17 @@ class DeviceSearch:
         state: demand.Demand,
         snap: snapshot_view.SnapshotView,
         slot: int,
-        solutions: Sequence[allocator.Solution],
+        solutions: Sequence[allocator.ClaimSolution],
     ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
         """What the claims come to in resources of the node; None: nothing. Raises: NodeAllocatableError."""
-        if not state.known.stands_for_resources:
+        if not state.inventory.stands_for_resources:
             return None
         claims = [node_allocatable.allocated(claim) for claim in state.claims if claim.status.HasField("allocation")]
         # What was found is for these claims, or for others that ask for the same; after them come extended resources.
         own = [*state.to_allocate, *(solution.claim for solution in solutions[len(state.to_allocate) :])]
         claims += [node_allocatable.found(claim, one) for claim, one in zip(own, solutions, strict=False)]
-        uids = {each.name: each.claim.metadata.uid for each in state.stated}
-        there = node_allocatable.NodeDevices(state.known, snap.nodes, slot)
+        uids = {each.name: each.claim.metadata.uid for each in state.pod_claims}
+        there = node_allocatable.NodeDevices(state.inventory, snap.nodes, slot)
         # Of a claim that the pod names twice, what is found last counts.
         once = {each.claim.metadata.uid: each for each in claims}
         return node_allocatable.statuses(pod_class.pod, once.values(), uids, there)
@@ -257,33 +269,33 @@ class DeviceSearch:
         pod_class: classes.PodClass,
         state: demand.Demand,
         snap: snapshot_view.SnapshotView,
-        kind: Kind,
+        kind: NodeKind,
         slot: int,
-    ) -> Outcome:
+    ) -> SearchOutcome:
         view, lacking = kind
         if view.problem:
             return self.failed(f"gather pool information: {view.problem}")
         claims = state.to_allocate
-        if state.resources:
-            requests, _ = extended.requests(pod_class.pod, lacking, state.known.class_of_resource)
-            claims.append(extended.claim(pod_class.namespace, requests))
-        known = state.known
-        given = allocator.Given(known.classes, known.taken, known.selectors, self.on)
-        search = allocator.Search(
+        if state.extended_resources:
+            requests, _ = extended_resources.requests(pod_class.pod, lacking, state.inventory.class_of_resource)
+            claims.append(extended_resources.claim(pod_class.namespace, requests))
+        known = state.inventory
+        given = allocator.AllocatorInputs(known.classes, known.allocated, known.selectors, self.on)
+        search = allocator.Allocator(
             given, known.pools(view), claims, view.reaches, self._deadline(), view.skips_operations
         )
         try:
-            solutions = search.run()
-        except allocator.TimedOutError:
+            solutions = search.allocate()
+        except allocation_errors.TimedOutError:
             text = f"node {snap.nodes.names[slot]}: timed out trying to allocate devices"
-            return Outcome(refusal=self.failed(text).refusal, late=True)
-        except allocator.InvalidPoolsError as error:
-            return Outcome(refusal=demand.unresolvable(str(error)))
-        except allocator.AllocationError as error:
+            return SearchOutcome(refusal=self.failed(text).refusal, late=True)
+        except allocation_errors.InvalidPoolsError as error:
+            return SearchOutcome(refusal=demand.unresolvable(str(error)))
+        except allocation_errors.AllocationError as error:
             return self.failed(str(error))
         if solutions is None:
-            return Outcome(refusal=demand.unresolvable(CANNOT_ALLOCATE))
-        return Outcome(solutions=solutions)
+            return SearchOutcome(refusal=demand.unresolvable(CANNOT_ALLOCATE))
+        return SearchOutcome(solutions=solutions)
 
     def _deadline(self) -> Callable[[], bool]:
         limited = self.on.filter_timeout and self.args.filter_timeout > 0
@@ -295,9 +307,9 @@ class DeviceSearch:
 
         return expired
 
-    def failed(self, text: str) -> Outcome:
+    def failed(self, text: str) -> SearchOutcome:
         """An error, which ends the attempt."""
-        return Outcome(refusal=status.error(NAME, f'running "{NAME}" filter plugin: {text}'))
+        return SearchOutcome(refusal=status.error(NAME, f'running "{NAME}" filter plugin: {text}'))
 
 
 def _allocatable(snap: snapshot_view.SnapshotView, name: str, slot: int) -> int:

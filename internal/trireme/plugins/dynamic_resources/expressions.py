@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from trireme.plugins.dynamic_resources import derived
+from trireme.plugins.dynamic_resources import derived_attributes
 from trireme.v1 import resource_pb2
 from trireme_kube.cel import costs, environment, program, values
 
@@ -68,7 +68,7 @@ class Expressions:
         """
         value = self._value(self.compiled(expression, attribute=True), device, expired)
         try:
-            return derived.attribute_of(value)
+            return derived_attributes.attribute_of(value)
         except ValueError as error:
             raise DeviceExpressionError(str(error)) from error
 

@@ -16,10 +16,10 @@ from trireme.plugin_kit import plugin_context
 from trireme.plugins.dynamic_resources import (
     allocator,
     availability,
+    binding_conditions,
     demand,
     device_search,
     node_allocatable,
-    readiness,
     reserve,
 )
 from trireme.plugins.dynamic_resources import args as device_args
@@ -70,7 +70,7 @@ class DynamicResourcesFilter:
         try:
             state = demand.of(pod_class, snap, self._search.on)
         except demand.RefusedError as refused:
-            return interfaces.PreFilterResult(status=refused.said)
+            return interfaces.PreFilterResult(status=refused.status)
         if state is None:
             return interfaces.SKIPPED
         return interfaces.PreFilterResult(state=state, max_batch=1, reserves=True)
@@ -114,7 +114,7 @@ class DynamicResourcesFilter:
         state: demand.Demand,
         snap: snapshot_view.SnapshotView,
         slot: int,
-        solutions: Sequence[allocator.Solution],
+        solutions: Sequence[allocator.ClaimSolution],
     ) -> status.Status | None:
         """Why the node has too little left for what the claims' devices stand for; None: it has enough."""
         try:
@@ -148,7 +148,7 @@ class DynamicResourcesFilter:
         devices stand for none of them any more: the claim goes when its pod does.
         """
         state = self._search.known_state(pod_class, snap)
-        return state.known.made_for.get(uid) if state is not None and state.resources else None
+        return state.inventory.made_for.get(uid) if state is not None and state.extended_resources else None
 
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
@@ -180,10 +180,10 @@ class DynamicResourcesFilter:
     def _is_lost(self, claim: resource_pb2.ResourceClaim) -> bool:
         """Whether the claim's devices are waited for in vain."""
         try:
-            ready = readiness.ready(claim)
-        except readiness.BindingFailedError:
+            ready = binding_conditions.ready(claim)
+        except binding_conditions.BindingFailedError:
             return True
-        return not ready and readiness.timed_out(claim, self._search.args.binding_timeout, self._wall())
+        return not ready and binding_conditions.timed_out(claim, self._search.args.binding_timeout, self._wall())
 
 
 def make(context: plugin_context.PluginContext) -> DynamicResourcesFilter:

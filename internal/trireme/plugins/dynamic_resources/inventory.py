@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.plugin_kit import device_resources
-from trireme.plugins.dynamic_resources import devices, expressions, features, ledger, pools, skipping
+from trireme.plugins.dynamic_resources import allocated_devices, devices, expressions, features, node_operations, pools
 from trireme.snapshot import arrays, node_selection, objects, snapshot, snapshot_view
 from trireme.v1 import resource_pb2
 
@@ -64,7 +64,7 @@ class Inventory:
         self._generation = -1
         self._rules_at = self._classes_at = -1
         self._slices: dict[str, devices.Slice] = {}
-        self._held: dict[objects.Key, tuple[ledger.Taken, ...]] = {}
+        self._held: dict[objects.Key, tuple[allocated_devices.ClaimedDevice, ...]] = {}
         self._views: list[View | None] = []
         self._view_of: dict[_Key, View] = {}
         # When a device of a pool was last taken, or given back.
@@ -72,7 +72,7 @@ class Inventory:
         self.by_pool: dict[devices.PoolId, list[devices.Slice]] = {}
         # What was found out about views, by what was asked for; valid for `version` alone.
         self.remembered: OrderedDict[bytes, dict[View, tuple[int, Any]]] = OrderedDict()
-        self.taken = ledger.Ledger()
+        self.allocated = allocated_devices.AllocatedDevices()
         self.classes: dict[str, resource_pb2.DeviceClass] = {}
         self.class_of_resource: dict[str, resource_pb2.DeviceClass] = {}
         # Claims made for extended resources, by the UID of their pod.
@@ -109,14 +109,14 @@ class Inventory:
         """Whether any device stands for a resource of its node, or costs some of one in addition."""
         return any(entry.stands_for_resources for entry in self._slices.values())
 
-    def remember(self, wanted: bytes) -> dict[View, tuple[int, Any]]:
+    def remember(self, wish: bytes) -> dict[View, tuple[int, Any]]:
         """What is remembered for those who ask for this: by view, what was found out and at which version."""
-        found = self.remembered.get(wanted)
+        found = self.remembered.get(wish)
         if found is None:
-            found = self.remembered[wanted] = {}
+            found = self.remembered[wish] = {}
             if len(self.remembered) > _REMEMBERED:
                 self.remembered.popitem(last=False)
-        self.remembered.move_to_end(wanted)
+        self.remembered.move_to_end(wish)
         return found
 
     def pools(self, view: View) -> tuple[pools.Pool, ...]:
@@ -152,7 +152,7 @@ class Inventory:
             self._held.clear()
             self.made_for.clear()
             self._owner.clear()
-            self.taken = ledger.Ledger()
+            self.allocated = allocated_devices.AllocatedDevices()
             self.remembered.clear()
             claims = self._snap.objects.all(CLAIM)
             keys = [(claim.metadata.namespace, claim.metadata.name) for claim in claims]
@@ -161,18 +161,18 @@ class Inventory:
 
     def _count(self, key: objects.Key, claim: resource_pb2.ResourceClaim | None) -> None:
         before = self._held.pop(key, ())
-        for held in before:
-            self.taken.remove(held)
-            self._touched[held.device[:2]] = self._snap.generation
+        for claimed in before:
+            self.allocated.remove(claimed)
+            self._touched[claimed.device[:2]] = self._snap.generation
         self.made_for.pop(self._owner.pop(key, ""), None)
         if claim is None:
             return
         if claim.status.HasField("allocation"):
-            now = tuple(ledger.held_by(claim.status.allocation, self._on.consumable))
+            now = tuple(allocated_devices.claimed_devices(claim.status.allocation, self._on.consumable))
             self._held[key] = now
-            for held in now:
-                self.taken.add(held)
-                self._touched[held.device[:2]] = self._snap.generation
+            for claimed in now:
+                self.allocated.add(claimed)
+                self._touched[claimed.device[:2]] = self._snap.generation
         if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true":
             owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
             if owner is not None:
@@ -262,7 +262,7 @@ class Inventory:
 
     def _supporting(self, slots: arrays.SlotArray) -> frozenset[int]:
         """Those of the slots whose nodes support slices that skip steps on the node."""
-        declared = skipping.declared(self._snap.nodes, slots)
+        declared = node_operations.declared(self._snap.nodes, slots)
         return frozenset(slots[declared].tolist())
 
     def _look_at_devices(

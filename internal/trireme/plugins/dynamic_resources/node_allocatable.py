@@ -57,10 +57,10 @@ def allocated(claim: resource_pb2.ResourceClaim) -> ClaimDevices:
     return ClaimDevices(claim, held)
 
 
-def found(claim: resource_pb2.ResourceClaim, solution: allocator.Solution) -> ClaimDevices:
+def found(claim: resource_pb2.ResourceClaim, solution: allocator.ClaimSolution) -> ClaimDevices:
     """The devices that a search found for the claim, or for another one that asks for the same."""
     return ClaimDevices(
-        claim, tuple(HeldDevice(picked.device.id, picked.consumed or None) for picked in solution.picked)
+        claim, tuple(HeldDevice(selected.device.id, selected.consumed or None) for selected in solution.selected)
     )
 
 

@@ -40,11 +40,11 @@ def claims_of(pod: core_pb2.Pod, cluster: ClusterReader, *, of_groups: bool) -> 
     those of its PodGroup are its own.
     """
     out = set()
-    for wanted in pod.spec.resource_claims:
-        if wanted.HasField("resource_claim_name"):
-            name: str | None = wanted.resource_claim_name
-        elif wanted.HasField("resource_claim_template_name"):
-            made = next((each for each in pod.status.resource_claim_statuses if each.name == wanted.name), None)
+    for pod_claim in pod.spec.resource_claims:
+        if pod_claim.HasField("resource_claim_name"):
+            name: str | None = pod_claim.resource_claim_name
+        elif pod_claim.HasField("resource_claim_template_name"):
+            made = next((each for each in pod.status.resource_claim_statuses if each.name == pod_claim.name), None)
             if made is None:
                 return None
             # That none was needed is possible too.
@@ -56,7 +56,7 @@ def claims_of(pod: core_pb2.Pod, cluster: ClusterReader, *, of_groups: bool) -> 
         claim = cluster.get("resource_claim", pod.metadata.namespace, name)
         if claim is None or claim.metadata.HasField("deletion_timestamp"):
             return None
-        if not wanted.HasField("resource_claim_name") and not _made_for(claim, pod, of_groups):
+        if not pod_claim.HasField("resource_claim_name") and not _made_for(claim, pod, of_groups):
             return None
         out.add(claim.metadata.uid)
     return out

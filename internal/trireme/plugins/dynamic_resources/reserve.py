@@ -9,13 +9,13 @@ from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import (
     allocator,
+    claims_to_reserve,
     demand,
     device_search,
-    extended,
+    extended_resources,
     node_allocatable,
     reserve_state,
     results,
-    to_reserve,
 )
 from trireme.snapshot import classes, snapshot, snapshot_view
 from trireme.v1 import cycle_pb2, resource_pb2, snapshot_pb2
@@ -37,7 +37,7 @@ class DeviceReserve:
         try:
             state = demand.of(pod_class, snap, self._search.on)
         except demand.RefusedError as refused:
-            return interfaces.Reserved(refused.said)
+            return interfaces.Reserved(refused.status)
         if state is None:
             return interfaces.Reserved()
         [(_, outcome)] = self._search.outcomes(pod_class, state, snap, np.array([slot]), remembering=False)
@@ -56,33 +56,33 @@ class DeviceReserve:
         state: demand.Demand,
         snap: snapshot_view.SnapshotView,
         slot: int,
-        solutions: Sequence[allocator.Solution],
+        solutions: Sequence[allocator.ClaimSolution],
     ) -> interfaces.Reserved:
         assumed = []
         entries = []
         # A pod may name a claim twice: the first of what was found for it counts.
         found = {_identity(solution.claim): solution for solution in reversed(solutions)}
         groups = self._search.on.group_claims
-        for stated in {_identity(each.claim): each for each in state.stated}.values():
+        for stated in {_identity(each.claim): each for each in state.pod_claims}.values():
             claim = stated.claim
             solution = found.pop(_identity(claim), None)
             if solution is None and claim.metadata.uid not in state.shared:
-                entries.append(to_reserve.known(pod_class.pod, pod, stated, None, of_groups=groups))
+                entries.append(claims_to_reserve.known(pod_class.pod, pod, stated, None, of_groups=groups))
                 continue
             allocated = claim if solution is None else self._allocated(solution, claim.metadata.uid, snap, slot)
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             given = allocated.status.allocation
-            entries.append(to_reserve.known(pod_class.pod, pod, stated, given, of_groups=groups))
+            entries.append(claims_to_reserve.known(pod_class.pod, pod, stated, given, of_groups=groups))
         for solution in found.values():
             if not solution.claim.spec.devices.requests:
                 # Device plugins give all of it on this node.
                 continue
             allocated = self._allocated(solution, pod.uid, snap, slot)
-            allocated.metadata.name = extended.IN_MEMORY + pod.uid
+            allocated.metadata.name = extended_resources.IN_MEMORY + pod.uid
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             lacking = self._search.lacking(state, snap, slot)
-            _, mappings = extended.requests(pod_class.pod, lacking, state.known.class_of_resource)
-            entries.append(to_reserve.to_make(allocated, mappings, state.known.made_for.get(pod.uid)))
+            _, mappings = extended_resources.requests(pod_class.pod, lacking, state.inventory.class_of_resource)
+            entries.append(claims_to_reserve.to_make(allocated, mappings, state.inventory.made_for.get(pod.uid)))
         if not entries:
             return interfaces.Reserved()
         counted = (
@@ -94,7 +94,7 @@ class DeviceReserve:
         return interfaces.Reserved(None, tuple(assumed), left.to_bytes(), counted or ())
 
     def _allocated(
-        self, solution: allocator.Solution, owner: str, snap: snapshot_view.SnapshotView, slot: int
+        self, solution: allocator.ClaimSolution, owner: str, snap: snapshot_view.SnapshotView, slot: int
     ) -> resource_pb2.ResourceClaim:
         """The claim as it will be."""
         # The same question has the same answer, so shares are named after it.

@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/alloca
 
 from collections.abc import Callable, Iterable, MutableSequence, Sequence
 
-from trireme.plugins.dynamic_resources import allocator, devices, features, requests
+from trireme.plugins.dynamic_resources import allocator, device_requests, devices, features
 from trireme.v1 import core_pb2, resource_pb2
 
 _FROM_CLASS = "FromClass"
@@ -17,31 +17,31 @@ class UnsupportedSelectorError(Exception):
 
 
 def allocation(
-    solution: allocator.Solution, node_name: str, on: features.Features, new_share: Callable[[], str]
+    solution: allocator.ClaimSolution, node_name: str, on: features.Features, new_share: Callable[[], str]
 ) -> resource_pb2.AllocationResult:
     """The allocation on a node. Raises: UnsupportedSelectorError."""
     out = resource_pb2.AllocationResult()
     # A claim that asks for nothing gets it: the part is there, empty.
     out.devices.SetInParent()
-    for picked in solution.picked:
+    for selected in solution.selected:
         result = out.devices.results.add(
-            request=picked.wanted.full_name,
-            driver=picked.device.id[0],
-            pool=picked.device.id[1],
-            device=picked.device.id[2],
-            tolerations=picked.wanted.stated.tolerations,
+            request=selected.request.full_name,
+            driver=selected.device.id[0],
+            pool=selected.device.id[1],
+            device=selected.device.id[2],
+            tolerations=selected.request.spec.tolerations,
         )
-        if picked.wanted.admin_access:
+        if selected.request.admin_access:
             result.admin_access = True
-        if picked.consumed is not None:
+        if selected.consumed is not None:
             result.share_id = new_share()
-            for name, amount in picked.consumed.items():
+            for name, amount in selected.consumed.items():
                 result.consumed_capacity[name].string = str(amount)
         if on.experimental:
-            result.skip_node_operations.extend(picked.device.slice.message.spec.skip_node_operations)
+            result.skip_node_operations.extend(selected.device.slice.message.spec.skip_node_operations)
         if on.binding_conditions:
-            result.binding_conditions.extend(picked.device.message.binding_conditions)
-            result.binding_failure_conditions.extend(picked.device.message.binding_failure_conditions)
+            result.binding_conditions.extend(selected.device.message.binding_conditions)
+            result.binding_failure_conditions.extend(selected.device.message.binding_failure_conditions)
     _configure(out, solution)
     selector = _selector(solution, node_name, on)
     if selector is not None:
@@ -49,42 +49,42 @@ def allocation(
     return out
 
 
-def _configure(out: resource_pb2.AllocationResult, solution: allocator.Solution) -> None:
+def _configure(out: resource_pb2.AllocationResult, solution: allocator.ClaimSolution) -> None:
     """Parameters of the classes first, each class once; then those of the claim that are about what was chosen."""
     configs = out.devices.config
     of_class: dict[str, range] = {}
-    for wanted in solution.chosen:
-        name = wanted.device_class.metadata.name
+    for request in solution.requests:
+        name = request.device_class.metadata.name
         known = of_class.get(name)
         if known is None:
             start = len(configs)
-            for parameters in wanted.device_class.spec.config:
+            for parameters in request.device_class.spec.config:
                 configs.add(source=_FROM_CLASS, device_configuration=parameters.device_configuration)
             known = of_class[name] = range(start, len(configs))
         for at in known:
-            configs[at].requests.append(wanted.full_name)
+            configs[at].requests.append(request.full_name)
     for stated in solution.claim.spec.devices.config:
         concerned = any(
-            {wanted.parent or wanted.name, wanted.full_name} & {*stated.requests} for wanted in solution.chosen
+            {request.parent or request.name, request.full_name} & {*stated.requests} for request in solution.requests
         )
         if not stated.requests or concerned:
             configs.add(source=_FROM_CLAIM, requests=stated.requests, device_configuration=stated.device_configuration)
     for config in configs:
         # None named means all of them.
-        if config.requests and all(_names(config.requests, wanted) for wanted in solution.chosen):
+        if config.requests and all(_names(config.requests, request) for request in solution.requests):
             del config.requests[:]
 
 
-def _names(named: Iterable[str], wanted: requests.Wanted) -> bool:
-    return bool({wanted.parent or wanted.name, wanted.full_name} & set(named))
+def _names(named: Iterable[str], request: device_requests.DeviceRequest) -> bool:
+    return bool({request.parent or request.name, request.full_name} & set(named))
 
 
-def _selector(solution: allocator.Solution, node_name: str, on: features.Features) -> core_pb2.NodeSelector | None:
+def _selector(solution: allocator.ClaimSolution, node_name: str, on: features.Features) -> core_pb2.NodeSelector | None:
     """Where all devices can be used; None: everywhere."""
     term = core_pb2.NodeSelectorTerm()
-    for picked in solution.picked:
-        placement = _placement(picked.device)
-        if placement.node_name or (picked.device.message.binds_to_node and not on.stable):
+    for selected in solution.selected:
+        placement = _placement(selected.device)
+        if placement.node_name or (selected.device.message.binds_to_node and not on.stable):
             only = core_pb2.NodeSelector()
             only.node_selector_terms.add().match_fields.add(key="metadata.name", operator="In", values=[node_name])
             return only

@@ -15,7 +15,8 @@ from device_searches import (
     slices_of,
 )
 
-from trireme.plugins.dynamic_resources import allocator, devices, features
+from trireme.plugins.dynamic_resources import devices, features
+from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, InvalidPoolsError, TimedOutError
 
 
 def test_the_first_devices_are_taken_in_the_order_of_slices_and_devices() -> None:
@@ -98,11 +99,9 @@ def test_a_counter_that_is_not_there_makes_the_pool_invalid() -> None:
     slices = slices_of(
         {"sharedCounters": []}, {"devices": [{"name": "a", "consumesCounters": [{"counterSet": "no", "counters": {}}]}]}
     )
-    with pytest.raises(allocator.InvalidPoolsError, match=r"^invalid resource pools were encountered$"):
+    with pytest.raises(InvalidPoolsError, match=r"^invalid resource pools were encountered$"):
         search(slices, claim_of(exactly()))
-    with pytest.raises(
-        allocator.AllocationError, match=r"^claim ns/c, request r: asks for all devices, but resource pool"
-    ):
+    with pytest.raises(AllocationError, match=r"^claim ns/c, request r: asks for all devices, but resource pool"):
         search(slices, claim_of(all_devices()))
 
 
@@ -110,7 +109,7 @@ def test_a_pool_that_is_not_complete_gives_nothing() -> None:
     """A slice is missing: what it has may change, so nothing is taken."""
     slices = slices_of({**named("a"), "pool": {"resourceSliceCount": 2}})
     assert search(slices, claim_of(exactly())) is None
-    with pytest.raises(allocator.AllocationError, match=rf"resource pool {DRIVER}/pool is currently being updated$"):
+    with pytest.raises(AllocationError, match=rf"resource pool {DRIVER}/pool is currently being updated$"):
         search(slices, claim_of(all_devices()))
 
 
@@ -152,7 +151,7 @@ def test_shares_are_given_as_far_as_they_go() -> None:
     assert search(slices, claim_of(exactly("x", **asks), exactly("y", **asks))) == [["x=a", "y=a"]]
     held = [held_device("a", shared=True, lanes=3 * 10**9)]
     assert search(slices, claim_of(exactly("x", **asks), exactly("y", **asks)), taken=held) is None
-    with pytest.raises(allocator.AllocationError, match=r"the DRAConsumableCapacity feature is disabled$"):
+    with pytest.raises(AllocationError, match=r"the DRAConsumableCapacity feature is disabled$"):
         search(slices, claim_of(exactly(**asks)), on=features.Features(consumable=False))
 
 
@@ -189,7 +188,7 @@ def test_shares_are_given_as_far_as_they_go() -> None:
 )
 def test_an_invalid_claim_has_the_message_of_kube_scheduler(request_: Json, text: str) -> None:
     """In kube-scheduler's words: the text goes into the event of the pod."""
-    with pytest.raises(allocator.AllocationError) as failed:
+    with pytest.raises(AllocationError) as failed:
         search(slices_of(named("a")), claim_of(request_))
     assert str(failed.value) == text
 
@@ -204,7 +203,7 @@ def test_very_many_devices_at_once() -> None:
 
 def test_an_endless_search_times_out() -> None:
     """The filter timeout."""
-    with pytest.raises(allocator.TimedOutError):
+    with pytest.raises(TimedOutError):
         search(slices_of(named("a")), claim_of(exactly()), out_of_time=True)
 
 

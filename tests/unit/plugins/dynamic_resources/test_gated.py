@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from device_searches import DRIVER, Json, all_devices, claim_of, exactly, held_device, search, selected, slices_of
 
-from trireme.plugins.dynamic_resources import allocator, features
+from trireme.plugins.dynamic_resources import features
+from trireme.plugins.dynamic_resources.allocation_errors import AllocationError
 
 LISTS = features.Features(list_attributes=True)
 DERIVED = features.Features(derived_attributes=True)
@@ -50,7 +51,7 @@ def test_constraints_see_computed_attributes_before_those_of_the_driver() -> Non
     constraints = [{"matchAttribute": f"{DRIVER}/n"}]
     wanted = claim_of(exactly(count=2, derivedAttributes=parity), constraints=constraints)
     assert search(seen, wanted, on=DERIVED) == [["r=a", "r=c"]]
-    with pytest.raises(allocator.AllocationError, match="derived attributes, the feature is disabled"):
+    with pytest.raises(AllocationError, match="derived attributes, the feature is disabled"):
         search(seen, wanted)
 
 
@@ -73,7 +74,7 @@ def test_a_computed_attribute_that_has_no_value_ends_the_search(expression: str,
     """Else nobody learns that the claim is wrong."""
     computed = [{"name": "x/y", "expression": expression}]
     wanted = claim_of(exactly(derivedAttributes=computed), constraints=[{"distinctAttribute": "x/y"}])
-    with pytest.raises(allocator.AllocationError, match=re.escape(problem)):
+    with pytest.raises(AllocationError, match=re.escape(problem)):
         search(_with("n", ("a", {"int": 1})), wanted, on=DERIVED)
 
 
@@ -126,7 +127,7 @@ def test_devices_that_skip_steps_are_for_nodes_that_support_it() -> None:
 def test_the_stable_allocator_knows_no_distinct_attributes() -> None:
     """With few gates on, Kubernetes searches by code that is older."""
     wanted = claim_of(exactly(), constraints=[{"distinctAttribute": f"{DRIVER}/root"}])
-    with pytest.raises(allocator.AllocationError, match="constraint #0: empty constraint"):
+    with pytest.raises(AllocationError, match="constraint #0: empty constraint"):
         search(_with("root", *ROOTS), wanted, on=STABLE)
     assert search(_with("root", *ROOTS), claim_of(exactly(**selected("true"))), on=STABLE) == [["r=a"]]
     asking = claim_of(exactly(capacity={"requests": {"memory": "1Gi"}}))

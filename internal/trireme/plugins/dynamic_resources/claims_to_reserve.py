@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trireme.plugins.dynamic_resources import extended, pod_claims, reserve_state
+from trireme.plugins.dynamic_resources import extended_resources, pod_claims, reserve_state
 from trireme.v1 import core_pb2, cycle_pb2, resource_pb2
 from trireme_kube.apimachinery import encode
 
@@ -10,13 +10,13 @@ from trireme_kube.apimachinery import encode
 def known(
     pod: core_pb2.Pod,
     identity: cycle_pb2.PodIdentity,
-    wanted: pod_claims.PodClaim,
+    pod_claim: pod_claims.PodClaim,
     allocation: resource_pb2.AllocationResult | None,
     *,
     of_groups: bool,
 ) -> reserve_state.ToReserve:
     """A claim that there is; `allocation`: it is to get these devices. `of_groups`: groups may have claims."""
-    claim, of = wanted.claim, wanted.group
+    claim, of = pod_claim.claim, pod_claim.group
     group = pod.spec.scheduling_group.pod_group_name if of_groups else ""
     return reserve_state.ToReserve(
         claim.metadata.namespace,
@@ -31,7 +31,7 @@ def known(
 
 def to_make(
     claim: resource_pb2.ResourceClaim,
-    mappings: Sequence[extended.Given],
+    mappings: Sequence[extended_resources.ContainerRequest],
     stale: resource_pb2.ResourceClaim | None,
 ) -> reserve_state.ToReserve:
     """A claim that is still to be made; it takes the place of `stale`."""

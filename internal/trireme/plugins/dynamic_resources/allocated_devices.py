@@ -1,4 +1,4 @@
-"""Which devices are taken, and how much of those that several claims share.
+"""Which devices are allocated to claims, and how much of those that several claims share.
 
 A claim counts from when it is assumed to have its devices. What a claim with admin access looks at stays free.
 
@@ -15,7 +15,7 @@ from trireme_kube.apimachinery import quantity
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ClaimedDevice:
     """What one claim holds of one device. `shared`: others may hold shares of it, too."""
 
     device: devices.DeviceId
@@ -23,7 +23,7 @@ class Taken:
     consumed: devices.Amounts | None
 
 
-class Ledger:
+class AllocatedDevices:
     """Devices in use, over all claims."""
 
     def __init__(self) -> None:
@@ -33,49 +33,51 @@ class Ledger:
         self._consumed: dict[devices.DeviceId, Counter[str]] = {}
         self._consumers: Counter[devices.DeviceId] = Counter()
 
-    def add(self, held: Taken) -> None:
+    def add(self, claimed: ClaimedDevice) -> None:
         """A claim holds this."""
-        self._count(held, 1)
+        self._count(claimed, 1)
 
-    def remove(self, held: Taken) -> None:
+    def remove(self, claimed: ClaimedDevice) -> None:
         """A claim holds this no longer."""
-        self._count(held, -1)
+        self._count(claimed, -1)
 
     def consumed(self, device: devices.DeviceId) -> devices.Amounts:
-        """How much of the device is taken, by capacity name; in nanos."""
+        """How much of the device is allocated, by capacity name; in nanos."""
         return self._consumed.get(device, {})
 
-    def allocated(self, device: devices.DeviceId) -> bool:
+    def contains(self, device: devices.DeviceId) -> bool:
         """Whether any claim holds any of it."""
         return device in self.dedicated or device in self.shared
 
-    def _count(self, held: Taken, sign: int) -> None:
-        counts = self.shared if held.shared else self.dedicated
-        counts[held.device] += sign
-        if not counts[held.device]:
-            del counts[held.device]
-        if held.consumed is None:
+    def _count(self, claimed: ClaimedDevice, sign: int) -> None:
+        counts = self.shared if claimed.shared else self.dedicated
+        counts[claimed.device] += sign
+        if not counts[claimed.device]:
+            del counts[claimed.device]
+        if claimed.consumed is None:
             return
-        self._consumers[held.device] += sign
-        amounts = self._consumed.setdefault(held.device, Counter())
-        for name, nanos in held.consumed.items():
+        self._consumers[claimed.device] += sign
+        amounts = self._consumed.setdefault(claimed.device, Counter())
+        for name, nanos in claimed.consumed.items():
             amounts[name] += sign * nanos
-        if not self._consumers[held.device]:
-            del self._consumers[held.device], self._consumed[held.device]
+        if not self._consumers[claimed.device]:
+            del self._consumers[claimed.device], self._consumed[claimed.device]
 
 
-def held_by(allocation: resource_pb2.AllocationResult, consumable: bool) -> Iterator[Taken]:
+def claimed_devices(allocation: resource_pb2.AllocationResult, consumable: bool) -> Iterator[ClaimedDevice]:
     """What a claim with this allocation holds."""
     for result in allocation.devices.results:
         if result.admin_access:
             continue
         device = (result.driver, result.pool, result.device)
         if not consumable or not result.HasField("share_id"):
-            yield Taken(device, False, None)
+            yield ClaimedDevice(device, False, None)
         elif result.consumed_capacity:
-            yield Taken(device, True, {name: _nanos(value.string) for name, value in result.consumed_capacity.items()})
+            yield ClaimedDevice(
+                device, True, {name: _nanos(value.string) for name, value in result.consumed_capacity.items()}
+            )
         else:
-            yield Taken(device, True, None)
+            yield ClaimedDevice(device, True, None)
 
 
 def _nanos(text: str) -> int:

@@ -6,6 +6,7 @@ kube-scheduler refuses it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from trireme.plugins.dynamic_resources import devices
 from trireme.v1 import resource_pb2
@@ -14,20 +15,23 @@ from trireme_kube.apimachinery import quantity
 EXACT_COUNT = "ExactCount"
 ALL = "All"
 
+#: What the API states of a request, or of an alternative of one.
+RequestSpec: TypeAlias = "resource_pb2.ExactDeviceRequest | resource_pb2.DeviceSubRequest"
+
 
 @dataclass(slots=True)
-class Wanted:
-    """One request, or one alternative of one. `matching` are those of mode All, found before the search."""
+class DeviceRequest:
+    """One request, or one alternative of one. `all_devices` are those of mode All, found before the search."""
 
     name: str
     parent: str  # the request that it is an alternative of; empty: none
-    stated: "resource_pb2.ExactDeviceRequest | resource_pb2.DeviceSubRequest"
+    spec: RequestSpec
     device_class: resource_pb2.DeviceClass
     capacity: Mapping[str, quantity.Quantity]
     count: int = 0
-    matching: list[devices.Device] = field(default_factory=list)
+    all_devices: list[devices.Device] = field(default_factory=list)
     # Expressions of the attributes that the request computes, by attribute.
-    derived: Mapping[str, str] = field(default_factory=dict)
+    derived_attributes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
@@ -36,23 +40,25 @@ class Wanted:
 
     @property
     def all(self) -> bool:
-        """Whether all matching devices are wanted."""
-        return self.stated.allocation_mode == ALL
+        """Whether it is for all matching devices."""
+        return self.spec.allocation_mode == ALL
 
     @property
     def admin_access(self) -> bool:
-        """Whether devices are looked at, whoever has them."""
-        return isinstance(self.stated, resource_pb2.ExactDeviceRequest) and self.stated.admin_access
+        """Whether it is for access to devices that other claims may have."""
+        return isinstance(self.spec, resource_pb2.ExactDeviceRequest) and self.spec.admin_access
 
     @property
-    def base(self) -> tuple[str, str]:
+    def name_and_alternative(self) -> tuple[str, str]:
         """Request and alternative, as constraints name them."""
         return (self.parent, self.name) if self.parent else (self.name, "")
 
 
-def amounts(stated: "resource_pb2.ExactDeviceRequest | resource_pb2.DeviceSubRequest") -> dict[str, quantity.Quantity]:
-    """What the request asks of each capacity. Raises: ValueError where one cannot be read."""
-    return {name: quantity.parse_quantity(value.string) for name, value in stated.capacity.requests.items()}
+def capacity_requests(
+    spec: RequestSpec,
+) -> dict[str, quantity.Quantity]:
+    """How much of each capacity it is for. Raises: ValueError where one cannot be read."""
+    return {name: quantity.parse_quantity(value.string) for name, value in spec.capacity.requests.items()}
 
 
 def tolerated(taint: resource_pb2.DeviceTaint, tolerations: Sequence[resource_pb2.DeviceToleration]) -> bool:

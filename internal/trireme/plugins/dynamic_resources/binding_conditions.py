@@ -49,9 +49,9 @@ def waited_for(claim: resource_pb2.ResourceClaim) -> bool:
 def _conditions(
     claim: resource_pb2.ResourceClaim, result: resource_pb2.DeviceRequestAllocationResult
 ) -> dict[str, meta_pb2.Condition] | None:
-    wanted = (result.driver, result.pool, result.device)
+    device_id = (result.driver, result.pool, result.device)
     for device in claim.status.devices:
-        if (device.driver, device.pool, device.device) == wanted:
+        if (device.driver, device.pool, device.device) == device_id:
             return {condition.type: condition for condition in reversed(device.conditions)}
     return None
 

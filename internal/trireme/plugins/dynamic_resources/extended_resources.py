@@ -21,8 +21,8 @@ IN_MEMORY = "<extended-resources>"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """Which request gives a container its resource."""
+class ContainerRequest:
+    """The request of the claim that is for a resource of a container."""
 
     container: str
     resource: str
@@ -61,10 +61,10 @@ def claim(
 
 def requests(
     pod: core_pb2.Pod, resources: Iterable[str], class_of: Mapping[str, resource_pb2.DeviceClass]
-) -> tuple[list[resource_pb2.DeviceRequest], list[Given]]:
+) -> tuple[list[resource_pb2.DeviceRequest], list[ContainerRequest]]:
     """The requests for these resources, by name, and which container's each is."""
     made: list[resource_pb2.DeviceRequest] = []
-    mappings: list[Given] = []
+    mappings: list[ContainerRequest] = []
     for resource in sorted(resources):
         device_class = class_of.get(resource)
         if device_class is None:
@@ -79,18 +79,18 @@ def requests(
     return sorted(made, key=lambda request: request.name), mappings
 
 
-def _of_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list[Given]]:
+def _of_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list[ContainerRequest]]:
     containers = [*pod.spec.init_containers, *pod.spec.containers]
     early = [at for at, container in enumerate(pod.spec.init_containers) if container.restart_policy != "Always"]
     lasting: list[_Request | None] = [None] * len(containers)
-    mappings: list[Given] = []
+    mappings: list[ContainerRequest] = []
     for at, container in enumerate(containers):
         if at not in early:
             lasting[at], mapped = _of_container(at, container, resource, ())
             mappings += mapped
     largest: _Request | None = None
     early_names = set()
-    early_mappings: list[Given] = []
+    early_mappings: list[ContainerRequest] = []
     for at in early:
         request, mapped = _of_container(at, containers[at], resource, [each for each in lasting[at:] if each])
         early_mappings += mapped
@@ -108,20 +108,20 @@ def _of_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list
 
 def _of_container(
     at: int, container: core_pb2.Container, resource: str, reusable: Sequence[_Request]
-) -> tuple[_Request | None, list[Given]]:
+) -> tuple[_Request | None, list[ContainerRequest]]:
     stated = container.resources.requests
     if resource not in stated:
         return None, []
-    wanted = quantity.parse_quantity(stated[resource].string)
-    if wanted.nanos <= 0 or wanted.nanos % quantity.NANOS_PER_UNIT:
+    requested = quantity.parse_quantity(stated[resource].string)
+    if requested.nanos <= 0 or requested.nanos % quantity.NANOS_PER_UNIT:
         return None, []
     mappings = []
     there = 0
     for request in reusable:
         there += request.count
-        mappings.append(Given(container.name, resource, request.name))
-        if there >= wanted.value():
+        mappings.append(ContainerRequest(container.name, resource, request.name))
+        if there >= requested.value():
             return None, mappings
     name = f"container-{at}-request-{sorted(stated).index(resource)}"
-    mappings.append(Given(container.name, resource, name))
-    return _Request(name, wanted.value() - there), mappings
+    mappings.append(ContainerRequest(container.name, resource, name))
+    return _Request(name, requested.value() - there), mappings

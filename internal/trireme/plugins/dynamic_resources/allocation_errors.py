@@ -1,0 +1,20 @@
+"""Why no devices were allocated: the errors of the allocator and of what it consists of."""
+
+from trireme.v1 import resource_pb2
+
+
+class AllocationError(Exception):
+    """The claims, or what they refer to, are wrong: no node can do."""
+
+
+class InvalidPoolsError(Exception):
+    """Nothing was found, and there is an invalid pool that could have had something."""
+
+
+class TimedOutError(Exception):
+    """The search took too long."""
+
+
+def claim_name(claim: resource_pb2.ResourceClaim) -> str:
+    """The claim as errors name it."""
+    return f"{claim.metadata.namespace}/{claim.metadata.name}" if claim.metadata.namespace else claim.metadata.name

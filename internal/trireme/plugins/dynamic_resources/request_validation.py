@@ -1,0 +1,132 @@
+"""From the requests of a claim to those that the allocator works with; what it cannot allocate is an error.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go
+(validateDeviceRequest).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from trireme.plugins.dynamic_resources import capacity, device_matching, devices, features, pools
+from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, claim_name
+from trireme.plugins.dynamic_resources.device_requests import (
+    ALL,
+    EXACT_COUNT,
+    DeviceRequest,
+    RequestSpec,
+    capacity_requests,
+)
+from trireme.v1 import resource_pb2
+
+# An allocation has so many devices at most.
+MAX_DEVICES = 32
+
+
+class RequestValidator:
+    """Validates requests for devices of these classes, in these pools. Its methods raise AllocationError."""
+
+    def __init__(
+        self,
+        classes: Mapping[str, resource_pb2.DeviceClass],
+        in_pools: Sequence[pools.Pool],
+        matcher: device_matching.DeviceMatcher,
+        on: features.Features,
+    ) -> None:
+        self._classes = classes
+        self._pools = in_pools
+        self._matcher = matcher
+        self._on = on
+
+    def requests(self, claim: resource_pb2.ResourceClaim) -> list[list[DeviceRequest]]:
+        """The alternatives of each of the claim's requests; of an exact request, itself alone."""
+        requests = []
+        for request in claim.spec.devices.requests:
+            self._check_features(claim, request)
+            if request.first_available:
+                alternatives = [self._request(claim, each, each.name, request.name) for each in request.first_available]
+            else:
+                alternatives = [self._request(claim, request.exactly, request.name, "")]
+            requests.append(alternatives)
+        least = sum(min(request.count for request in alternatives) for alternatives in requests)
+        if least > MAX_DEVICES:
+            too_many = f"number of requested devices {least} exceeds the claim limit of {MAX_DEVICES}"
+            raise AllocationError(f"claim {claim_name(claim)}: {too_many}")
+        return requests
+
+    def _check_features(self, claim: resource_pb2.ResourceClaim, request: resource_pb2.DeviceRequest) -> None:
+        where = f"claim {claim_name(claim)}, request {request.name}"
+        if request.first_available and not self._on.prioritized_list:
+            raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
+        if self._on.consumable or self._on.stable:
+            return
+        disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        if request.exactly.HasField("capacity"):
+            raise AllocationError(f"{where}: {disabled}")
+        for each in request.first_available:
+            if each.HasField("capacity"):
+                raise AllocationError(f"claim {claim_name(claim)}, subrequest {each.name}: {disabled}")
+
+    def _request(
+        self,
+        claim: resource_pb2.ResourceClaim,
+        spec: RequestSpec,
+        name: str,
+        parent: str,
+    ) -> DeviceRequest:
+        where = f"claim {claim_name(claim)}, request {name}"
+        self._check_support(where, spec)
+        device_class = self._class_of(where, spec)
+        try:
+            request = DeviceRequest(name, parent, spec, device_class, capacity_requests(spec))
+        except ValueError as error:
+            raise AllocationError(f"{where}: {error}") from error
+        request.derived_attributes = {entry.name: entry.expression for entry in spec.derived_attributes}
+        if spec.allocation_mode == EXACT_COUNT:
+            request.count = spec.count
+        elif spec.allocation_mode == ALL:
+            self._find_all(claim, request, where)
+        else:
+            raise AllocationError(f"{where}: unsupported count mode {spec.allocation_mode}")
+        return request
+
+    def _check_support(self, where: str, spec: RequestSpec) -> None:
+        if spec.derived_attributes and not self._on.derived_attributes:
+            raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
+        for at, selector in enumerate(spec.selectors):
+            if not selector.HasField("cel"):
+                raise AllocationError(f"{where}, selector #{at}: CEL expression empty (unsupported selector type?)")
+        admin = isinstance(spec, resource_pb2.ExactDeviceRequest) and spec.HasField("admin_access")
+        if admin and not self._on.admin_access:
+            raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
+
+    def _class_of(self, where: str, spec: RequestSpec) -> resource_pb2.DeviceClass:
+        if not spec.device_class_name:
+            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        device_class = self._classes.get(spec.device_class_name)
+        if device_class is None:
+            missing = f'deviceclass.resource.k8s.io "{spec.device_class_name}" not found'
+            raise AllocationError(f"{where}: could not retrieve device class {spec.device_class_name}: {missing}")
+        return device_class
+
+    def _find_all(self, claim: resource_pb2.ResourceClaim, request: DeviceRequest, where: str) -> None:
+        """All devices that match; who has them does not matter yet."""
+        for pool in self._pools:
+            state = "being updated" if pool.incomplete else "invalid" if pool.invalid else ""
+            if state:
+                raise AllocationError(
+                    f"{where}: asks for all devices, but resource pool {pool.name} is currently {state}"
+                )
+            for entry in pool.offered:
+                request.all_devices += [
+                    device
+                    for device in entry.devices
+                    if self._matcher.matches(claim, request, device) and self._large_enough(where, request, device)
+                ]
+        request.count = len(request.all_devices)
+
+    def _large_enough(self, where: str, request: DeviceRequest, device: devices.Device) -> bool:
+        if not self._on.consumable:
+            return True
+        try:
+            return capacity.fits({}, {}, request.capacity, device.capacity, self._on.fractional)
+        except capacity.CapacityError as error:
+            raise AllocationError(f"{where}: checking capacity for device {device.id[2]}: {error}") from error

@@ -1,0 +1,89 @@
+"""Counters that devices of a pool share: what allocated devices leave of them, while the allocator selects others.
+
+A device that is a part of another one consumes counters of its pool, and so cannot be had beside the whole.
+"""
+
+from collections.abc import Callable, Sequence
+
+from trireme.plugins.dynamic_resources import allocated_devices, compatibility, devices, features, pools
+
+
+class SharedCounters:
+    """The counters of these pools."""
+
+    def __init__(
+        self, of_pools: Sequence[pools.Pool], allocated: allocated_devices.AllocatedDevices, on: features.Features
+    ) -> None:
+        self._allocated = allocated
+        self._on = on
+        self._pool_of = {device.id: pool for pool in of_pools for entry in pool.offered for device in entry.devices}
+        self._available: dict[devices.PoolId, dict[tuple[str, str], int]] = {}
+        self._groups: dict[devices.PoolId, compatibility.CompatibilityGroups] = {}
+
+    def suffice(self, device: devices.Device) -> bool:
+        """Whether the device can be taken: it may share counters with their other users, and enough is available."""
+        return self._is_compatible(device) and self._enough_for(device)
+
+    def take(self, device: devices.Device) -> Callable[[], None]:
+        """Take what the device consumes; returns what gives it back, which is called in reverse order."""
+        self._consume(device, 1)
+        before = self._groups_of(device).take(device) if self._on.compatibility_groups else None
+
+        def give_back() -> None:
+            if before is not None:
+                self._groups_of(device).put_back(before)
+            self._consume(device, -1)
+
+        return give_back
+
+    def _is_compatible(self, device: devices.Device) -> bool:
+        if not self._on.compatibility_groups:
+            return True
+        groups = self._groups_of(device)
+        before = groups.take(device)
+        if before is None:
+            return False
+        groups.put_back(before)
+        return True
+
+    def _groups_of(self, device: devices.Device) -> compatibility.CompatibilityGroups:
+        """The compatibility groups of the device's pool."""
+        pool = self._pool_of[device.id]
+        known = self._groups.get(pool.id)
+        if known is None:
+            there = (each for entry in (*pool.offered, *pool.elsewhere) for each in entry.devices)
+            allocated = (each for each in there if self._allocated.contains(each.id))
+            known = self._groups[pool.id] = compatibility.CompatibilityGroups(allocated)
+        return known
+
+    def _enough_for(self, device: devices.Device) -> bool:
+        available = self._available_in(self._pool_of[device.id])
+        self._consume(device, 1)
+        # All counters of the pool are checked: one that was overdrawn before keeps every device from being taken.
+        enough = all(amount >= 0 for amount in available.values())
+        self._consume(device, -1)
+        return enough
+
+    def _consume(self, device: devices.Device, sign: int) -> None:
+        available = self._available_in(self._pool_of[device.id])
+        for counter_set, counters in device.consumes:
+            for name, amount in counters.items():
+                available[counter_set, name] -= sign * amount
+
+    def _available_in(self, pool: pools.Pool) -> dict[tuple[str, str], int]:
+        """What is available of the pool's counters, by set and name."""
+        available = self._available.get(pool.id)
+        if available is None:
+            sets = pool.counter_sets or {}
+            available = {
+                (name, counter): amount for name, counters in sets.items() for counter, amount in counters.items()
+            }
+            for entry in (*pool.offered, *pool.elsewhere):
+                for device in entry.devices:
+                    if not self._allocated.contains(device.id):
+                        continue
+                    for name, counters in device.consumes:
+                        for counter, amount in counters.items():
+                            available[name, counter] -= amount
+            self._available[pool.id] = available
+        return available
