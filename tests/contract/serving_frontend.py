@@ -112,10 +112,10 @@ class FakeFrontend:
             self.cache,
             self.queue,
             frozenset({"default-scheduler"}),
-            clocks.steady,
-            lambda _: None,
-            lambda _: None,
-            self.metrics,
+            now=clocks.steady,
+            execute=lambda _: None,
+            deleted=lambda _: None,
+            observer=self.metrics,
         )
 
     def place(self, pod: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from trireme.cache import pod_projection
 from trireme.queueing.assembly import build_queue
-from trireme.queueing.groups.queue_groups import GroupSettings
+from trireme.queueing.groups.group_settings import GroupSettings
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, QueueingHintMap
 from trireme.queueing.nominator import Nominator

@@ -9,7 +9,7 @@ from trireme.config_convert.plugin_lists import Plugins
 from trireme.config_convert.profiles import VERSIONS, older
 from trireme.config_convert.reading import ConversionError, Reader, read_document
 from trireme.registry import legacy
-from trireme.registry.in_tree import DEFAULT_PREEMPTION
+from trireme.registry.in_tree import PREEMPTION_PLUGIN
 from trireme_kube.apimachinery.golang import quote
 
 #: Where a ConfigMap holds a Policy.
@@ -232,8 +232,8 @@ def _configure(draft: Draft, plugin: str, name: str, value: Any) -> None:
 
 
 def _without_preemption(plugins: Plugins) -> None:
-    plugins.at("postFilter").forget(DEFAULT_PREEMPTION)
-    plugins.at("postFilter").disable(DEFAULT_PREEMPTION)
+    plugins.at("postFilter").forget(PREEMPTION_PLUGIN)
+    plugins.at("postFilter").disable(PREEMPTION_PLUGIN)
 
 
 def note_insecure_port(about: str, address: str, draft: Draft) -> None:

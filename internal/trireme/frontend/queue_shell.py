@@ -19,7 +19,7 @@ from trireme.queueing import (
     queued_pod,
     remote_calls,
 )
-from trireme.queueing.groups import queue_groups
+from trireme.queueing.groups import group_settings
 from trireme.queueing.hints import cluster_view, hint_evaluation, queueing_hint_map, registrations
 from trireme.scheduling import ports
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
@@ -39,7 +39,7 @@ class QueueShell:
         wake: Callable[[], None],
         still_pending: Callable[[str], bool],
         preempting_for: Callable[[str], bool],
-        groups: queue_groups.GroupSettings | None,
+        groups: group_settings.GroupSettings | None,
     ) -> None:
         """`wake` has the scheduler check again whether a batch is possible. `still_pending` returns whether a pod (UID)
         is known and has no node, `preempting_for` whether victims of it are still to be deleted.

@@ -21,7 +21,7 @@ from trireme.framework.plugin_spec import ExtensionPoint, Role
 from trireme.frontend import scheduler_instruments
 from trireme.queueing import pre_enqueue, queued_pod
 from trireme.queueing.hints import queueing_hint_map
-from trireme.registry.in_tree import DEFAULT_PREEMPTION, IN_TREE
+from trireme.registry.in_tree import IN_TREE, PREEMPTION_PLUGIN
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
 from trireme.v1 import filter_pb2, filter_phase_pb2
@@ -62,7 +62,7 @@ class SchedulerMetrics:
         self._preempting = frozenset(
             profile.scheduler_name
             for profile in profiles
-            if DEFAULT_PREEMPTION in profile.names(ExtensionPoint.POST_FILTER)
+            if PREEMPTION_PLUGIN in profile.names(ExtensionPoint.POST_FILTER)
         )
         self._before = {
             (profile.scheduler_name, point): frozenset(profile.names(before))

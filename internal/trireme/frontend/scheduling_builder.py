@@ -61,15 +61,22 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
         cache,
         shell.queue,
         frozenset(profile.scheduler_name for profile in completed.profiles),
-        now,
-        shell.execute,
-        pod_deleted,
-        site.metrics,
-        shell.queue.groups,
-        cluster.node_json.take,
+        now=now,
+        execute=shell.execute,
+        deleted=pod_deleted,
+        observer=site.metrics,
+        groups=shell.queue.groups,
+        json_of=cluster.node_json.take,
     )
     reporter = attempt_reporter.AttemptReporter(
-        shell.queue, effects.events, handlers.pending, shell.execute, outbox, now, site.clocks.wall, site.metrics
+        shell.queue,
+        effects.events,
+        pending=handlers.pending,
+        execute=shell.execute,
+        outbox=outbox,
+        now=now,
+        wall=site.clocks.wall,
+        observer=site.metrics,
     )
     reserved = reservations.Reservations(cache, phases.evaluators, handlers.on_assumed)
     in_pre_bind = pods_in_pre_bind.PodsInPreBind()

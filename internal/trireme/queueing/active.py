@@ -1,6 +1,6 @@
 """ActiveQueue: pods in QueueSort's order, handed out as batches of one class.
 
-Pods of one *level* (PrioritySort: of one priority) are grouped by class, and are in order within it. The classes of a
+Pods of one *level* (by default: of one priority) are grouped by class, and are in order within it. The classes of a
 level take turns: the class with the earliest turn gives one batch. The turn of a class is the timestamp of its first
 pod, or the time of its own last batch if that is later. So a class that has just given a batch comes after all classes
 that were waiting by then, and before all that arrive later: no pod waits behind more than one batch of each other
@@ -8,8 +8,8 @@ class, and no stream of new classes starves an old one. Where every class has on
 
 A group of pods is queued like a pod, in a class of its own: both are a `QueuedEntity`.
 
-With a QueueSort other than PrioritySort, a level is the part of the plugin's key that the plugin declares equal for
-batches; by default the whole key. Then only pods with equal keys are in one batch, and batches follow the plugin's
+With another QueueSort than the one by priority, a level is the part of the plugin's key that the plugin declares equal
+for batches; by default the whole key. Then only pods with equal keys are in one batch, and batches follow the plugin's
 order exactly.
 
 Heaps hold tuples and are repaired lazily: a pod that is taken out leaves its entry behind, which is skipped when it
@@ -81,8 +81,9 @@ class ClassPods:
             heapq.heapify(self.heap)
 
     def take(self, limit: int) -> list[QueuedEntity]:
-        """Takes out the first entity, and those after it up to `limit`, none that is exclusive among them, and not
-        nominated ones together with others.
+        """Takes out the first entity, and those after it up to `limit`.
+
+        None of them is exclusive, unless it is alone, and nominated ones are not together with others.
         """
         batch = [self.head()]
         heap = self.heap

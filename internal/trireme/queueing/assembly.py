@@ -2,9 +2,10 @@
 
 from trireme.queueing.active import ActiveQueue
 from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
+from trireme.queueing.groups.group_settings import GroupSettings
 from trireme.queueing.groups.group_transitions import GroupTransitions
 from trireme.queueing.groups.member_calls import MemberCaller
-from trireme.queueing.groups.queue_groups import GroupSettings, QueueGroups
+from trireme.queueing.groups.queue_groups import QueueGroups
 from trireme.queueing.groups.queued_group import PodGroups
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.in_flight_events import DEFAULT_LIMIT, InFlightEvents
@@ -33,26 +34,41 @@ def build_queue(
     nominator = Nominator() if nominator is None else nominator
     events, calls = InFlightEvents(event_limit), RemoteCalls()
     active, backoff, unschedulable = ActiveQueue(), BackoffQueue(policy), UnschedulablePods()
-    transitions = Transitions(active, backoff, unschedulable, events, pre_enqueue, policy, nominator, calls)
+    transitions = Transitions(
+        active,
+        backoff,
+        unschedulable,
+        events=events,
+        pre_enqueue=pre_enqueue,
+        policy=policy,
+        nominator=nominator,
+        calls=calls,
+    )
     queue_groups = None
     if groups is not None:
         registry = PodGroups(composite=groups.composite)
         caller = MemberCaller(calls, events)
         group_transitions = GroupTransitions(
-            registry, transitions, caller, events, nominator, pre_enqueue, groups.gang_profiles, groups.preempting
+            registry, transitions, caller, groups, events=events, nominator=nominator, pre_enqueue=pre_enqueue
         )
         queue_groups = QueueGroups(
-            groups, registry, group_transitions, transitions, hints.registrations, nominator, calls
+            groups,
+            registry,
+            group_transitions,
+            transitions=transitions,
+            registrations=hints.registrations,
+            nominator=nominator,
+            calls=calls,
         )
     return SchedulingQueue(
         transitions,
         active,
         backoff,
         unschedulable,
-        events,
-        hints,
-        nominator,
-        calls,
+        in_flight_events=events,
+        hints=hints,
+        nominator=nominator,
+        calls=calls,
         max_in_unschedulable=max_in_unschedulable,
         groups=queue_groups,
     )

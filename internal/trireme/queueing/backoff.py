@@ -39,8 +39,9 @@ class BackoffPolicy:
         return min(maximum, self.initial * 2 ** min(failures - 1, _MAX_DOUBLINGS))
 
     def expiry(self, entity: QueuedEntity, size: int = 1) -> float:
-        """When the back-off ends; 0: there is none. Computed once each time that the entity was requeued. `size`: of
-        how many pods it consists.
+        """When the back-off ends; 0: there is none.
+
+        Computed once each time that the entity was requeued. `size`: of how many pods it consists.
         """
         if not entity.backoff_expiration:
             failures = entity.consecutive_errors or entity.unschedulable_count

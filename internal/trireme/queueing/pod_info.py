@@ -21,7 +21,7 @@ class PodInfo(NamedTuple):
     class_id: int
     profile: str
     priority: int
-    #: QueueSort's key, first part. PrioritySort: the negated priority.
+    #: QueueSort's key, first part. By default: the negated priority.
     level: Level
     #: QueueSort's key, the rest: order within a class of one level, before age.
     rest: bytes
@@ -51,7 +51,7 @@ def by_priority(
     exclusive: bool = False,
     pod: PendingPod,
 ) -> PodInfo:
-    """The record of a pod that PrioritySort orders: priority first, then age."""
+    """The record of a pod in kube-scheduler's own order: priority first, then age."""
     nominated = bool(nominated_node)
     return PodInfo(
         key,

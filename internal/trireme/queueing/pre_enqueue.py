@@ -36,9 +36,11 @@ class LocalPlugins:
         calls_remote: Callable[[str], bool],
         missing_plugin: Callable[[str], str],
     ) -> None:
-        """`describe` states what plugins see of a pod; `calls_remote`: whether remote plugins are to be called for pods
-        of a profile; `missing_plugin` names for a profile the remote plugin that its pods cannot be scheduled without
-        and that does not take part.
+        """Makes the PreEnqueue plugins of the profiles.
+
+        `describe` returns what plugins see of a pod; `calls_remote`, whether remote plugins are to be called for pods
+        of a profile; `missing_plugin`, for a profile, the remote plugin that its pods cannot be scheduled without and
+        that does not take part.
         """
         self._describe = describe
         self._calls_remote = calls_remote

@@ -86,11 +86,11 @@ class SchedulingQueue:
         active: ActiveQueue,
         backoff: BackoffQueue,
         unschedulable: UnschedulablePods,
+        *,
         in_flight_events: InFlightEvents,
         hints: HintEvaluator,
         nominator: Nominator,
         calls: RemoteCalls,
-        *,
         max_in_unschedulable: float = DEFAULT_MAX_IN_UNSCHEDULABLE,
         groups: QueueGroups | None = None,
     ) -> None:
@@ -213,10 +213,10 @@ class SchedulingQueue:
         return ()
 
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
-        """Moves these pods (key, uid) to the active queue at once, back-off or not, for plugins. Unknown ones are
-        ignored.
+        """Moves these pods (key, uid) to the active queue at once, back-off or not, as plugins ask for it.
 
-        Of a member the whole group is activated, unless it is being tried. The key may be that of a group.
+        Unknown ones are ignored. Of a member the whole group is activated, unless it is being tried. The key may be
+        that of a group.
         """
         groups, transitions = self._groups, self._transitions
         for key, uid in pods:

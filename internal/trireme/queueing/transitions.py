@@ -35,7 +35,7 @@ from trireme.queueing.states import (
 )
 from trireme.queueing.transition_log import TransitionLog
 from trireme.queueing.unschedulable import RefusalGroup, UnschedulablePods
-from trireme.registry.in_tree import DEFAULT_PREEMPTION
+from trireme.registry.in_tree import PREEMPTION_PLUGIN
 
 
 class Transitions:
@@ -49,6 +49,7 @@ class Transitions:
         active: ActiveQueue,
         backoff: BackoffQueue,
         unschedulable: UnschedulablePods,
+        *,
         events: InFlightEvents,
         pre_enqueue: PreEnqueue,
         policy: BackoffPolicy,
@@ -75,8 +76,8 @@ class Transitions:
         self._nominator = nominator
         self._calls = calls
         self.stamp = 0
-        #: Key and UID of pods that DefaultPreemption gates until their preemption ends: no event that it registers
-        #: changes that.
+        #: Key and UID of pods that are gated until their preemption ends: no event that the plugin of preemption
+        #: registers changes that.
         self.held_preemptors: dict[str, str] = {}
         # One object for each set of plugins, however many pods they refused.
         self._plugin_sets: dict[frozenset[str], frozenset[str]] = {}
@@ -229,7 +230,7 @@ class Transitions:
 
         With many preemptors every deletion of a victim would otherwise evaluate each of them.
         """
-        if group.key.gated_by != DEFAULT_PREEMPTION:
+        if group.key.gated_by != PREEMPTION_PLUGIN:
             return list(group.pods.values())
         return [group.pods[key] for key in itertools.filterfalse(self.held_preemptors.__contains__, group.pods)]
 

@@ -39,4 +39,7 @@ _FOLDERS = (
 IN_TREE = Registry.of(*(importlib.import_module(f"trireme.plugins.{folder}.spec").SPEC for folder in _FOLDERS))
 
 # It has two parts: PostFilter makes room for a pod, PreEnqueue holds the pod back while its victims are being deleted.
-DEFAULT_PREEMPTION = IN_TREE.name_of(Role.PREEMPTION)
+PREEMPTION_PLUGIN = IN_TREE.name_of(Role.PREEMPTION)
+
+# In its name groups wait for their members: in the queue at PreEnqueue, and on Permit.
+GANG_PLUGIN = IN_TREE.name_of(Role.GANGS)

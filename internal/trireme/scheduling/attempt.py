@@ -99,8 +99,10 @@ class Attempts:
         within: group_trial.GroupTrial | None = None,
         preemptors: Sequence[core_pb2.Pod] = _NO_PREEMPTORS,
     ) -> Attempt:
-        """Try to place the first of the pods, as many as one answer allows. `within`: the trial of a group that this is
-        part of. `preemptors`: the first pods, if PostFilter's results for them may come with a refusal.
+        """Try to place the first of the pods, as many as one answer allows.
+
+        `within`: the trial of a group that this is part of. `preemptors`: the first pods, if PostFilter's results for
+        them may come with a refusal.
 
         Raises: PhaseFault, PhaseUnavailable.
         """
@@ -137,8 +139,9 @@ class Attempts:
     async def attempt_nominated(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo]
     ) -> Attempt | None:
-        """As `attempt`, for pods that are nominated for different nodes, in one call and for these nodes alone. None:
-        the first pod cannot have its node, or an extender may choose another one for it.
+        """As `attempt`, for pods that are nominated for different nodes, in one call and for these nodes alone.
+
+        None: the first pod cannot have its node, or an extender may choose another one for it.
 
         Raises: PhaseFault, PhaseUnavailable.
         """
@@ -200,6 +203,7 @@ class Attempts:
         self, cycle: cycle_pb2.Cycle, assumed: Sequence[binding_cycle.Assumed], pre_bind: bool, pod_group: str = ""
     ) -> list[binding_cycle.Assumed | Failure]:
         """Run Reserve for assumed pods: each as it is reserved, or why it is not; such a pod is no longer assumed.
+
         `pod_group`: members of this group may share claims.
         """
         started = self._observer.clock()
@@ -232,8 +236,10 @@ class Attempts:
     async def _choose(
         self, class_key: ports.ClassKey, pods: int, slot: int, filtered: FilterResult, extra_scores: Sequence[int]
     ) -> Choice:
-        """The nodes of the next pods. The node at the slot, which the pod is nominated for, is taken without a look at
-        other nodes if it passes.
+        """The nodes of the next pods.
+
+        `slot` is that of the node that the pod is nominated for: it is taken without a look at other nodes if it
+        passes.
         """
         if filtered.answer.admits(slot):
             return Choice(filtered, PlaceResult((slot,), None, False), (1, 1))
@@ -256,8 +262,9 @@ class Attempts:
 
 
 def _resized(pods: list[queued_pod.QueuedPodInfo]) -> Attempt:
-    """There is room for the pod's resize. The kubelet resizes it where it is; kube-scheduler's cache refuses to assume
-    it, and so it is tried again.
+    """The attempt at a pod whose deferred resize has room now.
+
+    The kubelet resizes it where it is; kube-scheduler's cache refuses to assume it, and so it is tried again.
     """
     text = f"pod {pods[0].uid}({pods[0].key}) is in the cache, so can't be assumed"
     return Attempt(pods, error=Failure(text))

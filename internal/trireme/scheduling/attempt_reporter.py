@@ -27,6 +27,7 @@ class AttemptReporter:
         self,
         queue: scheduling_queue.SchedulingQueue,
         events: ports.Events,
+        *,
         pending: Callable[[str], pending_pod.PendingPod | None],
         execute: Callable[[remote_calls.Instructions], None],
         outbox: status_outbox.StatusOutbox,
@@ -140,8 +141,9 @@ class AttemptReporter:
     def not_preempted(
         self, pod: queued_entity.QueuedEntity, victim: ObjectReference, node_name: str, failure: str
     ) -> None:
-        """The victim could not be deleted for the pod. The event regards the preemptor, or the victim if the
-        preemptor is a group.
+        """The victim could not be deleted for the pod.
+
+        The event regards the preemptor, or the victim if the preemptor is a group.
         """
         pending = self._pending(pod.uid)
         regarding = victim if pending is None else _reference(pending.parsed)

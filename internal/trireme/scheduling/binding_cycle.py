@@ -137,8 +137,9 @@ class BindingCycle:
         await self._room.wait()
 
     def start(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float] = _NO_WAITS) -> None:
-        """Bind these pods of one class in a task of its own. `waits` are the in-tree plugins that have them wait on
-        Permit, and for how many seconds.
+        """Bind these pods of one class in a task of its own.
+
+        `waits` are the in-tree plugins for which they wait on Permit, each with its timeout in seconds.
         """
         self._binding += len(assumed)
         if self._binding >= MAX_BINDING:

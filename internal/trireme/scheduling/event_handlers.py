@@ -26,6 +26,7 @@ class EventHandlers:
         cache: cluster_cache.ClusterCache,
         queue: scheduling_queue.SchedulingQueue,
         profiles: frozenset[str],
+        *,
         now: Callable[[], float],
         execute: Callable[[remote_calls.Instructions], None],
         deleted: Callable[[str], None],
@@ -33,8 +34,10 @@ class EventHandlers:
         groups: queue_notifier.GroupWatcher | None = None,
         json_of: Callable[[core_pb2.Node], bytes] = lambda node: b"",
     ) -> None:
-        """`execute` receives the queue's instructions; `deleted` the UID of each pending pod that is gone; `groups`,
-        if given, receives pod groups; `json_of` answers the JSON of a node that extenders want, once.
+        """Makes the handlers.
+
+        `execute` receives the queue's instructions; `deleted` the UID of each pending pod that is gone; `groups`, if
+        given, receives pod groups; `json_of` returns the JSON of a node that extenders want, once.
         """
         self.profiles = profiles
         notifier = queue_notifier.QueueNotifier(queue, now, execute, observer, groups)

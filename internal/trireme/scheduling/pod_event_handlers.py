@@ -102,13 +102,16 @@ class PodEventHandlers:
         return {pod.uid for pod in self._cache.pods() if not pod.assumed} | set(self._pending) | set(self._foreign)
 
     def _set_pod(self, parsed: ParsedPod) -> None:
-        if not parsed.node_name:
-            if parsed.scheduler_name in self._profiles:
-                self._set_pending(parsed)
-            else:
-                self._foreign[parsed.uid] = parsed.key, parsed.scheduler_name
-            return
-        self._foreign.pop(parsed.uid, None)
+        if parsed.node_name:
+            self._foreign.pop(parsed.uid, None)
+            self._set_placed(parsed)
+        elif parsed.scheduler_name in self._profiles:
+            self._set_pending(parsed)
+        else:
+            self._foreign[parsed.uid] = parsed.key, parsed.scheduler_name
+
+    def _set_placed(self, parsed: ParsedPod) -> None:
+        """The pod has a node."""
         known = self._cache.pod(parsed.uid)
         if known is not None and known.version > parsed.resource_version:
             return
@@ -116,32 +119,36 @@ class PodEventHandlers:
             self._notifier.member_placed(f"{parsed.namespace}/{parsed.group}", parsed.uid)
         if parsed.uid in self._pending:
             self._remove_pending(parsed)
-        try:
-            base = self._registry.base_of(parsed.base)
-        except class_registry.InvalidPod:
-            # Its node runs it all the same. Its requests cannot be read, so it counts as a pod without any.
-            base = self._registry.base_of(pod_projection.base_of_nothing(parsed.namespace))
+        base = self._base_of_placed(parsed)
         class_id = self._registry.intern(base, parsed.labels)
         if self._registry.keep_deferred:
             self._set_resized(parsed)
         started = self._clock()
-        was_assumed = known is None or known.assumed
-        before = None if known is None else self._registry[known.class_id].pod
+        before = None if known is None or known.assumed else self._registry[known.class_id].pod
         self._cache.set_pod(parsed, class_id, base)
-        if was_assumed or before is None:
-            if self._notifier.listens():
-                self._notifier.event(
-                    cluster_event.ASSIGNED_POD_ADD, None, self._in_event(self._registry[class_id].pod, parsed)
-                )
-            else:
-                self._notifier.ignore(cluster_event.ASSIGNED_POD_ADD)
-            return
         after = self._registry[class_id].pod
+        if before is None:
+            self._notify_of_placed(parsed, after)
+            return
         self._observer.event_handled(_PLACED_POD_UPDATE, started)
         if before is not after:
             for changed in self._pod_events(before, after, target=False):
                 event = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, changed.action)
                 self._notifier.event(event, self._in_event(before, parsed), self._in_event(after, parsed))
+
+    def _base_of_placed(self, parsed: ParsedPod) -> int:
+        try:
+            return self._registry.base_of(parsed.base)
+        except class_registry.InvalidPod:
+            # Its node runs it all the same. Its requests cannot be read, so it counts as a pod without any.
+            return self._registry.base_of(pod_projection.base_of_nothing(parsed.namespace))
+
+    def _notify_of_placed(self, parsed: ParsedPod, pod: core_pb2.Pod) -> None:
+        """The watch shows the pod on a node for the first time."""
+        if self._notifier.listens():
+            self._notifier.event(cluster_event.ASSIGNED_POD_ADD, None, self._in_event(pod, parsed))
+        else:
+            self._notifier.ignore(cluster_event.ASSIGNED_POD_ADD)
 
     def _set_pending(self, parsed: ParsedPod) -> None:
         pending = self._pending.get(parsed.uid)

@@ -53,25 +53,30 @@ class Evaluators(Protocol):
         nominee: core_pb2.Pod | None = None,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
-        """Where the class may run; `nominee` is the pod that is nominated for a node, by name and UID, which counts
-        there for itself alone. `preemptors` are the first pods by name, UID and nomination, where they most likely fit
-        nowhere and are not nominated: PostFilter's results for them may come with the answer.
+        """Where the class may run.
+
+        `nominee` is the pod that is nominated for a node, by name and UID, which counts there for itself alone.
+        `preemptors` are the first pods by name, UID and nomination, where they most likely fit nowhere and are not
+        nominated: PostFilter's results for them may come with the answer.
         """
         ...
 
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
     ) -> FilterResult:
-        """How many of these pods, the first of them, may run where each is nominated: all at different slots. The
-        answer knows of no other nodes.
+        """How many of these pods, the first of them, may run where each is nominated: all at different slots.
+
+        The answer knows of no other nodes.
         """
         ...
 
     async def run_post_filter(
         self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
     ) -> Sequence[PostFilterResult]:
-        """How room can be made for the first of these pods, at least for one, in order; each holds if the pods before
-        are nominated as their results say. `pods` fit nowhere: their names, UIDs and nominations.
+        """How room can be made for the first of these pods, at least for one, in order.
+
+        Each result holds if the pods before are nominated as their results say. `pods` fit nowhere: their names, UIDs
+        and nominations.
         """
         ...
 
@@ -147,8 +152,9 @@ class PreBindItem:
 
 
 class Binder(Protocol):
-    """Binds pods, and carries out every other write to objects of the cluster: conditions, nominations, evictions,
-    claims. Calls with an uncertain result are repeated until it is known, so only `permit` may fail.
+    """Binds pods, and does every other write to the cluster: conditions, nominations, evictions, claims.
+
+    Calls with an uncertain result are repeated until it is known, so only `permit` may fail.
     """
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
@@ -158,8 +164,9 @@ class Binder(Protocol):
     async def pre_bind_pre_flight(
         self, items: Sequence[PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:
-        """Find out whether the PreBind plugins have work for the items, and write nothing; `on_result` receives each
-        result, by index, as it is known.
+        """Find out whether the PreBind plugins have work for the items, and write nothing.
+
+        `on_result` receives each result, by index, as it is known.
         """
         ...
 
@@ -169,8 +176,10 @@ class Binder(Protocol):
         on_result: Callable[[int, bind_pb2.PreBindResult], None],
         on_start: Callable[[int, str], None],
     ) -> None:
-        """Run the PreBind plugins for all items; `on_result` receives each result, by index, as it is known. `on_start`
-        receives for each item the address of the replica that runs it, for `apply`.
+        """Run the PreBind plugins for all items.
+
+        `on_result` receives each result, by index, as it is known. `on_start` receives for each item the address of the
+        replica that runs it, for `apply`.
         """
         ...
 
@@ -184,8 +193,9 @@ class Binder(Protocol):
         on_result: Callable[[int, bind_pb2.BindResult], None] | None = None,
         address: str = "",
     ) -> list[bind_pb2.BindResult]:
-        """Execute all actions; returns a result for each, in order. `on_result` receives each by index, as it is known.
-        `address`: the replica to prefer.
+        """Execute all actions; returns a result for each, in order.
+
+        `on_result` receives each, by index, as it is known. `address`: the replica to prefer.
         """
         ...
 

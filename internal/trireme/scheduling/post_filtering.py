@@ -190,4 +190,4 @@ def _log_no_candidate(key: str, result: PostFilterResult) -> None:
     """Preemption was tried in vain. If the pod may not preempt at all, its event has the reason instead."""
     if klog.enabled(log, 2) and "not eligible" not in result.message:
         text = "No preemption candidate is found; preemption is not helpful for scheduling"
-        klog.info(log, 2, text, **klog.named(log, f"PostFilter.{in_tree.DEFAULT_PREEMPTION}"), pod=klog.Ref(key))
+        klog.info(log, 2, text, **klog.named(log, f"PostFilter.{in_tree.PREEMPTION_PLUGIN}"), pod=klog.Ref(key))

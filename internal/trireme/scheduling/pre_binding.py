@@ -75,8 +75,9 @@ class PreBinding:
         return True
 
     async def release(self, item: bind_pb2.BindItem) -> None:
-        """Undo what PreBind wrote for a pod that is not bound after all. The replica that ran PreBind does that; if it
-        still runs PreBind, it cancels that first.
+        """Undo what PreBind wrote for a pod that is not bound after all.
+
+        The replica that ran PreBind does that; if it still runs PreBind, it cancels that first.
         """
         action = bind_pb2.Action(pod=item.pod, undo_pre_bind=bind_pb2.UndoPreBind(state=item.state))
         for result in await self._binder.apply([action], address=self._addresses.pop(item.pod.uid, "")):
@@ -90,8 +91,9 @@ class PreBinding:
         item: bind_pb2.BindItem,
         on_wait: Callable[[str, frozenset[object_waits.Key]], None],
     ) -> status.Status:
-        """SUCCESS once everything is done; else why not. `on_wait` is called once, with the plugin that has the pod
-        wait and the objects that it waits for.
+        """SUCCESS once everything is done; else why not.
+
+        `on_wait` is called once, with the plugin for which the pod waits, and the objects that it waits for.
         """
         ends: float | None = None
         # Changes of the pod itself count too.

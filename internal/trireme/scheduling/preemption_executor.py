@@ -29,7 +29,7 @@ from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
 from trireme.queueing import nominator, queued_entity
-from trireme.registry.in_tree import DEFAULT_PREEMPTION
+from trireme.registry.in_tree import PREEMPTION_PLUGIN
 from trireme.scheduling import attempt_reporter, call_batches, pods_in_pre_bind, ports, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
@@ -333,8 +333,8 @@ class PreemptionExecutor:
         uid = victim.pod.uid
         reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, self._version_of(uid))
         end = _End.DELETED
-        if self._waiting.preempt(uid, DEFAULT_PREEMPTION, "preempted") or self._pre_binding.cancel(
-            uid, f"preempted by {DEFAULT_PREEMPTION}"
+        if self._waiting.preempt(uid, PREEMPTION_PLUGIN, "preempted") or self._pre_binding.cancel(
+            uid, f"preempted by {PREEMPTION_PLUGIN}"
         ):
             text += " (in kube-scheduler memory)."
             end = _End.IN_MEMORY
@@ -369,6 +369,4 @@ def _name(victim: bind_pb2.Action) -> str:
 
 def _log_target(pod: queued_entity.QueuedEntity, node_name: str) -> None:
     text = "the target node for the preemption is determined"
-    klog.info(
-        log, 2, text, **klog.named(log, f"PostFilter.{DEFAULT_PREEMPTION}"), pod=klog.Ref(pod.key), node=node_name
-    )
+    klog.info(log, 2, text, **klog.named(log, f"PostFilter.{PREEMPTION_PLUGIN}"), pod=klog.Ref(pod.key), node=node_name)

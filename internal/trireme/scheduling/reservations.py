@@ -35,8 +35,9 @@ class Reservations:
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], group: str = ""
     ) -> list[bytes | status.Status]:
-        """For each placement the state for PreBind, or why Reserve failed. `group`: the pod group that is being tried;
-        its members may share the claims of those before them.
+        """For each placement the state for PreBind, or why Reserve failed.
+
+        `group`: the pod group that is being tried; its members may share the claims of those before them.
         """
         try:
             answers = await self._evaluators.reserve(cycle, placements)

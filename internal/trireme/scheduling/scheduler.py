@@ -55,9 +55,11 @@ class Scheduler:
         speculating: frozenset[str],
         run_group: Callable[[PodGroupBatch], Awaitable[None]] | None = None,
     ) -> None:
-        """`available` returns whether all phases can be called; `wakeup` is set when a change may make a batch
-        possible. `speculating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the
-        cycle of a pod group, if there are groups.
+        """Makes the scheduler.
+
+        `available` returns whether all phases can be called; `wakeup` is set when a change may make a batch possible.
+        `speculating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the cycle of a
+        pod group, if there are groups.
         """
         self._queue = queue
         self._evaluators = evaluators

@@ -73,8 +73,9 @@ class WaitingPods:
         return True
 
     def preempt(self, uid: str, plugin: str, message: str) -> bool:
-        """The pod is a victim of preemption: its attempt fails by error, and it is tried again. False if it does not
-        wait, or is decided already.
+        """The pod is a victim of preemption: its attempt fails by error, and it is tried again.
+
+        Returns False if it does not wait, or is decided already.
         """
         entry = self._pods.get(uid)
         if entry is None or entry.decided.done():

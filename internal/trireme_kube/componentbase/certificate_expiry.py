@@ -29,8 +29,9 @@ _CHECK_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate of this process, in a file that may be replaced, or in memory. `use` is `serving` or `client`;
-    `name` is shown: the file, or the configuration that contains it.
+    """A certificate of this process, in a file that may be replaced, or in memory.
+
+    `use` is `serving` or `client`; `name` is shown: the file, or the configuration that contains it.
     """
 
     use: str

@@ -48,8 +48,9 @@ class Health:
     def __init__(
         self, checks: Mapping[str, Sequence[Check]], notes: Mapping[str, Callable[[], Sequence[str]]] | None = None
     ) -> None:
-        """`checks` by path without its slash: `healthz`, `livez`, `readyz`. `notes` are further lines of a path with
-        `?verbose`; they do not affect health.
+        """`checks` by path without its slash: `healthz`, `livez`, `readyz`.
+
+        `notes` are further lines of a path with `?verbose`; they do not affect health.
         """
         self._notes = notes or {}
         self._checks = {path: tuple(entries) for path, entries in checks.items()}

@@ -1,7 +1,7 @@
-"""An HTTP site of exact paths: authenticates, authorises, then serves the page; with the headers of Kubernetes'
-components.
+"""An HTTP site of exact paths: authenticates, authorises, then serves the page.
 
-The same site can be served twice: guarded over TLS, and unguarded on a Unix socket that only this user can open.
+Its responses have the headers of Kubernetes' components. The same site can be served twice: guarded over TLS, and
+unguarded on a Unix socket that only this user can open.
 """
 
 import asyncio

@@ -275,8 +275,9 @@ def _format_value(value: object) -> str:
 
 
 def _block(text: str) -> str:
-    """Text of several lines so that none but the first looks like a line of the log: what objects and callers are
-    called comes from outside, and could hold a whole forged line.
+    """Text of several lines, in which none but the first looks like a line of the log.
+
+    Names of objects and callers come from outside, and could hold a whole forged line.
     """
     return text if text.isprintable() else "\n\t".join(_printable(line) for line in text.splitlines())
 

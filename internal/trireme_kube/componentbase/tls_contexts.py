@@ -24,8 +24,9 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """Files of a certificate and its key; or their content, which then never changes. `names`: its host names, if there
-    are several pairs; none: those in the certificate.
+    """Files of a certificate and its key; or their content, which then never changes.
+
+    `names`: its host names, if there are several pairs; none: those in the certificate.
     """
 
     certificate_file: str = ""
@@ -58,8 +59,10 @@ class TlsSettings:
 
 
 class TlsContexts:
-    """Returns the context for the next connection. `authorities` returns the certificates of clients' authorities, PEM,
-    and is called for each connection; empty if no client certificate is requested.
+    """Returns the context for the next connection.
+
+    `authorities` returns the certificates of clients' authorities, PEM, and is called for each connection; empty if no
+    client certificate is requested.
     """
 
     def __init__(

@@ -48,7 +48,13 @@ class Watched:
         self.cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
         self.queue = RecordingQueue()
         self.watch = event_handlers.EventHandlers(
-            self.cache, self.queue, frozenset({PROFILE}), lambda: 0.0, lambda _: None, lambda _: None, self.metrics
+            self.cache,
+            self.queue,
+            frozenset({PROFILE}),
+            now=lambda: 0.0,
+            execute=lambda _: None,
+            deleted=lambda _: None,
+            observer=self.metrics,
         )
 
     def show_pod(self, version: int, **status: Any) -> None:

@@ -483,12 +483,12 @@ def test_a_refused_eviction_gets_an_event(parsed: bool, on: str) -> None:
     results = attempt_reporter.AttemptReporter(
         unused,
         recorder,
-        lambda uid: preemptor,
-        lambda instructions: None,
-        lambda action: None,
-        lambda: 0.0,
-        lambda: 0.0,
-        scheduler_metrics.SchedulerMetrics(),
+        pending=lambda uid: preemptor,
+        execute=lambda instructions: None,
+        outbox=unused,
+        now=lambda: 0.0,
+        wall=lambda: 0.0,
+        observer=scheduler_metrics.SchedulerMetrics(),
     )
     pod = queued_pod.QueuedPodInfo(_record("vip", 100), 0.0)
     results.not_preempted(pod, event_series.pod_reference("ns", "name-a", "a", "1"), "n0", "forbidden")

@@ -193,7 +193,7 @@ class PendingReport:
         return {"for": "service", "services": list(missing)}, text
 
     def _gate(self, pod: queued_pod.QueuedPodInfo, status: queue_status.QueueStatus, gate: Gated) -> Waits:
-        if gate.plugin == in_tree.DEFAULT_PREEMPTION:
+        if gate.plugin == in_tree.PREEMPTION_PLUGIN:
             # A group preempts as one.
             preemptor = status.root or pod.uid
             return self._preemption(self._preemptions.victims_of(preemptor), self._nominated_node(pod))

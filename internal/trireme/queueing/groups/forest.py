@@ -25,8 +25,9 @@ _MAX_ENTERING = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupNode:
-    """A group, and the groups in it in the order in which they are scheduled. Made by `of`: what is needed of a tree
-    for each pod that comes is read from the object once.
+    """A group, and the groups in it in the order in which they are scheduled.
+
+    Made by `of`: what is needed of a tree for each pod that comes is read from the object once.
     """
 
     message: Group
@@ -125,8 +126,9 @@ class Forest:
         return self._climb(key)[0]
 
     def missing_ancestor(self, key: GroupKey) -> GroupKey | None:
-        """The group because of which this one has no root: one that is not there, or, if `knows` it, one that is part
-        of itself. None: it has a root.
+        """The group because of which this one has no root; None: it has a root.
+
+        It is one that does not exist, or, if `knows` it, one that is part of itself.
         """
         root, last = self._climb(key)
         return None if root is not None else last

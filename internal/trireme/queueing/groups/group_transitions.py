@@ -6,12 +6,12 @@ the business of `queue_groups`.
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from trireme.framework import cluster_event, event_phrases
+from trireme.queueing.groups.group_settings import GroupSettings
 from trireme.queueing.groups.member_calls import MemberCaller
-from trireme.queueing.groups.queued_group import GANG_SCHEDULING, PodGroups, QueuedPodGroupInfo, group_of
+from trireme.queueing.groups.queued_group import PodGroups, QueuedPodGroupInfo, group_of
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
@@ -32,7 +32,7 @@ from trireme.queueing.states import (
     WaitingForGroup,
 )
 from trireme.queueing.transitions import Transitions
-from trireme.registry.in_tree import DEFAULT_PREEMPTION
+from trireme.registry.in_tree import GANG_PLUGIN, PREEMPTION_PLUGIN
 
 ADDED: Final = cluster_event.UNSCHEDULED_POD_ADD.label
 CHANGED: Final = "PodGroupUpdate"
@@ -46,23 +46,21 @@ class GroupTransitions:
         registry: PodGroups,
         transitions: Transitions,
         caller: MemberCaller,
+        settings: GroupSettings,
+        *,
         events: InFlightEvents,
         nominator: Nominator,
         pre_enqueue: PreEnqueue,
-        gang_profiles: frozenset[str],
-        preempting: Callable[[str], bool],
     ) -> None:
-        """`pre_enqueue` is for members. `gang_profiles`, `preempting`: see `GroupSettings`; the rest as the queue has
-        it.
-        """
+        """`pre_enqueue` is for members; the rest is what the queue has."""
         self.caller = caller
         self._registry = registry
         self._transitions = transitions
         self._events = events
         self._nominator = nominator
         self._pre_enqueue = pre_enqueue
-        self._gang_profiles = gang_profiles
-        self._preempting = preempting
+        self._gang_profiles = settings.gang_profiles
+        self._preempting = settings.preempting
 
     def forget(self, group: QueuedPodGroupInfo, uid: str, now: float, cause: str) -> None:
         """A member without a node is gone, or has one."""
@@ -103,8 +101,9 @@ class GroupTransitions:
             self._move(pod, group.state, label, now)
 
     def move_pod_group(self, name: str, old: QueuedPodGroupInfo, new: QueuedPodGroupInfo) -> bool:
-        """The PodGroup of this name belongs to another tree now, or to none; returns whether any member waits there
-        now. Both trees are to be checked again.
+        """Moves the PodGroup of this name to another tree, or to none; returns whether any member waits there now.
+
+        The caller has to check both trees again.
         """
         joined = False
         for uid, pod in [(uid, pod) for uid, pod in old.members.items() if group_of(pod) == name]:
@@ -282,15 +281,16 @@ class GroupTransitions:
             self._transitions.log.append(now, pod, label)
 
     def _gated_by(self, group: QueuedPodGroupInfo) -> str:
-        """The plugin that holds the group back, or one of its members; empty: none does. Cheap while the reason is the
-        same as before.
+        """The plugin that gates the group, or one of its members; empty: none does.
+
+        Cheap while the reason is the same as before.
         """
         blocker, group.blocker = group.blocker, None
         profile = next(iter(group.waiting.values())).record.profile
         if group.lacks_pods and profile in self._gang_profiles:
-            return GANG_SCHEDULING
+            return GANG_PLUGIN
         if self._preempting(group.uid):
-            return DEFAULT_PREEMPTION
+            return PREEMPTION_PLUGIN
         if blocker is not None and blocker.record.uid in group.waiting:
             plugin = self._refused(group, blocker)
             if plugin:

@@ -18,13 +18,14 @@ Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.forest import Group, key_of
+from trireme.queueing.groups.group_settings import GroupSettings
 from trireme.queueing.groups.group_transitions import ADDED, CHANGED, GroupTransitions
 from trireme.queueing.groups.queued_group import PodGroupBatch, PodGroups, QueuedPodGroupInfo
 from trireme.queueing.hints.queueing_hint_map import QueueingHintMap
@@ -54,22 +55,6 @@ class Attempt(enum.Enum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
-    """What the queue has to know of groups, and calls."""
-
-    #: The profiles with GangScheduling at PreEnqueue.
-    gang_profiles: frozenset[str]
-    #: Whether victims of the group (its `uid`) are still to be deleted.
-    preempting: Callable[[str], bool]
-    #: Called once for a group that lacks something for long, with what it waits for if it is not members.
-    notify: Callable[[QueuedPodGroupInfo, str], None]
-    #: Called with the UID of each PodGroup that is deleted.
-    gone: Callable[[str], None]
-    #: Groups may be made of groups.
-    composite: bool = False
-
-
 class QueueGroups:
     """The pod groups of a scheduling queue. What it needs of the queue are the parts that the queue is made of."""
 
@@ -78,6 +63,7 @@ class QueueGroups:
         settings: GroupSettings,
         registry: PodGroups,
         group_transitions: GroupTransitions,
+        *,
         transitions: Transitions,
         registrations: QueueingHintMap,
         nominator: Nominator,
@@ -178,8 +164,9 @@ class QueueGroups:
         return self._calls.take_instructions()
 
     def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> Instructions:
-        """The PodGroup, or CompositePodGroup, is deleted: the members of the tree that it was part of wait
-        until there is one again.
+        """The PodGroup, or CompositePodGroup, is deleted.
+
+        The members of the tree that it was part of wait until there is one again.
         """
         if not composite:
             self._gone(uid)
@@ -196,8 +183,9 @@ class QueueGroups:
         return PodGroupBatch(entity.group_key, entity.record.profile, entity)
 
     def finish_attempt(self, group: QueuedPodGroupInfo, how: Attempt, now: float) -> Instructions:
-        """The attempt at the group is over: each of its pods was requeued or is being bound. The group is queued again
-        with the pods that were requeued, and with those that were added meanwhile.
+        """The attempt at the group is over: each of its pods was requeued or is being bound.
+
+        The group is queued again with the pods that were requeued, and with those that were added meanwhile.
         """
         tried = group.attempt
         if not isinstance(group.state, InFlight) or tried is None:

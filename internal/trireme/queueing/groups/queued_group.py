@@ -13,22 +13,18 @@ Source: pkg/scheduler/backend/cache/podgroupstate.go, pkg/scheduler/backend/queu
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from trireme.framework.plugin_spec import Role
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.forest import Forest, GroupNode
 from trireme.queueing.groups.member_calls import MemberCalls
 from trireme.queueing.queued_entity import Container
 from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo
 from trireme.queueing.states import GONE, Gated, Gone, QueueState
-from trireme.registry.in_tree import IN_TREE
-
-GANG_SCHEDULING: Final = IN_TREE.name_of(Role.GANGS)
 
 
 class PodGroupInfo(NamedTuple):
-    """What the queue orders a group by. It is a batch of its own, in the order of PrioritySort."""
+    """What the queue orders a group by. It is a batch of its own, ordered by priority, then by age."""
 
     #: A pod's key is namespace/name; this has the group's kind before.
     key: str

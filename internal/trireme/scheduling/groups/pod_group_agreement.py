@@ -20,8 +20,9 @@ def mismatch(
     *,
     own_policy: bool,
 ) -> str:
-    """What the group's pods do not agree on, as an error message; empty: they agree. `own_policy`: groups have a
-    preemption policy of their own.
+    """What the group's pods do not agree on, as an error message; empty: they agree.
+
+    `own_policy`: groups have a preemption policy of their own.
     """
     name, policy, whose = "", "", ""
     if own_policy and group.tree is not None:

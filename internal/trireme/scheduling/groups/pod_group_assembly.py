@@ -7,8 +7,8 @@ from trireme.config import commandline
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import placements
 from trireme.queueing import remote_calls, scheduling_queue
-from trireme.queueing.groups import queue_groups, queued_group
-from trireme.registry import group_sides
+from trireme.queueing.groups import group_settings, queue_groups, queued_group
+from trireme.registry import group_sides, in_tree
 from trireme.scheduling import (
     attempt,
     attempt_reporter,
@@ -42,22 +42,20 @@ class PodGroupAssembly:
         clocks: ports.Clocks,
         random: ports.Random,
     ) -> None:
-        """`send` has bind write a condition; `preempting_for` returns whether the victims of a preemptor are being
-        deleted.
-        """
+        """`send` has bind write a condition; `preempting_for`: whether a preemptor's victims are being deleted."""
         self._completed = completed
         self._clocks = clocks
         self._random = random
         self._conditions = pod_group_conditions.PodGroupConditions(send, events, clocks.now, clocks.wall)
         self._preempting_for = preempting_for
 
-    def queue_settings(self) -> queue_groups.GroupSettings:
+    def queue_settings(self) -> group_settings.GroupSettings:
         """What the queue has to know of groups."""
-        return queue_groups.GroupSettings(
+        return group_settings.GroupSettings(
             gang_profiles=frozenset(
                 profile.scheduler_name
                 for profile in self._completed.profiles
-                if queued_group.GANG_SCHEDULING in profile.names(ExtensionPoint.PRE_ENQUEUE)
+                if in_tree.GANG_PLUGIN in profile.names(ExtensionPoint.PRE_ENQUEUE)
             ),
             preempting=self._preempting_for,
             notify=self._conditions.record_waiting,
@@ -138,9 +136,7 @@ class PodGroupAssembly:
             binding=binding,
             group_reporter=pod_group_reporter.PodGroupReporter(reporter, self._conditions),
             gang_profiles=frozenset(
-                profile.scheduler_name
-                for profile in completed.profiles
-                if queued_group.GANG_SCHEDULING in profile.all_names()
+                profile.scheduler_name for profile in completed.profiles if in_tree.GANG_PLUGIN in profile.all_names()
             ),
             limit=limit,
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),

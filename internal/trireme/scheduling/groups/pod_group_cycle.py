@@ -16,6 +16,7 @@ from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.queueing.groups import forest, queue_groups, queued_group
 from trireme.queueing.groups.queue_groups import Attempt
+from trireme.registry import in_tree
 from trireme.scheduling import attempt_reporter, batch_limit, binding_cycle, ports, preemption_executor
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_agreement, pod_group_post_filters, pod_group_reporter
@@ -67,9 +68,10 @@ class PodGroupCycle:
         asynchronous: bool,
         own_policy: bool = False,
     ) -> None:
-        """`try_group` tries a group, `trials` undoes what it assumed. `gang_profiles` have the GangScheduling plugin;
-        without it any members that fit are bound. `asynchronous`: victims are deleted while others are scheduled.
-        `own_policy`: groups have a preemption policy of their own.
+        """`try_group` tries a group, `trials` undoes what it assumed.
+
+        In `gang_profiles` a group's minimum applies; in others any members that fit are bound. `asynchronous`: victims
+        are deleted while others are scheduled. `own_policy`: groups have a preemption policy of their own.
         """
         self._cache = cache
         self._reporter = reporter
@@ -207,11 +209,11 @@ class PodGroupCycle:
         gang = bool(placed) and placed[0][0].profile in self._gang_profiles
         waits: Mapping[str, float] = {}
         if gang and not result.node.has_minimum(self._scheduled(group).__getitem__):
-            waits = {queued_group.GANG_SCHEDULING: PERMIT_SECONDS}
+            waits = {in_tree.GANG_PLUGIN: PERMIT_SECONDS}
         for cycle, batch in self._batches(placed):
             self._binding.start(cycle, batch, waits)
         if gang and not waits:
-            self._binding.allow(group.members, queued_group.GANG_SCHEDULING)
+            self._binding.allow(group.members, in_tree.GANG_PLUGIN)
 
     def _batches(
         self, placed: Sequence[tuple[cycle_pb2.Cycle, binding_cycle.Assumed]]

@@ -50,7 +50,8 @@ class PodGroupPlacements:
         scorers: Mapping[str, Sequence[model.Plugin]],
         random: ports.Random,
     ) -> None:
-        """`generators` and `scorers` are the plugin at PlacementGenerate and those at PlacementScore of each profile;
+        """`generators` and `scorers` are each profile's plugin at PlacementGenerate and those at PlacementScore.
+
         `random` decides between placements that are equally good.
         """
         self._cache = cache
@@ -105,8 +106,9 @@ class PodGroupPlacements:
         return result
 
     async def _children(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
-        """Try the groups of a group, one after the other, until enough of them fit or cannot any more. Each sees those
-        before it.
+        """Try the groups of a group, one after the other, until enough of them fit or cannot any more.
+
+        Each sees those before it.
         """
         min_count = node.min_count if request.minimums else 0
         result = Result(node, feasible(min_count, 0, len(node.children)))

@@ -90,7 +90,7 @@ class PodGroupPostFilters:
         for plugin in self._plugins.get(request.profile, ()):
             if group_sides.releases_claims(plugin):
                 result = await self._devices(request, tried.attempts)
-            elif plugin == in_tree.DEFAULT_PREEMPTION:
+            elif plugin == in_tree.PREEMPTION_PLUGIN:
                 result = await self._preempt(request)
                 self._observer.group_preemption_attempted(result.code)
             else:
@@ -207,7 +207,7 @@ class PodGroupPostFilters:
 
 def not_preempted(failure: str) -> PodGroupPostFilterResult:
     """The result of DefaultPreemption if victims were found and could not be deleted."""
-    text = _error(in_tree.DEFAULT_PREEMPTION, f"pod group preemption: {failure}")
+    text = _error(in_tree.PREEMPTION_PLUGIN, f"pod group preemption: {failure}")
     return PodGroupPostFilterResult(status.Code.ERROR, text)
 
 

@@ -69,8 +69,10 @@ class PodGroupReporter:
         final: GroupStatus,
         nominated: Mapping[str, str] | None = None,
     ) -> None:
-        """Report the failure of each member of a PodGroup that is not being bound. `before` is the group's status
-        before PodGroupPostFilter; `nominated`: room is made, and these members (UID) are nominated for these nodes.
+        """Report the failure of each member of a PodGroup that is not being bound.
+
+        `before` is the group's status before PodGroupPostFilter; `nominated`: room is made, and these members (UID) are
+        nominated for these nodes.
         """
         waiting = nominated is not None
         nodes = nominated or {}

@@ -62,8 +62,10 @@ class MemberAttempt:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodGroupRequest:
-    """The pods of a tree of groups that are to be placed. `members` and `scheduled` are by name of a PodGroup: the pods
-    that wait, in order, and how many have a node already. `minimums`: the groups' minimums apply.
+    """The pods of a tree of groups that are to be placed.
+
+    `members` and `scheduled` are by name of a PodGroup: the pods that wait, in order, and how many have a node already.
+    `minimums`: the groups' minimums apply.
     """
 
     group: queued_group.QueuedPodGroupInfo
@@ -140,8 +142,9 @@ def feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
 
 
 def completed(node: forest.GroupNode, result: Result | None, above: Result | None = None) -> Iterator[Result]:
-    """The result of each group of the tree, for events and conditions. Groups that were not tried, and groups that
-    succeeded below one that failed, share the status object of that one.
+    """The result of each group of the tree, for events and conditions.
+
+    Groups that were not tried, and groups that succeeded below one that failed, share the status object of that one.
     """
     tried = {} if result is None else {child.node.key: child for child in result.children}
     if above is not None and (result is None or (result.succeeded and not above.succeeded)):

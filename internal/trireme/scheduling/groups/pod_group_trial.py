@@ -63,6 +63,7 @@ class PodGroupTrials:
         within: group_trial.Placement | None = None,
     ) -> tuple[GroupStatus, list[MemberAttempt]]:
         """Try the members in this order, while `scheduled` others have a node. Without success nothing is left assumed.
+
         `min_count` 0: any number of members will do. `within`: on these nodes alone.
         """
         attempts: list[MemberAttempt] = []
@@ -116,8 +117,9 @@ class PodGroupTrials:
         return prospect
 
     async def reassume(self, attempts: Sequence[MemberAttempt]) -> str:
-        """Assume members once more where they fitted before they were undone; answers why that is not possible: then
-        none of them is assumed.
+        """Assume members once more where they fitted before they were undone.
+
+        Returns why that is not possible, and then none of them is assumed; empty: they are.
         """
         done: list[MemberAttempt] = []
         try:
@@ -196,8 +198,9 @@ class PodGroupTrials:
         return batches
 
     async def _try(self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial) -> list[MemberAttempt]:
-        """Attempts for these pods of one class, in their order. If the last one failed by error, the pods behind it
-        were not tried.
+        """Attempts for these pods of one class, in their order.
+
+        If the last one failed by error, the pods behind it were not tried.
         """
         attempts: list[MemberAttempt] = []
         try:
