@@ -22,7 +22,7 @@ class Frontend:
         self.links = replicas.Replicas(
             "filter", publisher, dialer or dialing.Dialer(), deadline_seconds, time.monotonic, lambda: None
         )
-        publisher.phases = (self.links,)
+        publisher.add_followers(self.links)
         self.publish = publisher.publish
 
     def add_nodes(self, count: int) -> None:

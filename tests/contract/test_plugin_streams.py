@@ -13,7 +13,14 @@ from trireme_kube.componentbase import supervision
 
 
 class _Publisher:
-    phases: Sequence[Any] = ()
+    def __init__(self) -> None:
+        self.followers: list[Any] = []
+
+    def add_followers(self, followers: Any) -> None:
+        self.followers.append(followers)
+
+    def remove_followers(self, followers: Any) -> None:
+        self.followers.remove(followers)
 
     def hello(self) -> snapshot_pb2.Hello:
         return snapshot_pb2.Hello()
@@ -49,7 +56,7 @@ async def test_a_stream_that_is_closed_leaves_no_task() -> None:
     async with asyncio.timeout(20):
         while asyncio.all_tasks() - before:
             await asyncio.sleep(0.005)
-    assert publisher.phases == ()
+    assert publisher.followers == []
     assert not streams.statistics()
     await streams.close()
 

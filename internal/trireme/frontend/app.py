@@ -191,7 +191,8 @@ def build_phases(
         site.clocks.monotonic,
         site.wakeup.set,
     )
-    publisher.phases = (links.filters, links.scores)
+    for followers in (links.filters, links.scores):
+        publisher.add_followers(followers)
     answers = class_answers.ClassAnswers()
     evaluators = remote_evaluators.RemoteEvaluators(
         links.filters, links.scores, answers, fence, settings.config_hash, site.metrics

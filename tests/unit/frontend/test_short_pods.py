@@ -48,7 +48,9 @@ class _Passage:
         self.world = frontend_world.World(*arguments)
         self.frontend: app.App = self.world.frontend
         self.follower = _Follower()
-        self.frontend.phases.publisher.phases = ()
+        self.leads = False
+        for followers in (self.frontend.phases.links.filters, self.frontend.phases.links.scores):
+            self.frontend.phases.publisher.remove_followers(followers)
         self._version = 0
         self._jobs = 0
         nodes = [
@@ -63,7 +65,8 @@ class _Passage:
     def lead(self) -> None:
         """Publish to a replica from now on."""
         follower: Any = self.follower
-        self.frontend.phases.publisher.phases = (follower,)
+        self.leads = True
+        self.frontend.phases.publisher.add_followers(follower)
         for request in self.frontend.phases.publisher.full_sync():
             self.follower.publish(request, 0)
 
@@ -117,7 +120,7 @@ class _Passage:
             "containers": [{"name": "main", "image": "job", "resources": {"requests": {"cpu": "1m"}}}],
         }
         # A leader tries the members of a group together, which is another matter.
-        if grouped and not self.frontend.phases.publisher.phases:
+        if grouped and not self.leads:
             spec["schedulingGroup"] = {"podGroupName": name}
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"uid-{name}", "controller": True}
         labels = {"job-name": name, "app": "batch"}

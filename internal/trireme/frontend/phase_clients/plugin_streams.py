@@ -1,8 +1,8 @@
-"""The snapshot stream to remote plugins that follow the cluster (NODE_DATA_SNAPSHOT): the one that phases get.
+"""The snapshot stream to remote plugins that follow the cluster (NODE_DATA_SNAPSHOT): the same that the phases get.
 
-The frontend opens it, and not the phases that call the plugin: they are several, and a plugin follows one. It is sent
-what filter and score are sent, at the same moment, so a call of theirs is at most a moment ahead of it; the plugin lets
-such a call wait or refuses it, and then the phase calls again.
+The frontend opens it, not the phases that call the plugin: there are several of them, and a plugin follows one stream.
+The plugin gets what filter and score get, at the same time, so their calls are at most slightly ahead of it; the plugin
+lets such a call wait or refuses it, and then the phase calls again.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from trireme_kube.componentbase import supervision
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """The stream to one plugin, and the task that fails where the stream's work does."""
+    """The stream to one plugin, and the task that fails if the stream's work fails."""
 
     replicas: replicas.Replicas
     watch: asyncio.Task[None]
@@ -29,17 +29,16 @@ class PluginStreams:
     def __init__(self, publisher: publishing.Publisher, clock: Callable[[], float]) -> None:
         self._publisher = publisher
         self._clock = clock
-        self._phases = tuple(publisher.phases)
         self._streams: dict[bytes, _Stream] = {}
-        #: Fails where the work of a stream does.
+        #: Fails if the work of a stream fails.
         self.supervisor = supervision.Supervisor()
 
     def statistics(self) -> Sequence[replica_link.LinkStatistics]:
-        """How each stream stands."""
+        """The state of each stream."""
         return [link for stream in self._streams.values() for link in stream.replicas.statistics()]
 
     def configure(self, configuration: snapshot_pb2.Configuration) -> None:
-        """These plugins take part from now on. Streams that exist begin anew, as the configuration has changed."""
+        """Follow a new configuration: open streams to its plugins, begin existing ones anew, and end the others."""
         before, self._streams = self._streams, {}
         for config in configuration.remote_plugins:
             if config.info.node_data != plugin_pb2.NODE_DATA_SNAPSHOT:
@@ -51,8 +50,8 @@ class PluginStreams:
             else:
                 stream.replicas.restart()
             self._streams[key] = stream
-        self._publisher.phases = (*self._phases, *(stream.replicas for stream in self._streams.values()))
         for stream in before.values():
+            self._publisher.remove_followers(stream.replicas)
             self.supervisor.start(self._end(stream))
 
     async def close(self) -> None:
@@ -62,15 +61,13 @@ class PluginStreams:
             await stream.replicas.close()
 
     def hello(self) -> snapshot_pb2.Hello:
-        """The first message to a plugin: a phase's, but for how to reach the other plugins, which is none of its
-        business.
-        """
+        """The first message to a plugin: that to a phase, without the addresses of other plugins."""
         hello = self._publisher.hello()
         hello.configuration.ClearField("remote_plugins")
         return hello
 
     def full_sync(self) -> Sequence[bytes]:
-        """As a phase gets it."""
+        """The full sync that phases get."""
         return self._publisher.full_sync()
 
     def _opened(self, config: snapshot_pb2.RemotePlugin) -> _Stream:
@@ -78,9 +75,10 @@ class PluginStreams:
         seconds = config.deadline_ms / 1000
         stream = replicas.Replicas(f"plugin {config.name}", self, dialer, seconds, self._clock, lambda: None)
         stream.set_endpoints(list(config.endpoints))
+        self._publisher.add_followers(stream)
         return _Stream(stream, self.supervisor.keep(stream.phase, stream.supervisor.failure))
 
     async def _end(self, stream: _Stream) -> None:
-        """Close a stream to a plugin that left, or describes itself otherwise."""
+        """Close a stream to a plugin that was removed, or has another description."""
         await self.supervisor.stop(stream.watch)
         await stream.replicas.close()

@@ -1,7 +1,7 @@
-"""The cluster's state on its way to the replicas: what changes goes to all, and who begins to follow gets everything.
+"""Publishes the cluster's state to replicas: each change to all followers, and a full sync to those that begin.
 
-A full sync costs much where the cluster is large and many begin at once, so the last one is kept, with what was
-published since behind it, for as long as that costs a replica less than a new one would.
+A full sync of a large cluster is expensive, and many replicas may begin at once. So the last one is cached, followed by
+what was published since, as long as the two together cost a replica less than a new full sync would.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,48 +12,57 @@ from trireme.v1 import snapshot_pb2
 
 
 class Publisher:
-    """Where streams begin (`replica_link.Source`). Nothing is sent before `phases` says to whom."""
+    """The source of all snapshot streams (`replica_link.Source`). Nothing is sent before there are followers."""
 
     def __init__(self, cache: cluster_cache.ClusterCache, hello: Callable[[], snapshot_pb2.Hello]) -> None:
         """`hello` makes the first message to a replica."""
         self._cache = cache
         self.hello = hello
-        self.phases: Sequence[replicas.Replicas] = ()
-        self._whole: list[bytes] = []  # the last full sync, and what was published since
-        self._whole_bytes = self._since_bytes = 0  # of the one and the other
+        self._followers: list[replicas.Replicas] = []
+        self._full_sync: list[bytes] = []  # the last one, and what was published since
+        self._full_sync_bytes = self._since_bytes = 0  # of the one and the other
+
+    def add_followers(self, followers: replicas.Replicas) -> None:
+        """Send changes to these replicas, too, from now on."""
+        self._followers.append(followers)
+
+    def remove_followers(self, followers: replicas.Replicas) -> None:
+        """Send these replicas nothing more."""
+        self._followers.remove(followers)
 
     @property
     def followed(self) -> bool:
         """Whether any replica has a stream."""
-        return any(phase.followed for phase in self.phases)
+        return any(followers.followed for followers in self._followers)
 
     def full_sync(self) -> Sequence[bytes]:
-        """All of the cluster: as it was when it was last made for a replica, and what has changed since. What has
-        changed goes to the replicas that follow already first.
+        """All of the cluster, as a cached full sync and what has changed since.
+
+        Changes that were not published yet go to the present followers first.
         """
         self.publish()
-        if not self._whole:
-            self._whole = [
+        if not self._full_sync:
+            self._full_sync = [
                 snapshot_pb2.SyncRequest(delta=delta).SerializeToString() for delta in self._cache.full_sync()
             ]
-            self._whole_bytes, self._since_bytes = sum(map(len, self._whole)), 0
-        return tuple(self._whole)
+            self._full_sync_bytes, self._since_bytes = sum(map(len, self._full_sync)), 0
+        return tuple(self._full_sync)
 
     def publish(self) -> int:
-        """Send what has changed to all replicas; answers the generation that they will be at."""
-        if not (self._whole or self.followed):
+        """Send what has changed to all followers; returns the generation that they will be at."""
+        if not (self._full_sync or self.followed):
             self._cache.drop_delta()
             return self._cache.generation
         while (delta := self._cache.take_delta()) is not None:
             request = snapshot_pb2.SyncRequest(delta=delta).SerializeToString()
-            self._keep(request)
-            for phase in self.phases:
-                phase.publish(request, delta.to_generation)
+            self._extend_full_sync(request)
+            for followers in self._followers:
+                followers.publish(request, delta.to_generation)
         return self._cache.generation
 
-    def _keep(self, request: bytes) -> None:
+    def _extend_full_sync(self, request: bytes) -> None:
         self._since_bytes += len(request)
-        if self._since_bytes > self._whole_bytes:
-            self._whole = []
-        elif self._whole:
-            self._whole.append(request)
+        if self._since_bytes > self._full_sync_bytes:
+            self._full_sync = []
+        elif self._full_sync:
+            self._full_sync.append(request)
