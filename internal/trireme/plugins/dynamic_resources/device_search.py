@@ -111,8 +111,8 @@ class DeviceSearch:
             version = state.inventory.version(kind[0])
             slot = left[0]
             outcome = await pausing.run(functools.partial(self._search, pod_class, state, snap, kind, slot))
-            known, before = inventory.of(snap, self.on), state.inventory
-            if known is before and known.classes is before.classes and known.version(kind[0]) == version:
+            known = inventory.of(snap, self.on)
+            if known is state.inventory and known.version(kind[0]) == version:
                 self._searches(snap)[pod_class.id, kind] = version, outcome
                 if outcome.late:
                     return False

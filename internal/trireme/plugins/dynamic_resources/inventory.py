@@ -100,9 +100,9 @@ class Inventory:
         return view
 
     def version(self, view: View) -> int:
-        """Another number than before where devices that it has were taken or given back since."""
+        """Another number than before if its devices were allocated or deallocated since, or classes have changed."""
         touched = self._touched
-        return max((touched.get(pool, 0) for pool in view.pool_ids), default=0)
+        return max(self._classes_at, *(touched.get(pool, 0) for pool in view.pool_ids), 0)
 
     @property
     def stands_for_resources(self) -> bool:
