@@ -44,7 +44,7 @@ MATTERS = (
     "features",
     "nominated",
     "preemption",
-    "crowd",
+    "scarcity",
     "resize",
     "devices",
     "oddities",
@@ -90,7 +90,7 @@ def situation(draw: random.Random, name: str) -> Row:
     """One situation."""
     matters = frozenset(draw.sample(MATTERS, draw.choice((1, 1, 2, 2, 3, 4, 6))))
     if draw.random() < CONTESTED:
-        matters = frozenset(("preemption", "crowd", *draw.sample(REASONS_TO_GO, draw.choice((0, 1, 1, 2)))))
+        matters = frozenset(("preemption", "scarcity", *draw.sample(REASONS_TO_GO, draw.choice((0, 1, 1, 2)))))
     return _Situation(draw, matters).row("+".join(sorted(matters)), name)
 
 
@@ -98,7 +98,7 @@ class _Situation:
     def __init__(self, draw: random.Random, matters: frozenset[str]) -> None:
         self._draw = draw
         self._matters = matters
-        self._contested = {"preemption", "crowd"} <= matters
+        self._contested = {"preemption", "scarcity"} <= matters
         size = draw.choice((1, 2, 3, 4) if self._contested else (1, 2, 3, 5, 7, 9, 12))
         self._node_names = [f"n{number:02}" for number in range(size)]
 
@@ -184,7 +184,7 @@ class _Situation:
 
     def _allocatable(self) -> Json:
         draw = self._draw
-        tight = self._is("preemption", "crowd")
+        tight = self._is("preemption", "scarcity")
         amounts = {
             "cpu": draw.choice(("1", "2", "4") if tight else ("1", "2", "4", "7500m", "16", "0.5")),
             "memory": draw.choice(("1Gi", "4Gi", "8Gi") if tight else ("1Gi", "4Gi", "8Gi", "30Gi", "64G", "2000M")),
@@ -339,7 +339,7 @@ class _Situation:
     def _container(self, name: str) -> Json:
         draw = self._draw
         requests: Json = {}
-        small = not self._is("resources", "crowd", "preemption") or self._often(0.5)
+        small = not self._is("resources", "scarcity", "preemption") or self._often(0.5)
         if self._often(0.85):
             requests["cpu"] = draw.choice(CPU[:4] if small else CPU)
         if self._often(0.8):

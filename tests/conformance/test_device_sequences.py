@@ -88,7 +88,7 @@ def test_no_device_is_allocated_twice_and_a_deallocated_one_is_free(phases: Phas
         assert here.place(pod).startswith("n")
     assert here.devices() == ["n0-a", "n0-b", "n1-a", "n1-b"]
     assert here.place(pods[4]) == CANNOT
-    here.take_back(pods[1])
+    here.unassume(pods[1])
     assert here.place(pods[4]).startswith("n")
     assert here.devices() == ["n0-a", "n0-b", "n1-a", "n1-b"]
 
@@ -106,7 +106,7 @@ def test_a_claim_that_is_being_allocated_is_waited_for(phases: Phases) -> None:
     first = _pod("p0", "c0")
     assert here.place(first).startswith("n")
     assert here.place(_pod("p1", "c0")) == "resource claim default/c0 is in the process of being allocated"
-    here.take_back(first)
+    here.unassume(first)
     assert here.place(_pod("p1", "c0")).startswith("n")
 
 
@@ -161,7 +161,7 @@ def test_extended_resources_of_one_class_get_devices_of_their_own(phases: Phases
     pods = [_pod(f"p{number}", **{"example.com/dev": "1"}) for number in range(3)]
     assert [here.place(pod) for pod in pods] == ["n0", "n0", CANNOT]
     assert here.devices() == ["n0-a", "n0-b"]
-    here.take_back(pods[0])
+    here.unassume(pods[0])
     assert here.place(pods[2]) == "n0"
     assert here.devices() == ["n0-a", "n0-b"]
 
@@ -216,9 +216,9 @@ def test_devices_that_stand_for_cpu_are_counted_like_requests() -> None:
         here = Sequence(running, {**objects, "featureGates": {GATE: True}})
         assert here.place(_pod("big", cpu="3")) == "n0"
         assert here.place(_pod("claiming", "c0")) == "Insufficient cpu", "six of eight, of which five are left"
-        here.take_back(_pod("big"))
+        here.unassume(_pod("big"))
         assert here.place(_pod("claiming", "c0", cpu="1")) == "n0"
         assert here.place(_pod("plain", cpu="2")) == "Insufficient cpu", "one is left"
         assert here.place(_pod("small", cpu="1")) == "n0"
-        here.take_back(_pod("claiming"))
+        here.unassume(_pod("claiming"))
         assert here.place(_pod("plain", cpu="2")) == "n0"

@@ -93,7 +93,7 @@ def test_no_volume_is_assigned_twice(phases: Phases) -> None:
     promised = sequence.claimed()
     assert sorted(promised.values()) == ["c0", "c1", "c2"]
     assert sequence.place(pods[3]) == "node(s) didn't find available persistent volumes to bind"
-    sequence.take_back(pods[1])
+    sequence.unassume(pods[1])
     assert sequence.place(pods[3]) in ("a", "b")
     given_back = next(volume for volume, claim in promised.items() if claim == "c1")
     assert sequence.claimed()[given_back] == "c3"
@@ -112,7 +112,7 @@ def test_the_last_place_for_a_volume_is_given_once(phases: Phases) -> None:
     sequence = Sequence(phases, objects)
     pods = [_pod(f"p{number}", f"c{number}") for number in range(3)]
     assert [sequence.place(pod) for pod in pods] == ["a", "a", "node(s) exceed max volume count"]
-    sequence.take_back(pods[0])
+    sequence.unassume(pods[0])
     assert sequence.place(pods[2]) == "a"
 
 
@@ -139,5 +139,5 @@ def test_a_claim_for_one_pod_is_used_by_one(phases: Phases) -> None:
     pods = [_pod("p0", "only"), _pod("p1", "only")]
     assert sequence.place(pods[0]) in ("a", "b")
     assert "ReadWriteOncePod access mode already in-use" in sequence.place(pods[1])
-    sequence.take_back(pods[0])
+    sequence.unassume(pods[0])
     assert sequence.place(pods[1]) in ("a", "b")

@@ -57,7 +57,7 @@ class Sequence:
         """What filter is asked about the pod."""
         return filter_phase_pb2.FilterPhaseFilterRequest(cycle=self._cycle(self.cluster.class_of(pod)), count=1)
 
-    def take_back(self, pod: Json) -> None:
+    def unassume(self, pod: Json) -> None:
         """The pod is not bound after all."""
         uid = pod["metadata"]["uid"]
         self.cluster.cache.forget(uid)

@@ -416,7 +416,7 @@ async def test_a_deleted_or_replaced_victim_is_not_evicted(bind: Bind) -> None:
 
 
 async def test_a_victim_that_was_seen_is_not_read(bind: Bind) -> None:
-    """Each request costs the API server a millisecond, and preemptors come in crowds; kube-scheduler sends two."""
+    """A request costs the API server a millisecond, and preemptors may be thousands; kube-scheduler sends two."""
     await bind.make_pods("victim", "preemptor")
     read = bind.cluster.faults.add(Fault(Action.STATUS, "GET", "pods/victim", code=403))
     assert ok(await bind.apply(eviction(bind, "victim")))

@@ -48,7 +48,7 @@ class Crowded:
     def filter(self, call: sdk.Call, node: sdk.Node) -> sdk.Verdict:
         self.asked.append((node.name, len(call.added_pods), len(call.removed_pods)))
         self.while_asked()
-        return sdk.unschedulable("crowded") if len(call.added_pods) > 1 else None
+        return sdk.unschedulable("two pods of the class") if len(call.added_pods) > 1 else None
 
 
 class Cluster:

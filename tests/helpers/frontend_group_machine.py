@@ -59,14 +59,14 @@ class GroupMachine(FrontendMachine):
             group.spec.scheduling_policy.gang.min_count = min_count
         else:
             group.spec.scheduling_policy.basic.SetInParent()
-        self.world.tell_group(EventKind.MODIFIED if known is not None else EventKind.ADDED, group)
+        self.world.deliver_group(EventKind.MODIFIED if known is not None else EventKind.ADDED, group)
 
     @precondition(lambda self: self.groups)
     @rule(data=st.data())
     def remove_group(self, data: st.DataObject) -> None:
         """A PodGroup is deleted."""
         name = data.draw(st.sampled_from(sorted(self.groups)))
-        self.world.tell_group(EventKind.DELETED, self.groups.pop(name))
+        self.world.deliver_group(EventKind.DELETED, self.groups.pop(name))
 
     @rule(
         group=st.sampled_from(GROUPS),
@@ -113,10 +113,10 @@ class GroupMachine(FrontendMachine):
         free = self.world.free(0)
         fitted = 0
         for pod in in_order(list(group.waiting.values())):
-            asked = cpus(self.frontend.cluster.registry[pod.record.class_id].pod)
-            slot = next((slot for slot, cpu in sorted(free.items()) if cpu >= asked), None)
+            requested = cpus(self.frontend.cluster.registry[pod.record.class_id].pod)
+            slot = next((slot for slot, cpu in sorted(free.items()) if cpu >= requested), None)
             if slot is not None:
-                free[slot] -= asked
+                free[slot] -= requested
                 fitted += 1
         return fitted > 0 and fitted + len(group.placed) >= group.tree.min_count
 
@@ -127,7 +127,7 @@ class GroupMachine(FrontendMachine):
             self.world.loop.advance(0.5)
         for _ in range(10):
             self._hear_and_answer()
-        assert not self.world.questions
+        assert not self.world.pending_calls
 
     def _singles(self) -> list[Any]:
         return [pod for pod in super()._singles() if not pod.record.pod.parsed.group]

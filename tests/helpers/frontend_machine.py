@@ -1,7 +1,7 @@
 """No pod is ever lost: the frontend's own queue, cache and cycles, against anything that may happen, in any order.
 
 Users and kubelets change pods and nodes; watches lag behind each other, break off and are listed anew, and repeat what
-they told; filter, score and bind answer late, refuse, fail or cannot be asked; time goes by. After every step each
+they delivered; filter, score and bind answer late, refuse, fail or are down; time goes by. After every step each
 pending pod is in exactly one place, what is assumed adds up, and whoever may be tried is being tried. When all has
 come to rest, everybody who fits somewhere is there.
 """
@@ -60,13 +60,13 @@ class FrontendMachine(RuleBasedStateMachine):
         cpu=st.integers(1, 3),
         priority=st.sampled_from([0, 0, 100]),
         gated=st.sampled_from([False, False, False, True]),
-        told=st.booleans(),
+        delivered=st.booleans(),
     )
-    def create_pod(self, cpu: int, priority: int, gated: bool, told: bool) -> None:
+    def create_pod(self, cpu: int, priority: int, gated: bool, delivered: bool) -> None:
         """A user creates a pod, one in a few with a gate, perhaps in place of one that is gone."""
         name = next(name for name in PODS if name not in self.api.pods)
         self.api.add_pod(name, cpu, priority, gated=gated)
-        if told:
+        if delivered:
             self.world.deliver("pods", 1000)
 
     @precondition(lambda self: self.api.pods)
@@ -89,7 +89,7 @@ class FrontendMachine(RuleBasedStateMachine):
         if raw["spec"].pop("schedulingGates", None) is None:
             labels = raw["metadata"].setdefault("labels", {})
             labels["changed"] = str(int(labels.get("changed", "0")) + 1)
-        self.api.tell("pods", EventKind.MODIFIED, raw)
+        self.api.record("pods", EventKind.MODIFIED, raw)
 
     @rule(name=st.sampled_from(NODES), cpu=st.integers(1, 4))
     def put_node(self, name: str, cpu: int) -> None:
@@ -104,7 +104,7 @@ class FrontendMachine(RuleBasedStateMachine):
 
     # --- the watches ---
 
-    @precondition(lambda self: not self.world.all_heard)
+    @precondition(lambda self: not self.world.all_delivered)
     @rule(resource=st.sampled_from([*RESOURCES, "pods"]), count=st.integers(1, 5))
     def deliver(self, resource: str, count: int) -> None:
         """A watch tells of what happened."""
@@ -122,33 +122,33 @@ class FrontendMachine(RuleBasedStateMachine):
 
     # --- the phases, and time ---
 
-    @precondition(lambda self: self.world.questions)
+    @precondition(lambda self: self.world.pending_calls)
     @rule(data=st.data(), how=st.sampled_from(["good", "good", "bad", "down", "uncertain"]))
     def answer(self, data: st.DataObject, how: str) -> None:
-        """A phase answers one of the open questions."""
+        """A phase answers one of the open calls."""
         self._answer(data, how)
 
-    @precondition(lambda self: self.world.questions)
+    @precondition(lambda self: self.world.pending_calls)
     @rule(data=st.data(), hows=st.lists(st.sampled_from(["good", "good", "bad"]), min_size=2, max_size=6))
     def answers(self, data: st.DataObject, hows: list[str]) -> None:
         """Phases answer several."""
         for how in hows:
-            if self.world.questions:
+            if self.world.pending_calls:
                 self._answer(data, how)
 
     def _answer(self, data: st.DataObject, how: str) -> None:
-        question = self.world.questions[data.draw(st.integers(0, len(self.world.questions) - 1))]
-        self.world.answer(question, how)
+        call = self.world.pending_calls[data.draw(st.integers(0, len(self.world.pending_calls) - 1))]
+        self.world.answer(call, how)
 
-    @precondition(lambda self: any(question.rpc == "ExtenderBind" for question in self.world.questions))
+    @precondition(lambda self: any(call.rpc == "ExtenderBind" for call in self.world.pending_calls))
     @rule()
     def extender_lies(self) -> None:
         """An extender says that it has bound a pod, and has not."""
-        self.world.answer(next(each for each in self.world.questions if each.rpc == "ExtenderBind"), "lie")
+        self.world.answer(next(each for each in self.world.pending_calls if each.rpc == "ExtenderBind"), "lie")
 
     @rule(pods=st.booleans(), nodes=st.booleans())
     def go_on(self, pods: bool, nodes: bool) -> None:
-        """The watches tell of everything, and all that is asked is answered well."""
+        """The watches deliver everything, and every call has a good answer."""
         for resource, wanted in (("pods", pods), ("nodes", nodes)):
             if wanted:
                 self.world.deliver(resource, 1000)
@@ -204,17 +204,17 @@ class FrontendMachine(RuleBasedStateMachine):
     def whoever_left_the_queue_is_being_looked_after(self) -> None:
         """A pod that is done is terminating, or assumed; one that is assumed is being bound, or is bound."""
         cache, api = self.frontend.cluster.cache, self.api
-        asked = {uid for question in self.world.questions for uid in _pods_of(question)}
+        called = {uid for call in self.world.pending_calls for uid in _pods_of(call)}
         for uid, pod in self.frontend.scheduling.queue._transitions.done.items():
             assert cache.is_assumed(uid) or pod.record.pod.parsed.flags & TERMINATING, "nobody looks after it"
         for uid in cache._assumed:
             raw = next((raw for raw in api.pods.values() if raw["metadata"]["uid"] == uid), None)
-            busy = uid in asked or self.frontend.scheduling.waiting.waits(uid)
-            told = raw is not None and raw["spec"].get("nodeName") and uid in self.world.seen
-            assert busy or told or uid in self.world.seen, "assumed for ever"
+            busy = uid in called or self.frontend.scheduling.waiting.waits(uid)
+            bound = raw is not None and raw["spec"].get("nodeName") and uid in self.world.seen
+            assert busy or bound or uid in self.world.seen, "assumed for ever"
 
     def what_is_placed_adds_up(self) -> None:
-        """The cache holds what was told and what is assumed; its replicas count the same for each node."""
+        """The cache holds what was delivered and what is assumed; its replicas count the same for each node."""
         cache, mirror = self.frontend.cluster.cache, self.world.mirror
         placed = {uid: raw["spec"]["nodeName"] for uid, raw in self.world.seen.items() if raw["spec"].get("nodeName")}
         assert {pod.uid: pod.node_name for pod in cache.pods() if not pod.assumed} == placed
@@ -228,7 +228,7 @@ class FrontendMachine(RuleBasedStateMachine):
         assert set(mirror.nodes.slots) == set(cache.node_names())
 
     def whoever_may_be_tried_is_tried(self) -> None:
-        """While no cycle is under way and every phase can be asked, nobody waits in the active queue."""
+        """While no cycle is under way and every phase can be called, nobody waits in the active queue."""
         if self._nobody_may_be_tried():
             return
         # A batch that was let grow, when there was more to do than there is now, goes in a moment.
@@ -241,7 +241,7 @@ class FrontendMachine(RuleBasedStateMachine):
         if not scheduling.queue.ready() or not available or scheduling.scheduler._growth() > 0:
             return True
         # What PostFilter decided beside evictions is carried out within the cycle.
-        return any(question.rpc in (*IN_CYCLE, "Apply") for question in self.world.questions)
+        return any(call.rpc in (*IN_CYCLE, "Apply") for call in self.world.pending_calls)
 
     def the_status_names_every_pending_pod(self) -> None:
         """The report has a line for each, which says what it waits for."""
@@ -290,14 +290,14 @@ class FrontendMachine(RuleBasedStateMachine):
         assert self.frontend.scheduling.queue.contents.in_flight_pods() == []
 
     def _fits(self, pod: Any) -> bool:
-        asked = cpus(self.frontend.cluster.registry[pod.record.class_id].pod)
-        return any(cpu >= asked for cpu in self.world.free(pod.record.priority, pod.uid).values())
+        requested = cpus(self.frontend.cluster.registry[pod.record.class_id].pod)
+        return any(cpu >= requested for cpu in self.world.free(pod.record.priority, pod.uid).values())
 
     def _calm_down(self) -> None:
-        """Everything is heard, every question has a good answer, and whoever is to go goes."""
+        """Everything is delivered, every call has a good answer, and whoever is to go goes."""
         for _ in range(200):
             self._hear_and_answer()
-            if self.world.calm and (self.frontend.scheduling.queue.next_backoff() is None or not self.api.nodes):
+            if self.world.idle and (self.frontend.scheduling.queue.next_backoff() is None or not self.api.nodes):
                 return
             self.world.loop.advance(0.5)
         raise AssertionError("it does not come to rest")
@@ -318,12 +318,12 @@ class FrontendMachine(RuleBasedStateMachine):
         return self.frontend.scheduling.queue.contents.waiting_pods()
 
 
-def _pods_of(question: Any) -> list[str]:
-    request = question.request
-    if question.rpc == "ExtenderBind":
+def _pods_of(call: Any) -> list[str]:
+    request = call.request
+    if call.rpc == "ExtenderBind":
         return [request["PodUID"]]
-    if question.rpc == "Reserve":
+    if call.rpc == "Reserve":
         return [placement.pod.uid for placement in request.placements]
-    if question.rpc in ("Permit", "PreBindPreFlight", "PreBind"):
+    if call.rpc in ("Permit", "PreBindPreFlight", "PreBind"):
         return [item.pod.uid for item in request.items]
-    return [request.pod.uid] if question.rpc == "Bind" else []
+    return [request.pod.uid] if call.rpc == "Bind" else []

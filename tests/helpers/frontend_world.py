@@ -1,6 +1,6 @@
 """A whole frontend without a network: its own parts, on a loop whose clock stands still, and a world that it schedules.
 
-The API server is two lists of what ever happened to pods and nodes; how much of either the frontend has heard is up to
+The API server is two lists of what ever happened to pods and nodes; how much of either the frontend has seen is up to
 the test, and so is what a watch repeats. Filter, score and bind are fakes that answer when the test lets them, from a
 snapshot that follows the frontend's own deltas, so that an answer can be out of date by the time it comes.
 """
@@ -68,7 +68,7 @@ EXTENDERS = (
 
 
 @dataclasses.dataclass(eq=False)
-class Question:
+class PendingCall:
     """A call of the frontend that waits for the test to answer. `written`: what it asks for is done already."""
 
     rpc: str
@@ -84,9 +84,9 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
 
     def connect(*_: Any) -> phase_links.PhaseLinks:
         phases: tuple[Any, ...] = (
-            frontend_world_services.FakePhase(world.ask, world.follow),
-            frontend_world_services.FakePhase(world.ask, lambda request: None),
-            frontend_world_services.FakeBinders(world.ask),
+            frontend_world_services.FakePhase(world.respond, world.follow),
+            frontend_world_services.FakePhase(world.respond, lambda request: None),
+            frontend_world_services.FakeBinders(world.respond),
         )
         return phase_links.PhaseLinks(*phases)
 
@@ -96,7 +96,7 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
     def make_extenders(configured: Sequence[model.Extender], *cluster: Any) -> extender_calls.ExtenderCalls | None:
         if not configured:
             return None
-        made = [(config, frontend_world_services.FakeExtender(world.ask)) for config in configured]
+        made = [(config, frontend_world_services.FakeExtender(world.respond)) for config in configured]
         asking = extenders.Extenders(made, *cluster, frontend_world_services.ObjectsOfPods(seen))
         return extender_calls.ExtenderCalls(asking, extender_objects.ExtenderObjects(False, False), unused)
 
@@ -144,9 +144,9 @@ class World:
         self.rejected: frozenset[str] = frozenset()
         self.api = Api()
         self.mirror = snapshot.Snapshot()
-        self.questions: list[Question] = []
-        self.heard = {"pods": 0, "nodes": 0}
-        # What the frontend should know, by what it was told: pods by UID.
+        self.pending_calls: list[PendingCall] = []
+        self.delivered = {"pods": 0, "nodes": 0}
+        # What the frontend should know, by what was delivered: pods by UID.
         self.seen: dict[str, Json] = {}
         with self._current_loop():
             self.frontend = _build(self, _completed(*arguments, extended=extended))
@@ -176,9 +176,9 @@ class World:
         """The wall clock, which a test may set. Units: Unix seconds."""
         return self.now() + self.wall_ahead
 
-    def asked(self) -> list[str]:
+    def pending_rpcs(self) -> list[str]:
         """What waits for an answer."""
-        return [question.rpc for question in self.questions]
+        return [call.rpc for call in self.pending_calls]
 
     def close(self) -> None:
         """End all."""
@@ -215,27 +215,27 @@ class World:
 
     def deliver(self, resource: str, count: int) -> None:
         """The next events of a watch, in one chunk."""
-        start = self.heard[resource]
+        start = self.delivered[resource]
         events = self.api.log[resource][start : start + count]
-        self.heard[resource] = start + len(events)
+        self.delivered[resource] = start + len(events)
         if resource == "pods":
             for kind, raw in events:
                 self.seen[raw["metadata"]["uid"]] = raw
                 if kind is EventKind.DELETED:
                     del self.seen[raw["metadata"]["uid"]]
-        self._tell(resource, events)
+        self._deliver(resource, events)
 
     def repeat(self, resource: str, back: int) -> None:
-        """An event that was heard already, of an object that is still known, comes once more."""
-        position = self.heard[resource] - 1 - back
+        """An event that was delivered already, of an object that is still known, comes once more."""
+        position = self.delivered[resource] - 1 - back
         if position < 0:
             return
         kind, raw = self.api.log[resource][position]
         name, uid = raw["metadata"]["name"], raw["metadata"]["uid"]
-        known = [entry for _, entry in self.api.log[resource][: self.heard[resource]] if _named(entry, name)]
+        known = [entry for _, entry in self.api.log[resource][: self.delivered[resource]] if _named(entry, name)]
         gone = (EventKind.DELETED, known[-1]) in self.api.log[resource]
         if kind is not EventKind.DELETED and not gone and known[-1]["metadata"]["uid"] == uid:
-            self._tell(resource, [(kind, raw)])
+            self._deliver(resource, [(kind, raw)])
 
     def relist(self, resource: str, twice: bool) -> None:
         """The watch is lost, and all is listed; perhaps the first list breaks off and is begun again."""
@@ -243,28 +243,28 @@ class World:
         if resource == "pods":
             self.seen = {raw["metadata"]["uid"]: raw for _, raw in listed}
         if twice:
-            self._tell(resource, [(EventKind.LIST_START, None), *listed[: len(listed) // 2]])
-        self._tell(resource, [(EventKind.LIST_START, None), *listed, (EventKind.LIST_END, None)])
-        self.heard[resource] = len(self.api.log[resource])
+            self._deliver(resource, [(EventKind.LIST_START, None), *listed[: len(listed) // 2]])
+        self._deliver(resource, [(EventKind.LIST_START, None), *listed, (EventKind.LIST_END, None)])
+        self.delivered[resource] = len(self.api.log[resource])
 
-    def tell_group(self, kind: EventKind, group: scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup) -> None:
+    def deliver_group(self, kind: EventKind, group: scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup) -> None:
         """The watch of such groups tells."""
         (of_groups,) = (each for each in object_kinds.KINDS if isinstance(group, each.message))
 
-        async def tell() -> None:
+        async def deliver() -> None:
             self.frontend.inbox.on_objects(of_groups, [Event(kind, group)])
 
-        self.loop.run_until_complete(tell())
+        self.loop.run_until_complete(deliver())
         self.loop.settle()
 
-    def _tell(self, resource: str, events: Sequence[tuple[EventKind, Json | None]]) -> None:
+    def _deliver(self, resource: str, events: Sequence[tuple[EventKind, Json | None]]) -> None:
         inbox = self.frontend.inbox
         take, parse = (inbox.on_pods, pod_projection.parse) if resource == "pods" else (inbox.on_nodes, _node)
 
-        async def tell() -> None:
+        async def deliver() -> None:
             take([Event(kind, None if raw is None else parse(raw)) for kind, raw in events])
 
-        self.loop.run_until_complete(tell())
+        self.loop.run_until_complete(deliver())
         self.loop.settle()
 
     # The phases
@@ -273,59 +273,59 @@ class World:
         """The replica applies a delta."""
         self.mirror.apply(snapshot_pb2.SyncRequest.FromString(request).delta)
 
-    async def ask(self, rpc: str, request: Any) -> Any:
+    async def respond(self, rpc: str, request: Any) -> Any:
         """The answer, once the test lets it come."""
         compute = None if rpc.startswith("Extender") else getattr(self, f"_{rpc.lower()}", None)
         answer = _evaluated(compute(request), request) if compute is not None else None
-        question = Question(rpc, copy.deepcopy(request), answer, self.loop.create_future())
-        self.questions.append(question)
+        call = PendingCall(rpc, copy.deepcopy(request), answer, self.loop.create_future())
+        self.pending_calls.append(call)
         try:
-            how = await question.future
+            how = await call.future
         finally:
-            self.questions.remove(question)
-        return self._answered(question, how)
+            self.pending_calls.remove(call)
+        return self._answer_to(call, how)
 
-    def answer(self, question: Question, how: str) -> None:
-        """Let an answer come: `good`, `bad` (refused, failed), `down` (nobody can be asked), or for Bind `uncertain`:
+    def answer(self, call: PendingCall, how: str) -> None:
+        """Let an answer come: `good`, `bad` (refused, failed), `down` (nobody can be called), or for Bind `uncertain`:
         it is done, but nobody says so yet; for an extender's bind `lie`: it is said to be done, and is not.
         """
         if how == "uncertain":
-            if question.rpc == "Bind" and not question.written:
-                question.written = not self.api.bind(question.request)
-            if question.rpc == "ExtenderBind":
-                self._extenderbind(question.request)
+            if call.rpc == "Bind" and not call.written:
+                call.written = not self.api.bind(call.request)
+            if call.rpc == "ExtenderBind":
+                self._extenderbind(call.request)
             return
-        question.future.set_result(how)
+        call.future.set_result(how)
         self.loop.settle()
 
     def answer_all(self) -> None:
-        """Let a good answer come to each open question, and to those that follow from it."""
+        """Let a good answer come to each open call, and to those that follow from it."""
         for _ in range(8):
-            for question in list(self.questions):
-                if question in self.questions:
-                    self.answer(question, "good")
+            for call in list(self.pending_calls):
+                if call in self.pending_calls:
+                    self.answer(call, "good")
 
     @property
-    def calm(self) -> bool:
-        """Nothing is asked, nobody waits for a decision, and everything was heard."""
+    def idle(self) -> bool:
+        """No call is pending, nobody waits for a decision, and everything was delivered."""
         return (
-            self.all_heard
-            and not self.questions
+            self.all_delivered
+            and not self.pending_calls
             and not self.frontend.scheduling.waiting.pods()
             and not self.frontend.scheduling.queue.ready()
         )
 
     @property
-    def all_heard(self) -> bool:
-        """The watches have told of everything."""
-        return all(self.heard[resource] == len(log) for resource, log in self.api.log.items())
+    def all_delivered(self) -> bool:
+        """The watches have delivered everything."""
+        return all(self.delivered[resource] == len(log) for resource, log in self.api.log.items())
 
-    def _answered(self, question: Question, how: str) -> Any:
-        rpc, request, good = question.rpc, question.request, how == "good"
+    def _answer_to(self, call: PendingCall, how: str) -> Any:
+        rpc, request, good = call.rpc, call.request, how == "good"
         if rpc == "Bind":
             # An uncertain write is read back: what was bound is never said to have failed.
-            why = self.api.bind(request) if good or question.written else "the API server says no"
-            return _said(why)
+            why = self.api.bind(request) if good or call.written else "the API server says no"
+            return _status(why)
         if rpc == "ExtenderBind" and how == "lie":
             return {}
         if rpc.startswith("Extender"):
@@ -334,18 +334,18 @@ class World:
             # What is bound is bound when it says so, and what passes passes now.
             return getattr(self, f"_{rpc.lower()}")(request)
         if rpc == "Apply":
-            return _said(self.api.apply(request) if good else "the API server says no")
+            return _status(self.api.apply(request) if good else "the API server says no")
         if how == "down":
             if rpc in ("Permit", "PreBindPreFlight", "PreBind"):
                 raise ports.PhaseFault("UNAVAILABLE: down")
             raise ports.PhaseUnavailable("no replica is in step")
-        return question.answer if good else _evaluated(self._refused(question), request)
+        return call.answer if good else _evaluated(self._refused(call), request)
 
-    def _refused(self, question: Question) -> Any:
+    def _refused(self, call: PendingCall) -> Any:
         no = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="VolumeBinding", messages=["no"])
         error = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["broken"])
-        request = question.request
-        match question.rpc:
+        request = call.request
+        match call.rpc:
             case "Filter":
                 return filter_phase_pb2.FilterPhaseFilterResponse(pre_filter=filter_pb2.PreFilterResponse(status=no))
             case "Place":
@@ -364,7 +364,7 @@ class World:
                 prepared = bind_pb2.PreBindResponse(results=[bind_pb2.PreBindResult(status=error)])
                 return prepared if rpc == "PreBind" else bind_pb2.PreBindPreFlightResponse(statuses=[error])
             case _:
-                return question.answer
+                return call.answer
 
     # What they answer
 
@@ -409,7 +409,7 @@ class World:
         for preemptor in preemptors:
             result = filter_phase_pb2.PostFilterResult()
             if results:
-                # It refuses the next one for the same reason, which is told again.
+                # It refuses the next one for the same reason, which is given again.
                 result.changed_slot = self.mirror.nodes.slots[results[-1].answer.nominated_node]
                 result.changed_status.CopyFrom(wire_status.to_message(INSUFFICIENT))
             result.answer.CopyFrom(
@@ -505,7 +505,7 @@ def _evaluated(answer: Any, request: Any) -> Any:
     return answer
 
 
-def _said(why: str) -> status_pb2.Status:
+def _status(why: str) -> status_pb2.Status:
     return wire_status.to_message(status.error("", why)) if why else SUCCESS
 
 

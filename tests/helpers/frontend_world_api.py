@@ -35,25 +35,25 @@ class Api:
             },
             "status": {},
         }
-        self.tell("pods", EventKind.ADDED, self.pods[name])
+        self.record("pods", EventKind.ADDED, self.pods[name])
 
     def put_node(self, name: str, cpu: int) -> None:
         """A node comes, or has other resources."""
         known = name in self.nodes
         allocatable = {"cpu": str(cpu), "memory": "1Gi", "pods": "9"}
         self.nodes[name] = {"metadata": {"name": name, "uid": name}, "status": {"allocatable": allocatable}}
-        self.tell("nodes", EventKind.MODIFIED if known else EventKind.ADDED, self.nodes[name])
+        self.record("nodes", EventKind.MODIFIED if known else EventKind.ADDED, self.nodes[name])
 
     def remove(self, resource: str, name: str) -> None:
         """The object is gone."""
-        self.tell(resource, EventKind.DELETED, self.stored(resource).pop(name))
+        self.record(resource, EventKind.DELETED, self.stored(resource).pop(name))
 
     def stored(self, resource: str) -> dict[str, Json]:
         """The objects of a resource by name."""
         return self.pods if resource == "pods" else self.nodes
 
-    def tell(self, resource: str, kind: EventKind, raw: Json) -> None:
-        """Write down what happened."""
+    def record(self, resource: str, kind: EventKind, raw: Json) -> None:
+        """Append an event to the log of its watch."""
         self.version += 1
         raw["metadata"]["resourceVersion"] = str(self.version)
         self.log[resource].append((kind, copy.deepcopy(raw)))
@@ -75,13 +75,13 @@ class Api:
             return f"is on {node}" if node else "is being deleted"
         raw["spec"]["nodeName"] = item.node_name
         raw["status"].pop("nominatedNodeName", None)
-        self.tell("pods", EventKind.MODIFIED, raw)
+        self.record("pods", EventKind.MODIFIED, raw)
         return ""
 
     def terminate(self, raw: Json) -> None:
         """The pod is given time to stop."""
         raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        self.tell("pods", EventKind.MODIFIED, raw)
+        self.record("pods", EventKind.MODIFIED, raw)
 
     def apply(self, action: bind_pb2.Action) -> str:
         """Carry out an action; answers why not."""
@@ -96,15 +96,15 @@ class Api:
             return ""
         before = copy.deepcopy(raw["status"])
         if action.HasField("set_condition"):
-            asked = action.set_condition
-            condition = {"type": "PodScheduled", "status": "False", "reason": asked.condition.reason}
-            raw["status"]["conditions"] = [{**condition, "message": asked.condition.message}]
-            if asked.HasField("nominated_node_name"):
-                raw["status"]["nominatedNodeName"] = asked.nominated_node_name
+            wanted = action.set_condition
+            condition = {"type": "PodScheduled", "status": "False", "reason": wanted.condition.reason}
+            raw["status"]["conditions"] = [{**condition, "message": wanted.condition.message}]
+            if wanted.HasField("nominated_node_name"):
+                raw["status"]["nominatedNodeName"] = wanted.nominated_node_name
         elif action.HasField("nominate"):
             raw["status"]["nominatedNodeName"] = action.nominate.node_name
         else:
             raw["status"].pop("nominatedNodeName", None)
         if raw["status"] != before:
-            self.tell("pods", EventKind.MODIFIED, raw)
+            self.record("pods", EventKind.MODIFIED, raw)
         return ""

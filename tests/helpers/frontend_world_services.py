@@ -12,23 +12,23 @@ from trireme.v1 import bind_pb2, status_pb2
 
 Json = dict[str, Any]
 
-# Asks the test by the name of an RPC and its request, and returns its answer.
-Ask = Callable[[str, Any], Coroutine[Any, Any, Any]]
+# The test's answer to a call, by the name of its RPC and its request.
+Respond = Callable[[str, Any], Coroutine[Any, Any, Any]]
 
 
 class FakePhase:
     """Filter's or score's replicas: one that is in step, and answers by and by."""
 
-    def __init__(self, ask: Ask, publish: Callable[[bytes], None]) -> None:
+    def __init__(self, respond: Respond, publish: Callable[[bytes], None]) -> None:
         self.available = self.followed = True
         self.deadline_seconds = 30.0
-        self.channel = _Channel(ask)
+        self.channel = _Channel(respond)
         self.identity = ("fake", 1)
         self.capacities: dict[Any, int] = {}
         self._publish = publish
 
     def statistics(self) -> list[Any]:
-        """Nothing to tell."""
+        """No statistics."""
         return []
 
     def publish(self, request: bytes, generation: int) -> None:
@@ -47,13 +47,13 @@ class FakePhase:
 class _Channel:
     """What a stub needs of a channel."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, respond: Respond) -> None:
+        self._respond = respond
 
     def unary_unary(self, path: str, *_: Any, **__: Any) -> Callable[..., Any]:
         """One call."""
         rpc = path.rpartition("/")[2]
-        return lambda request, timeout: self._ask(rpc, request)
+        return lambda request, timeout: self._respond(rpc, request)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_, **__: None
@@ -62,17 +62,17 @@ class _Channel:
 class FakeBinders:
     """Bind's replicas."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, respond: Respond) -> None:
         self.available = True
-        self._ask = ask
+        self._respond = respond
 
     def statistics(self) -> list[Any]:
-        """Nothing to tell."""
+        """No statistics."""
         return []
 
     async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
         """Bind all items, each when the test says so."""
-        items = [asyncio.ensure_future(self._ask("Bind", item)) for item in request.items]
+        items = [asyncio.ensure_future(self._respond("Bind", item)) for item in request.items]
         try:
             for index, item in enumerate(items):
                 yield bind_pb2.BindResult(index=index, status=await item)
@@ -89,7 +89,7 @@ class FakeBinders:
         """Carry out actions."""
 
         async def one(index: int, action: bind_pb2.Action) -> bind_pb2.BindResult:
-            result = bind_pb2.BindResult(index=index, status=await self._ask("Apply", action))
+            result = bind_pb2.BindResult(index=index, status=await self._respond("Apply", action))
             if on_result is not None:
                 on_result(index, result)
             return result
@@ -97,8 +97,8 @@ class FakeBinders:
         return await asyncio.gather(*(one(index, action) for index, action in enumerate(actions)))
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-        """Ask the guard."""
-        response: bind_pb2.PermitResponse = await self._ask("Permit", request)
+        """Permit, by the guard."""
+        response: bind_pb2.PermitResponse = await self._respond("Permit", request)
         return response
 
     async def pre_bind_pre_flight(
@@ -108,7 +108,7 @@ class FakeBinders:
 
         async def one(index: int, item: ports.PreBindItem) -> None:
             request = bind_pb2.PreBindPreFlightRequest(cycle=item.cycle, items=[item.item])
-            on_result(index, (await self._ask_until_up("PreBindPreFlight", request)).statuses[0])
+            on_result(index, (await self._respond_until_up("PreBindPreFlight", request)).statuses[0])
 
         await asyncio.gather(*(one(index, item) for index, item in enumerate(items)))
 
@@ -123,25 +123,25 @@ class FakeBinders:
         async def one(index: int, item: ports.PreBindItem) -> None:
             on_start(index, "bind")
             request = bind_pb2.PreBindRequest(cycle=item.cycle, items=[item.item])
-            on_result(index, (await self._ask_until_up("PreBind", request)).results[0])
+            on_result(index, (await self._respond_until_up("PreBind", request)).results[0])
 
         await asyncio.gather(*(one(index, item) for index, item in enumerate(items)))
 
-    async def _ask_until_up(self, rpc: str, request: Any) -> Any:
+    async def _respond_until_up(self, rpc: str, request: Any) -> Any:
         while True:
             with contextlib.suppress(ports.PhaseFault):
-                return await self._ask(rpc, request)
+                return await self._respond(rpc, request)
 
 
 class FakeExtender:
     """An HTTP extender."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, respond: Respond) -> None:
+        self._respond = respond
 
     async def send(self, verb: str, body: bytes) -> Any:
         """As an extender's client."""
-        return await self._ask(f"Extender{verb.capitalize()}", orjson.loads(body))
+        return await self._respond(f"Extender{verb.capitalize()}", orjson.loads(body))
 
 
 class ObjectsOfPods:
@@ -151,7 +151,7 @@ class ObjectsOfPods:
         self._find = find
 
     def pod(self, uid: str, node_name: str = "") -> bytes | None:
-        """A pod that was heard of."""
+        """A pod that was delivered."""
         raw = self._find(uid)
         return None if raw is None else orjson.dumps(raw)
 

@@ -218,7 +218,7 @@ async def _admitted(case: Preemption, *nominees: tuple[str, int]) -> int:
 async def test_pods_on_the_nodes_that_they_are_nominated_to_are_answered_for_together(
     slots: tuple[int, ...], full: tuple[int, ...], admitted: int
 ) -> None:
-    """Of a crowd of preemptors each may have its room; none may have what another one was promised."""
+    """Of many preemptors each may have its room; none may have room that another one is nominated for."""
     case = Preemption(4, cpu="2")
     for slot in full:
         case.add(1, "2", f"n{slot}")

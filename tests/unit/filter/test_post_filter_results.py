@@ -142,7 +142,7 @@ def _said(statuses: Any, index: list[int]) -> list[Any]:
 @BOTH
 @pytest.mark.parametrize("seed", range(60))
 def test_post_filter_results_of_one_call_equal_those_of_single_calls(seed: int, call: Call) -> None:
-    """Else pods of a crowd preempt others, or elsewhere, or are told other reasons, than if they came one by one."""
+    """Else pods that come together preempt others, or elsewhere, or for other reasons, than one by one."""
     cluster, class_id = _make(seed)
     columns, results = call(cluster, class_id, _pods())
     told = _said(columns.statuses, columns.index.tolist())

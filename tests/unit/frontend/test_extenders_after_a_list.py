@@ -10,12 +10,12 @@ from trireme_kube.client.watch import EventKind
 def _pods_of_extenders(world: World) -> dict[str, Any]:
     """The metadata of the pods that the extender for Filter is asked about, until nothing is asked any more."""
     asked = {}
-    while world.questions:
-        question = world.questions[0]
-        if question.rpc == "ExtenderFilter":
-            metadata = question.request["Pod"]["metadata"]
+    while world.pending_calls:
+        call = world.pending_calls[0]
+        if call.rpc == "ExtenderFilter":
+            metadata = call.request["Pod"]["metadata"]
             asked[metadata["name"]] = metadata
-        world.answer(question, "good")
+        world.answer(call, "good")
     return asked
 
 
@@ -29,7 +29,7 @@ def test_extenders_are_asked_about_pods_as_they_were_listed() -> None:
         changed = world.api.pods["a"]
         changed["spec"].pop("schedulingGates")
         changed["metadata"]["labels"] = {"changed": "yes"}
-        world.api.tell("pods", EventKind.MODIFIED, changed)
+        world.api.record("pods", EventKind.MODIFIED, changed)
         world.api.add_pod("b", 1, 0)
         world.relist("pods", twice=True)
         asked = _pods_of_extenders(world)

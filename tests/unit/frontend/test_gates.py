@@ -18,8 +18,8 @@ def test_a_woken_pod_skips_backoff_only_with_the_gate(gate: bool) -> None:
         assert world.frontend.scheduling.queue.statistics().unschedulable == 1
         world.api.put_node("n0", 5)
         world.deliver("nodes", 1)
-        assert [question.rpc for question in world.questions] == (["Filter"] if gate else [])
+        assert [call.rpc for call in world.pending_calls] == (["Filter"] if gate else [])
         world.loop.advance(2.5)
-        assert [question.rpc for question in world.questions] == ["Filter"]
+        assert [call.rpc for call in world.pending_calls] == ["Filter"]
     finally:
         world.close()

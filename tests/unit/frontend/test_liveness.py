@@ -57,7 +57,7 @@ def test_a_cycle_that_waits_for_its_phase_is_work_that_waits() -> None:
     with one_node() as world:
         assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(0, False)
         world.create("p", 1)
-        assert world.asked() == ["Filter"]
+        assert world.pending_rpcs() == ["Filter"]
         assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(0, True)
         world.answer_all()
         assert world.frontend.scheduling.scheduler.progress() == scheduler.Progress(1, False)

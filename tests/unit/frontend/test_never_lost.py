@@ -20,7 +20,7 @@ def _world() -> Iterator[World]:
 def test_a_pod_deleted_during_filter_leaves_the_queue(world: World) -> None:
     """It stayed in flight for ever, and with it every event since."""
     world.create("p", 1)
-    assert world.asked() == ["Filter"]
+    assert world.pending_rpcs() == ["Filter"]
     world.api.remove("pods", "p")
     world.deliver("pods", 1)
     world.answer_all()
@@ -38,7 +38,7 @@ def test_a_pod_woken_by_a_rejected_permit_is_tried_at_once(world: World) -> None
     (waiting,) = world.frontend.scheduling.waiting.pods()
     world.frontend.scheduling.waiting.reject(waiting.uid, GUARD, "no")
     world.loop.settle()
-    assert "Filter" in world.asked()
+    assert "Filter" in world.pending_rpcs()
 
 
 def test_a_bind_response_about_other_pods_unassumes_the_pod(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_a_bind_response_about_other_pods_unassumes_the_pod(world: World, monkey
     monkeypatch.setattr(world, "_permit", lambda request: bind_pb2.PermitResponse())
     world.create("p", 1)
     world.answer_all()
-    assert "Permit" not in world.asked()
+    assert "Permit" not in world.pending_rpcs()
     assert world.frontend.scheduling.queue.contents.in_flight_pods() == []
     assert world.frontend.cluster.cache.statistics().assumed_pods == 0
     assert world.frontend.scheduling.queue.statistics().error_backoff == 1
@@ -90,15 +90,15 @@ def test_a_very_long_reason_does_not_burst_the_call_that_writes_it(world: World)
     """Conditions are written many in one call: if one is too long for a call, nobody's is ever written again."""
     world.api.add_pod("p", 1, 0)
     world.deliver("pods", 1)
-    (question,) = world.questions
+    (call,) = world.pending_calls
     no = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="Wordy", messages=["x" * 20_000_000])
-    question.answer = filter_phase_pb2.FilterPhaseFilterResponse(
-        pre_filter=filter_pb2.PreFilterResponse(status=no), evaluated_generation=question.answer.evaluated_generation
+    call.answer = filter_phase_pb2.FilterPhaseFilterResponse(
+        pre_filter=filter_pb2.PreFilterResponse(status=no), evaluated_generation=call.answer.evaluated_generation
     )
-    world.answer(question, "good")
-    while not any(question.rpc == "Apply" for question in world.questions):
-        world.answer(world.questions[0], "bad")
-    (written,) = (question.request for question in world.questions if question.rpc == "Apply")
+    world.answer(call, "good")
+    while not any(call.rpc == "Apply" for call in world.pending_calls):
+        world.answer(world.pending_calls[0], "bad")
+    (written,) = (call.request for call in world.pending_calls if call.rpc == "Apply")
     assert written.set_condition.condition.reason == "Unschedulable"
     assert len(written.set_condition.condition.message) == 64 << 10
 
@@ -110,9 +110,9 @@ def test_a_pod_that_an_extender_falsely_reports_bound_is_retried() -> None:
     world.deliver("nodes", 1)
     for name in ("honest", "p"):
         world.create(name, 1)
-        while not any(question.rpc == "ExtenderBind" for question in world.questions):
-            world.answer(world.questions[0], "good")
-        (binding,) = (question for question in world.questions if question.rpc == "ExtenderBind")
+        while not any(call.rpc == "ExtenderBind" for call in world.pending_calls):
+            world.answer(world.pending_calls[0], "good")
+        (binding,) = (call for call in world.pending_calls if call.rpc == "ExtenderBind")
         world.answer(binding, "lie" if name == "p" else "good")
         world.answer_all()
         world.deliver("pods", 1000)

@@ -54,7 +54,7 @@ def test_a_gate(world: World) -> None:
 def test_a_time(world: World) -> None:
     """A pod that failed by error is tried again by the clock alone."""
     world.create("p", 1)
-    world.answer(world.questions[0], "down")
+    world.answer(world.pending_calls[0], "down")
     waits, text = _waits(world, "p")
     why = waits.pop("because")
     assert waits == {"for": "time", "until": float(int(T0) + 1)}
@@ -96,8 +96,8 @@ def test_bind_that_goes_down_while_it_binds(world: World) -> None:
     """The pod is neither lost nor simply slow."""
     world.create("p", 1)
     for _ in range(3):
-        world.answer(world.questions[0], "good")
-    assert [question.rpc for question in world.questions] == ["Bind"]
+        world.answer(world.pending_calls[0], "good")
+    assert [call.rpc for call in world.pending_calls] == ["Bind"]
     assert _waits(world, "p") == ({"for": "binding", "node": "n0"}, "is being bound to node n0")
     world.set_available("binders", False)
     assert _waits(world, "p")[0] == {"for": "service", "services": ["bind"]}
@@ -108,8 +108,8 @@ def test_the_victims_of_a_preemption(world: World) -> None:
     world.create("weak", 3)
     _bind(world)
     world.create("strong", 3, 100)
-    while not any(question.rpc == "Apply" for question in world.questions):
-        world.answer(world.questions[0], "good")
+    while not any(call.rpc == "Apply" for call in world.pending_calls):
+        world.answer(world.pending_calls[0], "good")
     expected = {"for": "preemption", "victims": ["ns/weak"], "node": "n0"}
     text = "waits until ns/weak on node n0 made room"
     assert _waits(world, "strong") == (expected, text)
@@ -124,18 +124,18 @@ def test_victims_that_cannot_be_deleted(world: World) -> None:
     _bind(world)
     world.create("strong", 3, 100)
     for _ in range(2):
-        while not any(question.request.HasField("evict") for question in world.questions if question.rpc == "Apply"):
-            world.answer(world.questions[0], "good")
-        (eviction,) = (each for each in world.questions if each.rpc == "Apply" and each.request.HasField("evict"))
+        while not any(call.request.HasField("evict") for call in world.pending_calls if call.rpc == "Apply"):
+            world.answer(world.pending_calls[0], "good")
+        (eviction,) = (each for each in world.pending_calls if each.rpc == "Apply" and each.request.HasField("evict"))
         world.answer(eviction, "bad")
-    for question in [each for each in world.questions if each.request.HasField("set_condition")]:
-        world.answer(question, "good")  # the condition and the nomination of the attempt
+    for call in [each for each in world.pending_calls if each.request.HasField("set_condition")]:
+        world.answer(call, "good")  # the condition and the nomination of the attempt
     waits, text = _waits(world, "strong")
     why = "pod ns/weak could not be preempted: the API server says no"
     assert waits == {"for": "time", "until": world.now() + 1.0, "because": why}
     assert text.startswith(f"{why}; is tried again at ")
     world.loop.advance(0.9)
-    assert not world.questions
+    assert not world.pending_calls
     world.loop.advance(0.1)
     world.answer_all()
     assert "deletionTimestamp" in world.api.pods["weak"]["metadata"]
@@ -211,11 +211,11 @@ def test_a_tree_of_groups(grouping: World) -> None:
     grouping.api.add_pod("p", 1, 0, group="a")
     grouping.deliver("pods", 1000)
     assert _waits(grouping, "p") == ({"for": "group", "group": "ns/a"}, "waits for PodGroup ns/a to appear")
-    grouping.tell_group(EventKind.ADDED, pod_group("a", 1, parent="x"))
+    grouping.deliver_group(EventKind.ADDED, pod_group("a", 1, parent="x"))
     assert _waits(grouping, "p")[1] == "waits for CompositePodGroup ns/x to appear"
-    grouping.tell_group(EventKind.ADDED, of_groups("x", parent="x"))
+    grouping.deliver_group(EventKind.ADDED, of_groups("x", parent="x"))
     assert _waits(grouping, "p")[1] == "waits in vain: CompositePodGroup ns/x is part of itself"
-    grouping.tell_group(EventKind.MODIFIED, of_groups("x", 2))
+    grouping.deliver_group(EventKind.MODIFIED, of_groups("x", 2))
     waits, text = _waits(grouping, "p")
     assert (waits["for"], waits["plugin"], waits["group"]) == ("gate", "GangScheduling", "ns/a")
     assert text == "is held back by GangScheduling, with its CompositePodGroup ns/x"

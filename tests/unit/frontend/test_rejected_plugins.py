@@ -35,7 +35,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
     )
     monkeypatch.setattr(world.frontend.plugin_updates, "_configure_phases", lambda configuration: None)
     world.create("before", 1)
-    assert world.asked() == ["Filter"]
+    assert world.pending_rpcs() == ["Filter"]
     world.create("queued", 1, 1)
     _reject(world, [GUARD])
     world.create("after", 1)
@@ -47,7 +47,7 @@ def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypat
         assert explained is not None
         assert explained["summary"] == f"waits for the plugin {GUARD}, which was rejected"
     world.answer_all()
-    assert not world.asked()
+    assert not world.pending_rpcs()
     _reject(world, [])
     for name in ("queued", "after"):
         found = world.frontend.scheduling.queue.contents.get(f"ns/{name}")

@@ -3,9 +3,9 @@
 import frontend_world
 
 
-def _only(world: frontend_world.World, rpc: str) -> frontend_world.Question:
-    (question,) = (each for each in world.questions if each.rpc == rpc)
-    return question
+def _only(world: frontend_world.World, rpc: str) -> frontend_world.PendingCall:
+    (call,) = (each for each in world.pending_calls if each.rpc == rpc)
+    return call
 
 
 def test_an_answer_from_an_older_snapshot_places_nothing() -> None:
@@ -13,10 +13,10 @@ def test_an_answer_from_an_older_snapshot_places_nothing() -> None:
     with frontend_world.one_node() as world:
         world.create("p", 1)
         world.loop.advance(1.0)
-        question = _only(world, "Filter")
-        question.answer.evaluated_generation = question.request.cycle.generation - 1
-        world.answer(question, "good")
-        assert not [each for each in world.questions if each.rpc in ("Place", "Bind")]
+        call = _only(world, "Filter")
+        call.answer.evaluated_generation = call.request.cycle.generation - 1
+        world.answer(call, "good")
+        assert not [each for each in world.pending_calls if each.rpc in ("Place", "Bind")]
         condition = _only(world, "Apply").request.set_condition.condition
         assert condition.reason == "SchedulerError"
         assert "filter answered by generation" in condition.message

@@ -17,7 +17,7 @@ def test_backoff_does_not_depend_on_the_wall_clock(steps: tuple[float, ...]) -> 
             world.create(f"p{number}", 1)
             world.answer(_only(world, "Filter"), "good")
             world.answer(_only(world, "Place"), "bad")
-            while "Apply" in world.asked():
+            while "Apply" in world.pending_rpcs():
                 world.answer(_only(world, "Apply"), "good")
         pods = [world.frontend.scheduling.queue.contents.get(f"ns/p{number}") for number in range(3)]
         assert {type(pod.state) for pod in pods if pod is not None} == {states.BackOff}
@@ -25,7 +25,7 @@ def test_backoff_does_not_depend_on_the_wall_clock(steps: tuple[float, ...]) -> 
         for step in steps:
             world.wall_ahead += step
             world.loop.advance(0.2)
-        assert "Filter" not in world.asked(), "nobody is tried before the back-off is over"
+        assert "Filter" not in world.pending_rpcs(), "nobody is tried before the back-off is over"
         world.loop.advance(2.5)
         world.answer_all()
         for pod in pods:
@@ -50,9 +50,9 @@ def test_written_and_reported_times_are_those_of_the_wall_clock() -> None:
         assert shown["since"] == pytest.approx(world.wall(), abs=2.0)
 
 
-def _only(world: frontend_world.World, rpc: str) -> frontend_world.Question:
-    (question,) = (each for each in world.questions if each.rpc == rpc)
-    return question
+def _only(world: frontend_world.World, rpc: str) -> frontend_world.PendingCall:
+    (call,) = (each for each in world.pending_calls if each.rpc == rpc)
+    return call
 
 
 def test_the_steady_clock_does_not_follow_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:

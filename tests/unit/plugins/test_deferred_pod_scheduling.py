@@ -195,7 +195,7 @@ def _defer(world: World, cpu: int) -> Json:
     raw = world.api.pods["grows"]
     raw["spec"]["containers"][0]["resources"]["requests"]["cpu"] = str(cpu)
     raw["status"] = copy.deepcopy(DEFERRED)
-    world.api.tell("pods", EventKind.MODIFIED, raw)
+    world.api.record("pods", EventKind.MODIFIED, raw)
     world.deliver("pods", 100)
     return raw
 
@@ -228,7 +228,7 @@ def test_one_that_fits_is_tried_again_by_error_and_not_bound(world: World) -> No
     assert type(waiting.state) is BackOff
     assert waiting.consecutive_errors
     assert raw["status"] == DEFERRED
-    assert "Bind" not in world.asked()
+    assert "Bind" not in world.pending_rpcs()
 
 
 @pytest.mark.parametrize("how", ["resized", "deleted", "relisted"])
@@ -238,7 +238,7 @@ def test_it_leaves_the_queue_with_its_condition(world: World, how: str) -> None:
     match how:
         case "resized":
             raw["status"] = {}
-            world.api.tell("pods", EventKind.MODIFIED, raw)
+            world.api.record("pods", EventKind.MODIFIED, raw)
         case "deleted":
             world.api.remove("pods", "grows")
         case _:

@@ -82,7 +82,7 @@ def test_an_exclusive_pod_is_batched_alone_and_in_its_order() -> None:
 
 
 def test_nominated_pods_are_batched_among_themselves() -> None:
-    """Else a pod with a nominated node is placed as if it had none, or each of a crowd of preemptors by itself."""
+    """Else a pod with a nominated node is placed as if it had none, or each of many preemptors by itself."""
     pods, clock = ActiveQueue(), Clock()
     for name in ("a", "b", "on-1", "on-2", "c"):
         clock.pod(pods, record(name, nominated_node=name if name.startswith("on") else ""))

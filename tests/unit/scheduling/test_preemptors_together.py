@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from frontend_world import Question, World
+from frontend_world import PendingCall, World
 
 from trireme.frontend import leading
 from trireme.frontend.phase_clients import local_phases
@@ -34,9 +34,9 @@ def _create(world: World, name: str, priority: int) -> None:
 def _decide(world: World, *, written: bool = True) -> None:
     """Let filter and score answer, and conditions and nominations be `written`, but no victim go."""
     for _ in range(8):
-        for question in list(world.questions):
-            if question in world.questions and (question.rpc != "Apply" or (written and not _evicts(question.request))):
-                world.answer(question, "good")
+        for call in list(world.pending_calls):
+            if call in world.pending_calls and (call.rpc != "Apply" or (written and not _evicts(call.request))):
+                world.answer(call, "good")
                 world.deliver("pods", 1000)
         world.loop.advance(0.01)
 
@@ -46,22 +46,22 @@ def _evicts(request: object) -> bool:
 
 
 def _victims(world: World) -> list[str]:
-    return sorted(question.request.pod.name for question in world.questions if _evicts(question.request))
+    return sorted(call.request.pod.name for call in world.pending_calls if _evicts(call.request))
 
 
 def _go(world: World, name: str) -> None:
     """The API server deletes the victim at once, bind says so, and the watch tells of it."""
-    (question,) = (each for each in world.questions if _evicts(each.request) and each.request.pod.name == name)
+    (call,) = (each for each in world.pending_calls if _evicts(each.request) and each.request.pod.name == name)
     world.api.remove("pods", name)
     world.deliver("pods", 1000)
-    world.answer(question, "good")
+    world.answer(call, "good")
 
 
 def _write(world: World, name: str) -> None:
     """The API server takes the pod's condition and nomination."""
-    for question in [each for each in world.questions if each.rpc == "Apply" and not _evicts(each.request)]:
-        if question.request.pod.name == name:
-            world.answer(question, "good")
+    for call in [each for each in world.pending_calls if each.rpc == "Apply" and not _evicts(each.request)]:
+        if call.request.pod.name == name:
+            world.answer(call, "good")
     world.deliver("pods", 1000)
 
 
@@ -120,15 +120,15 @@ def test_victims_that_go_between_filter_and_post_filter_are_not_replaced_by_othe
         _create(world, name, 100)
         _decide(world)
     _go(world, "b")
-    (nominated,) = (each for each in world.questions if each.rpc == "FilterNominated")
+    (nominated,) = (each for each in world.pending_calls if each.rpc == "FilterNominated")
     assert [each.pod.name for each in nominated.request.nominees] == ["p"]
     world.answer(nominated, "good")
-    (question,) = (each for each in world.questions if each.rpc == "Filter")
-    assert question.request.cycle.pod.metadata.name == "p"
+    (call,) = (each for each in world.pending_calls if each.rpc == "Filter")
+    assert call.request.cycle.pod.metadata.name == "p"
     world.loop.advance(call_batches.LINGER_SECONDS)
     _go(world, "a")
     world.loop.advance(2 * leading.STEADY_PUBLISH_SECONDS)
-    assert question in world.questions, "its answer is that of before"
+    assert call in world.pending_calls, "its answer is that of before"
     _decide(world)
     assert [pod.key for pod in world.frontend.scheduling.queue.nominator.pods_for("n1")] == ["ns/q"]
     _go(world, "d")
@@ -146,9 +146,9 @@ def _come(world: World, *names: str) -> None:
     world.loop.advance(1.0)
 
 
-def _only(world: World, rpc: str) -> Question:
-    (question,) = (each for each in world.questions if each.rpc == rpc)
-    return question
+def _only(world: World, rpc: str) -> PendingCall:
+    (call,) = (each for each in world.pending_calls if each.rpc == rpc)
+    return call
 
 
 def _nominated(world: World) -> list[str]:
@@ -160,10 +160,10 @@ def test_many_preemptors_get_their_victims_from_one_call(world: World) -> None:
     """A call for each of them costs more than what is decided; and each is promised room of its own."""
     _come(world, "p", "q", "r", "s")
     world.answer(_only(world, "Filter"), "good")
-    question = _only(world, "RunPostFilter")
-    assert [each.pod.name for each in question.request.preemptors] == ["p", "q", "r", "s"]
-    world.answer(question, "good")
-    assert not [each for each in world.questions if each.rpc in ("Filter", "RunPostFilter")]
+    call = _only(world, "RunPostFilter")
+    assert [each.pod.name for each in call.request.preemptors] == ["p", "q", "r", "s"]
+    world.answer(call, "good")
+    assert not [each for each in world.pending_calls if each.rpc in ("Filter", "RunPostFilter")]
     assert {len(world.frontend.scheduling.queue.nominator.pods_for(node)) for node in ("n0", "n1")} == {2}
 
 
@@ -172,10 +172,10 @@ def test_preemptors_of_the_class_that_preempted_last_get_their_victims_from_filt
     _create(world, "p", 100)
     _decide(world)
     _come(world, "q", "r", "s")
-    question = _only(world, "Filter")
-    assert [each.pod.name for each in question.request.preemptors] == ["q", "r", "s"]
-    world.answer(question, "good")
-    assert not [each for each in world.questions if each.rpc in ("Filter", "RunPostFilter")]
+    call = _only(world, "Filter")
+    assert [each.pod.name for each in call.request.preemptors] == ["q", "r", "s"]
+    world.answer(call, "good")
+    assert not [each for each in world.pending_calls if each.rpc in ("Filter", "RunPostFilter")]
     assert _nominated(world) == ["ns/p", "ns/q", "ns/r", "ns/s"]
 
 
@@ -183,12 +183,12 @@ def test_results_for_several_preemptors_end_with_a_deleted_pod(world: World) -> 
     """Those behind it were answered for as if it had been promised room: they are asked about again."""
     _come(world, "p", "q", "r", "s")
     world.answer(_only(world, "Filter"), "good")
-    question = _only(world, "RunPostFilter")
+    call = _only(world, "RunPostFilter")
     world.api.remove("pods", "r")
     world.deliver("pods", 1000)
-    world.answer(question, "good")
+    world.answer(call, "good")
     assert _nominated(world) == ["ns/p", "ns/q"]
-    (again,) = (each for each in world.questions if each.rpc == "Filter")
+    (again,) = (each for each in world.pending_calls if each.rpc == "Filter")
     assert [each.pod.name for each in again.request.preemptors] == ["s"]
     world.answer(again, "good")
     assert _nominated(world) == ["ns/p", "ns/q", "ns/s"]
@@ -202,24 +202,24 @@ def _promised(world: World) -> None:
     assert _victims(world) == ["b", "d"]
 
 
-def _all_go(world: World, *names: str) -> Question:
-    """The victims are gone at once; the question that follows."""
+def _all_go(world: World, *names: str) -> PendingCall:
+    """The victims are gone at once; the call that follows."""
     for name in names:
         world.api.remove("pods", name)
     world.deliver("pods", 1000)
-    for question in [each for each in world.questions if _evicts(each.request)]:
-        world.answer(question, "good")
-    (question,) = (each for each in world.questions if each.rpc == "FilterNominated")
-    return question
+    for call in [each for each in world.pending_calls if _evicts(each.request)]:
+        world.answer(call, "good")
+    (call,) = (each for each in world.pending_calls if each.rpc == "FilterNominated")
+    return call
 
 
 def test_preemptors_whose_victims_are_gone_are_placed_by_one_call(world: World) -> None:
     """A call for each of them, and one to bind each, cost more than what is decided."""
     _promised(world)
-    question = _all_go(world, "b", "d")
-    assert [each.pod.name for each in question.request.nominees] == ["p", "q"]
-    world.answer(question, "good")
-    assert not [each for each in world.questions if each.rpc in ("Filter", "FilterNominated", "Place")]
+    call = _all_go(world, "b", "d")
+    assert [each.pod.name for each in call.request.nominees] == ["p", "q"]
+    world.answer(call, "good")
+    assert not [each for each in world.pending_calls if each.rpc in ("Filter", "FilterNominated", "Place")]
     _decide(world)
     assert _where(world) == {"a": "n0", "c": "n1", "p": "n0", "q": "n1"}
 
@@ -227,11 +227,11 @@ def test_preemptors_whose_victims_are_gone_are_placed_by_one_call(world: World) 
 def test_a_pod_refused_on_its_nominated_node_is_filtered_alone(world: World) -> None:
     """It may have to look elsewhere, and must see that the ones before it are placed by then."""
     _promised(world)
-    question = _all_go(world, "b", "d")
-    question.answer.admitted = 1
-    world.answer(question, "good")
-    assert world.frontend.cluster.cache.pod(question.request.nominees[0].pod.uid) is not None
-    (again,) = (each for each in world.questions if each.rpc == "FilterNominated")
+    call = _all_go(world, "b", "d")
+    call.answer.admitted = 1
+    world.answer(call, "good")
+    assert world.frontend.cluster.cache.pod(call.request.nominees[0].pod.uid) is not None
+    (again,) = (each for each in world.pending_calls if each.rpc == "FilterNominated")
     assert [each.pod.name for each in again.request.nominees] == ["q"]
     world.answer(again, "good")
     _decide(world)

@@ -25,20 +25,20 @@ def _world() -> Iterator[World]:
 def _start_time(world: World, name: str) -> None:
     raw = world.api.stored("pods")[name]
     raw["status"]["startTime"] = "2026-01-01T00:00:00Z"
-    world.api.tell("pods", EventKind.MODIFIED, raw)
+    world.api.record("pods", EventKind.MODIFIED, raw)
 
 
 def _bound_by_another(world: World) -> None:
     world.api.add_pod("other", 1, 0)
     raw = world.api.stored("pods")["other"]
     raw["spec"].update(nodeName="n1", schedulerName="another")
-    world.api.tell("pods", EventKind.MODIFIED, raw)
+    world.api.record("pods", EventKind.MODIFIED, raw)
 
 
 def _quiet(world: World) -> None:
     """Nothing happens for a while, but that the answers come."""
     world.loop.advance(2 * scheduler.QUIET_SECONDS)
-    assert world.asked() == ["Filter"]
+    assert world.pending_rpcs() == ["Filter"]
     world.answer_all()
 
 
@@ -46,7 +46,7 @@ def test_a_pod_like_the_one_before_is_bound_without_asking(world: World) -> None
     """It would wait for two calls whose answers are known."""
     _quiet(world)
     world.create("second", 1)
-    assert world.asked() == ["Permit"]
+    assert world.pending_rpcs() == ["Permit"]
     world.answer_all()
     assert world.api.stored("pods")["second"]["spec"]["nodeName"] == "n0"
 
@@ -56,7 +56,7 @@ def test_answers_are_good_once(world: World) -> None:
     _quiet(world)
     world.create("second", 1)
     world.create("third", 1)
-    assert sorted(world.asked()) == ["Filter", "Permit"]
+    assert sorted(world.pending_rpcs()) == ["Filter", "Permit"]
 
 
 def _bind_one_by_one(world: World, pods: int) -> list[int]:
@@ -67,7 +67,7 @@ def _bind_one_by_one(world: World, pods: int) -> list[int]:
         world.answer_all()
         world.loop.advance(2 * scheduler.QUIET_SECONDS)
         world.deliver("pods", 1000)
-        asked += [question.request.count for question in world.questions if question.rpc == "Filter"]
+        asked += [call.request.count for call in world.pending_calls if call.rpc == "Filter"]
         world.answer_all()
     return asked
 
@@ -115,7 +115,7 @@ def test_speculation_is_valid_until_something_changes(
     change(roomy)
     roomy.deliver("nodes", 1000)
     roomy.create("next", 1)
-    assert [question.rpc for question in roomy.questions if question.rpc != "Permit"] == asked
+    assert [call.rpc for call in roomy.pending_calls if call.rpc != "Permit"] == asked
 
 
 def test_after_a_change_speculation_shrinks_to_what_was_used(roomy: World) -> None:
@@ -126,7 +126,7 @@ def test_after_a_change_speculation_shrinks_to_what_was_used(roomy: World) -> No
     roomy.create("next", 1)
     roomy.answer_all()
     roomy.loop.advance(2 * scheduler.QUIET_SECONDS)
-    assert [question.request.count for question in roomy.questions if question.rpc == "Filter"] == [2 * 2]
+    assert [call.request.count for call in roomy.pending_calls if call.rpc == "Filter"] == [2 * 2]
 
 
 def test_a_failed_binding_discards_speculation(roomy: World) -> None:
@@ -134,10 +134,10 @@ def test_a_failed_binding_discards_speculation(roomy: World) -> None:
     _bind_one_by_one(roomy, 4)
     roomy.create("refused", 1)
     for rpc, how in (("Permit", "good"), ("Bind", "bad")):
-        (question,) = (question for question in roomy.questions if question.rpc == rpc)
-        roomy.answer(question, how)
+        (call,) = (call for call in roomy.pending_calls if call.rpc == rpc)
+        roomy.answer(call, how)
     roomy.create("next", 1)
-    assert "Filter" in roomy.asked()
+    assert "Filter" in roomy.pending_rpcs()
 
 
 def test_a_batch_uses_speculation_if_it_covers_all_pods(roomy: World) -> None:
@@ -146,12 +146,12 @@ def test_a_batch_uses_speculation_if_it_covers_all_pods(roomy: World) -> None:
     for name in ("second", "third"):
         roomy.api.add_pod(name, 1, 0)
     roomy.deliver("pods", 1000)
-    assert roomy.asked() == ["Permit"]
+    assert roomy.pending_rpcs() == ["Permit"]
     roomy.answer_all()
     for number in range(10):
         roomy.api.add_pod(f"many-{number}", 1, 0)
     roomy.deliver("pods", 1000)
-    assert [question.request.count for question in roomy.questions if question.rpc == "Filter"] == [10]
+    assert [call.request.count for call in roomy.pending_calls if call.rpc == "Filter"] == [10]
 
 
 def test_replicas_get_deltas_before_the_next_call_only(roomy: World) -> None:
@@ -173,14 +173,14 @@ def test_nothing_is_placed_by_answers_that_a_change_has_overtaken(world: World) 
     world.api.put_node("n0", 1)
     world.deliver("nodes", 1000)
     world.create("second", 1)
-    assert world.asked() == ["Filter"]
+    assert world.pending_rpcs() == ["Filter"]
 
 
 def test_a_pod_of_another_class_is_evaluated(world: World) -> None:
     """It would go where a smaller one fits."""
     _quiet(world)
     world.create("large", 2)
-    assert world.asked() == ["Filter"]
+    assert world.pending_rpcs() == ["Filter"]
 
 
 def test_nothing_is_speculated_after_a_refusal(world: World) -> None:
@@ -190,7 +190,7 @@ def test_nothing_is_speculated_after_a_refusal(world: World) -> None:
     world.answer_all()
     assert world.frontend.scheduling.queue.statistics().unschedulable == 1
     world.loop.advance(2 * scheduler.QUIET_SECONDS)
-    assert world.asked() == []
+    assert world.pending_rpcs() == []
 
 
 def test_profiles_with_remote_plugins_do_not_speculate(world: World) -> None:
@@ -205,7 +205,7 @@ def test_pods_created_one_after_the_other_do_not_wait_for_a_batch(roomy: World) 
     """Bind says of a pod that it is bound after a watch has shown it, and the next would be held back until then."""
     for number in range(100):  # at once: far more a second than pods of a batch are waited for
         roomy.create(f"pod-{number}", 1)
-        while asked := [question for question in roomy.questions if not question.written]:
+        while asked := [call for call in roomy.pending_calls if not call.written]:
             roomy.answer(asked[0], "uncertain" if asked[0].rpc == "Bind" else "good")
         roomy.deliver("pods", 1000)
         assert roomy.api.stored("pods")[f"pod-{number}"]["spec"].get("nodeName")
