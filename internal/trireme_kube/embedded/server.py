@@ -86,7 +86,7 @@ class ApiServer:
         self._remote_faults = remote_faults
         self._discovery = Discovery(registry.catalog)
         registry.catalog.listen(self._end_watches)
-        self._watchers: set[Watcher] = set()
+        self._watchers: dict[Watcher, None] = {}  # in the order in which they began
         self._runner: web.ServerRunner | None = None
         self._requests = 0
 
@@ -251,7 +251,7 @@ class ApiServer:
             # As in the API server: once the request is valid, errors are reported within the watch.
             refusal = frame("ERROR", orjson.dumps(error.status()))
         if watch is not None:
-            self._watchers.add(watch.watcher)
+            self._watchers[watch.watcher] = None
         channel: watch_channels.Channel | None = None
         try:
             channel = await watch_channels.opened(request, _JSON_HEADERS, watch.watcher.end if watch else None)
@@ -264,7 +264,7 @@ class ApiServer:
             pass  # the client went away, which is how most watches end
         finally:
             if watch is not None:
-                self._watchers.discard(watch.watcher)
+                self._watchers.pop(watch.watcher, None)
                 watch.watcher.stop()
         return channel.response if channel is not None else web.Response()
 
