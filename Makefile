@@ -105,6 +105,10 @@ differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=deci
 	@$(BIN)/python tests/conformance/differential.py --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1) \
 		--from $(or $(FROM),both)
 
+.PHONY: simulate
+simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 TRACE=file)
+	@$(BIN)/python tests/simulation/simulate.py --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(TRACE),--trace $(TRACE))
+
 .PHONY: mutation
 mutation: $(STAMP) ## Mutation tests of the queueing hints, some minutes (MODULES="pods nodes")
 	@$(BIN)/python tests/mutation/mutation_run.py $(MODULES)

@@ -169,6 +169,7 @@ class ServerCall:
         self._loop: Any = asyncio.get_running_loop()
         self._connection = connection
         self._number = number
+        self._hash = next(self._loop.numbers)
         self._call_details = details
         self._deadline = None if remaining is None else self._loop.time() + remaining
         self._buffers = StreamBuffers()
@@ -180,6 +181,9 @@ class ServerCall:
         self._code: Any = Code.OK
         self._details = ""
         self._trailing: Any = ()
+
+    def __hash__(self) -> int:
+        return self._hash  # so that a set of calls has the same order in each run
 
     def start(self, find: Callable[[CallDetails], Awaitable[Any]], ended: Callable[[ServerCall], None]) -> None:
         """Run the handler."""
@@ -385,15 +389,6 @@ class ServerCall:
         self._callbacks.append(callback)
 
 
-def server(
-    migration_thread_pool: Any = None,
-    handlers: Any = None,
-    interceptors: Any = None,
-    options: Any = None,
-    maximum_concurrent_rpcs: int | None = None,
-    compression: Any = None,
-) -> aio.Server:
-    """As grpc.aio.server."""
-    made = SimulatedServer(interceptors or (), options, maximum_concurrent_rpcs)
-    made.add_generic_rpc_handlers(handlers or ())
-    return made
+def server(**named: Any) -> aio.Server:
+    """As grpc.aio.server, with arguments by name."""
+    return SimulatedServer(named.get("interceptors") or (), named.get("options"), named.get("maximum_concurrent_rpcs"))

@@ -180,6 +180,9 @@ class Endpoint(asyncio.Transport):
     # The way to the peer
 
     def _send(self, item: Any) -> None:
+        observer = self._network.observer
+        if observer is not None:
+            observer(self, item)
         self._sent.append(item)
         edge = self._network.edge(self.host, self.peer.host)
         if edge.cut:
@@ -250,6 +253,8 @@ class Network:
         self._endpoints: dict[Endpoint, None] = {}
         self._reserved: dict[socket.socket, Endpoint] = {}
         self._next_port = _FIRST_PORT
+        #: Sees everything that is sent, to find out where two runs part.
+        self.observer: Callable[[Endpoint, Any], None] | None = None
 
     def edge(self, source: str, target: str) -> Edge:
         """The way from one host to another."""

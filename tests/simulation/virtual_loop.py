@@ -24,6 +24,8 @@ from simulated_process import Process, State
 
 # More callbacks than this without any time passing are an endless loop.
 MAX_CALLBACKS_AT_ONCE = 1_000_000
+# The least time from setting a timer until it goes off. Units: seconds.
+RESOLUTION = 1e-9
 
 
 class Deadlock(Exception):
@@ -95,7 +97,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """As every loop's; `when` is a time of the current process's clock."""
         process = simulated_process.current()
         moment = when if process is None else process.to_simulation(when)
-        return super().call_at(moment, callback, *args, context=context)
+        # Never at once: a clock that is short of a timer by a rounding error would set it again for ever.
+        return super().call_at(max(moment, self._now + RESOLUTION), callback, *args, context=context)
 
     def call_at_simulated(
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -148,6 +151,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         count = len(ready)
         self._callbacks_at_once += count
         if self._callbacks_at_once > MAX_CALLBACKS_AT_ONCE:
+            self._callbacks_at_once = 0
             raise Deadlock(f"an endless loop: {ready[0]!r}")
         for _ in range(count):
             handle = ready.popleft()

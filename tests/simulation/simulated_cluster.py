@@ -1,0 +1,245 @@
+"""A cluster of simulated processes: an API server, frontends, and replicas of filter, score and bind.
+
+Each runs what its program runs (`running.run`, `grpc_server.serve_until_stopped`), configured by flags and a file. What
+the API server stores survives it, as etcd does. A process that ends is started again, as a kubelet would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import pathlib
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from simulated_process import Process, State
+from virtual_loop import VirtualLoop
+
+from trireme.bind import flags as bind_flags
+from trireme.bind import process as bind_process
+from trireme.config import commandline
+from trireme.filter import process as filter_process
+from trireme.frontend import early_lists, running
+from trireme.frontend.phase_clients import children
+from trireme.phases import phase_process
+from trireme.rpc import grpc_server, listening
+from trireme.score import process as score_process
+from trireme_kube.embedded.catalog import Catalog
+from trireme_kube.embedded.kubelets import Kubelets, Pace
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, NAMESPACES
+from trireme_kube.embedded.server import ApiServer
+from trireme_kube.embedded.sources import Sources
+from trireme_kube.embedded.store import Store
+
+log = logging.getLogger(__name__)
+
+API_HOST, API_PORT = "127.9.0.1", 6443
+_HOSTS = {"frontend": "127.1.0.{}", "filter": "127.2.0.{}", "score": "127.3.0.{}", "bind": "127.4.0.{}"}
+_PORT = 7000
+# How long a process that has ended is down. Units: seconds.
+RESTART_SECONDS = (0.5, 5.0)
+
+Main = Callable[[], Awaitable[Any]]
+
+
+class Role:
+    """A process of the cluster through all its restarts."""
+
+    def __init__(self, cluster: Cluster, name: str, host: str, main: Callable[[Process], Any]) -> None:
+        self._cluster = cluster
+        self.name = name
+        self.host = host
+        self._main = main
+        self.process: Process | None = None
+        self.starts = 0
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a process, and it is not paused."""
+        return self.process is not None and self.process.state is State.RUNNING
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self.process is not None:
+            return
+        self.starts += 1
+        loop = self._cluster.loop
+        process = self.process = loop.process(self.name, self.host)
+        self._cluster.note(f"start {self.name}")
+        task = process.start(loop, lambda: self._main(process))
+        task.add_done_callback(lambda ended: self._on_end(process, ended), context=self._cluster.context)
+
+    def kill(self) -> None:
+        """End it as SIGKILL does, and start it again in a while."""
+        if self.process is not None:
+            self._cluster.note(f"kill {self.name}")
+            process, self.process = self.process, None
+            self._cluster.loop.kill(process)
+            self._start_later()
+
+    def pause(self) -> None:
+        """Stop it as SIGSTOP does."""
+        if self.process is not None and self.process.state is State.RUNNING:
+            self._cluster.note(f"pause {self.name}")
+            self._cluster.loop.pause(self.process)
+
+    def resume(self) -> None:
+        """Let it continue."""
+        if self.process is not None and self.process.state is State.PAUSED:
+            self._cluster.note(f"resume {self.name}")
+            self._cluster.loop.resume(self.process)
+
+    def _on_end(self, process: Process, task: asyncio.Task[Any]) -> None:
+        if self.process is not process:
+            return
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("%s ended with an exception", self.name, exc_info=error)
+            self._cluster.failures.append(f"{self.name} ended with {error!r}")
+        self._cluster.note(f"end {self.name} {'cancelled' if task.cancelled() else error or task.result()}")
+        self.process = None
+        self._cluster.loop.kill(process)  # whatever it left behind
+        self._start_later()
+
+    def _start_later(self) -> None:
+        loop = self._cluster.loop
+        delay = self._cluster.random.uniform(*RESTART_SECONDS)
+        loop.call_at_simulated(loop.now + delay, self.start, context=self._cluster.context)
+
+
+class Cluster:
+    """All processes. `note` takes a line for the trace."""
+
+    def __init__(self, loop: VirtualLoop, folder: pathlib.Path, seed: int, note: Callable[[str], None]) -> None:
+        """`folder` is for the frontends' configuration files."""
+        self.loop = loop
+        self.note = note
+        self.context = contextvars.copy_context()
+        self.random = random.Random(f"cluster {seed}")
+        self.failures: list[str] = []
+        self._folder = folder
+        self.store = Store()
+        sources = Sources(random=random.Random(f"names {seed}"))
+        self.registry = Registry(self.store, sources, Catalog())
+        self._api: ApiServer | None = None
+        self.roles: dict[str, Role] = {}
+        self._add("apiserver", API_HOST, self._run_api_server)
+
+    @property
+    def api(self) -> ApiServer:
+        """The API server, which may be the last one that ran."""
+        assert self._api is not None
+        return self._api
+
+    @property
+    def url(self) -> str:
+        """The API server's."""
+        return f"http://{API_HOST}:{API_PORT}"
+
+    def build(self, frontends: int, filters: int, scores: int, binds: int) -> None:
+        """Define the processes; `start` starts them."""
+        counts = {"filter": filters, "score": scores, "bind": binds}
+        endpoints = {
+            phase: [f"{_HOSTS[phase].format(number + 1)}:{_PORT}" for number in range(count)]
+            for phase, count in counts.items()
+        }
+        for phase in (filter_process.PHASE, score_process.PHASE):
+            for number in range(counts[phase.name]):
+                self._add_phase(phase, number)
+        for number in range(binds):
+            self._add_bind(number)
+        completed = self._completed(endpoints)
+        for number in range(frontends):
+            host = _HOSTS["frontend"].format(number + 1)
+            self._add(f"frontend-{number}", host, lambda process: _run_frontend(completed, process))
+
+    async def start(self) -> None:
+        """Create what every cluster has, and start all processes."""
+        for name in ("default", "kube-system", "kube-node-lease"):
+            self.registry.create(NAMESPACES, "", {"metadata": {"name": name}})
+        for name, value in (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)):
+            self.registry.create(
+                BY_KEY["priorityclasses.scheduling.k8s.io"], "", {"metadata": {"name": name}, "value": value}
+            )
+        kubelets = Kubelets(self.registry, Pace(lease_renewal=1e9), self.loop.time)
+        self._kubelets = self.loop.create_task(kubelets.run())
+        for role in self.roles.values():
+            role.start()
+
+    def kind(self, prefix: str) -> list[Role]:
+        """The processes of one kind."""
+        return [role for name, role in self.roles.items() if name.startswith(prefix)]
+
+    def _add(self, name: str, host: str, main: Callable[[Process], Any]) -> None:
+        self.roles[name] = Role(self, name, host, main)
+
+    def _add_phase(self, phase: phase_process.Phase[Any], number: int) -> None:
+        host = _HOSTS[phase.name].format(number + 1)
+        options = phase_process.parser(phase.name).parse_args([f"--listen={host}:{_PORT}"])
+        listener = listening.make_listener(options.listen)
+
+        def main(process: Process) -> Any:
+            return grpc_server.serve_until_stopped(
+                listener, lambda supervisor: phase_process._lifespan(phase, options, supervisor)
+            )
+
+        self._add(f"{phase.name}-{number}", host, main)
+
+    def _add_bind(self, number: int) -> None:
+        host = _HOSTS["bind"].format(number + 1)
+        options = bind_flags.parse([f"--listen={host}:{_PORT}", f"--master={self.url}"])
+
+        def main(process: Process) -> Any:
+            return grpc_server.serve_until_stopped(
+                options.listener, lambda supervisor: bind_process.lifespan(options, supervisor)
+            )
+
+        self._add(f"bind-{number}", host, main)
+
+    def _completed(self, endpoints: dict[str, list[str]]) -> commandline.CompletedConfig:
+        """The frontends' configuration."""
+        document = {
+            "apiVersion": "trireme.dev/v1alpha1",
+            "kind": "TriremeConfiguration",
+            "phases": {phase: {"endpoints": addresses} for phase, addresses in endpoints.items()},
+            "fallback": {"mode": "none"},
+        }
+        path = self._folder / "trireme.yaml"
+        path.write_bytes(orjson.dumps(document))
+        found: list[commandline.CompletedConfig] = []
+        arguments = [f"--master={self.url}", "--secure-port=0", f"--trireme-config={path}"]
+        code = commandline.run(
+            arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=lambda line: None
+        )
+        if code != 0:
+            raise RuntimeError(f"the frontends' configuration is refused: {code}")
+        return found[0]
+
+    async def _run_api_server(self, process: Process) -> None:
+        if self._api is not None:  # it was killed: its watches are still told of events
+            for watcher in self._api._watchers:
+                watcher.stop()
+        self._api = ApiServer(self.registry)
+        await self._api.start(API_HOST, API_PORT)
+        await asyncio.Event().wait()
+
+
+class _StopSignal:
+    """As stop_signal.StopSignal, without signal handlers."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def on_stop(self, action: Callable[[], object]) -> None:
+        """Call `action` when the process gets SIGTERM."""
+        self._process.signal_handlers[15] = action
+
+
+async def _run_frontend(completed: commandline.CompletedConfig, process: Process) -> int:
+    stop: Any = _StopSignal(process)
+    async with early_lists.request_lists(completed) as early:
+        return await running.run(completed, early, children.Children({}, {}), stop)

@@ -1,0 +1,182 @@
+"""The faults of a simulation, at random times: processes, clocks, the network, and the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simulated_cluster import API_HOST, Cluster, Role
+from simulated_network import Edge
+
+from trireme_kube.embedded.faults import Action, Fault
+from trireme_kube.embedded.resources import LEASES
+
+# How long a fault that has an end lasts. Units: seconds; a Lease lasts 15.
+SHORTEST, LONGEST = 0.5, 40.0
+_ERRORS = (409, 429, 500, 503, 504)
+
+
+@dataclass(frozen=True)
+class FaultRates:
+    """Seconds between two faults on average."""
+
+    faults: float = 15.0
+
+
+class Faults:
+    """Injects faults until `calm`."""
+
+    def __init__(self, cluster: Cluster, rates: FaultRates, seed: int) -> None:
+        self._cluster = cluster
+        self._loop = cluster.loop
+        self._rates = rates
+        self._random = random.Random(f"faults {seed}")
+        self._undo: dict[Callable[[], None], None] = {}
+        self.injected = 0
+        self._kinds: list[tuple[int, Callable[[], None]]] = [
+            (4, self._kill),
+            (4, self._pause),
+            (3, self._cut),
+            (3, self._slow),
+            (2, self._reset),
+            (3, self._answer_with_error),
+            (3, self._lose_answers),
+            (2, self._hang),
+            (2, self._drop_watches),
+            (1, self._compact),
+            (1, self._delete_lease),
+            (2, self._step_wall_clock),
+            (1, self._drift),
+        ]
+
+    async def run(self) -> None:
+        """Inject faults until cancelled."""
+        weights = [weight for weight, _ in self._kinds]
+        while True:
+            await asyncio.sleep(self._random.expovariate(1 / self._rates.faults))
+            ((_, inject),) = self._random.choices(self._kinds, weights)
+            self.injected += 1
+            inject()
+
+    def calm(self) -> None:
+        """End all faults that last."""
+        self._cluster.note("calm")
+        for undo in list(self._undo):
+            undo()
+        self._undo.clear()
+        self._cluster.api.faults.clear()
+
+    def _for_a_while(self, undo: Callable[[], None]) -> None:
+        """Undo a fault after some time, or when all are to end."""
+
+        def end() -> None:
+            if undo in self._undo:
+                del self._undo[undo]
+                undo()
+
+        self._undo[undo] = None
+        seconds = self._random.uniform(SHORTEST, LONGEST)
+        self._loop.call_at_simulated(self._loop.now + seconds, end, context=self._cluster.context)
+
+    def _role(self, *, api_server: bool = True) -> Role:
+        roles = [role for role in self._cluster.roles.values() if api_server or role.host != API_HOST]
+        return self._random.choice(roles)
+
+    # Processes
+
+    def _kill(self) -> None:
+        self._role().kill()
+
+    def _pause(self) -> None:
+        role = self._role()
+        role.pause()
+        self._for_a_while(role.resume)
+
+    # Clocks
+
+    def _step_wall_clock(self) -> None:
+        role = self._role()
+        if role.process is not None:
+            role.process.wall_ahead += self._random.choice((-3600.0, -60.0, -5.0, 5.0, 60.0, 3600.0))
+            self._cluster.note(f"wall clock of {role.name} {role.process.wall_ahead:+g}")
+
+    def _drift(self) -> None:
+        role = self._role()
+        if role.process is not None:
+            rate = self._random.uniform(0.99, 1.01)
+            role.process.set_rate(rate, self._loop.now)
+            self._cluster.note(f"clock of {role.name} runs at {rate:.4f}")
+
+    # The network
+
+    def _hosts(self) -> tuple[str, str]:
+        one, other = self._random.sample(list(self._cluster.roles.values()), 2)
+        return one.host, other.host
+
+    def _cut(self) -> None:
+        one, other = self._hosts()
+        ways = [(one, other), (other, one)] if self._random.random() < 0.5 else [(one, other)]
+        self._cluster.note(f"cut {ways}")
+        network = self._loop.network
+        for way in ways:
+            network.set_cut(*way, True)
+
+        def heal() -> None:
+            self._cluster.note(f"heal {ways}")
+            for way in ways:
+                network.set_cut(*way, False)
+
+        self._for_a_while(heal)
+
+    def _slow(self) -> None:
+        one, other = self._hosts()
+        edge: Edge = self._loop.network.edge(one, other)
+        edge.max_delay = self._random.choice((0.05, 0.5, 3.0))
+        self._cluster.note(f"slow {one} {other} {edge.max_delay}")
+
+        def heal() -> None:
+            edge.max_delay = Edge().max_delay
+
+        self._for_a_while(heal)
+
+    def _reset(self) -> None:
+        one, other = self._hosts()
+        self._cluster.note(f"reset {one} {other} {self._loop.network.reset_connections(one, other)}")
+
+    # The API server
+
+    def _arm(self, action: Action, **fields: object) -> None:
+        fault = Fault(action, times=self._random.randint(1, 20), **fields)  # type: ignore[arg-type]
+        self._cluster.note(f"fault {action} {fields} {fault.times}")
+        self._cluster.api.faults.add(fault)
+
+    def _method(self) -> str:
+        return self._random.choice(("GET", "WATCH", "LIST", "POST", "PUT", "PATCH", "DELETE", ".*"))
+
+    def _answer_with_error(self) -> None:
+        code = self._random.choice(_ERRORS)
+        retry_after = 1 if code == 429 else 0
+        self._arm(Action.STATUS, method=self._method(), code=code, retry_after=retry_after)
+
+    def _lose_answers(self) -> None:
+        action = self._random.choice((Action.DROP_AFTER, Action.DROP_BEFORE, Action.DELAY_REPLY))
+        self._arm(
+            action, method=self._random.choice(("POST", "PUT", "PATCH", "DELETE")), seconds=self._random.uniform(1, 20)
+        )
+
+    def _hang(self) -> None:
+        action = self._random.choice((Action.HANG, Action.DELAY))
+        self._arm(action, method=self._method(), seconds=self._random.uniform(1, 40))
+
+    def _drop_watches(self) -> None:
+        self._cluster.note(f"drop watches {self._cluster.api.drop_watches()}")
+
+    def _compact(self) -> None:
+        self._cluster.note("compact")
+        self._cluster.store.compact()
+
+    def _delete_lease(self) -> None:
+        if self._cluster.store.get(LEASES, "kube-system", "kube-scheduler") is not None:
+            self._cluster.store.remove(LEASES, "kube-system", "kube-scheduler")

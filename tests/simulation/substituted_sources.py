@@ -1,0 +1,94 @@
+"""Puts the simulation's time, chance and transports in place of the real ones, before the product is imported.
+
+Many modules take `time.monotonic` or `random.random` as the default of a parameter, so whatever runs a simulation calls
+`install` first and imports the product then, in an interpreter of its own. What is replaced is replaced for the whole
+interpreter; each simulated process sees its own clocks, for `VirtualLoop.time` and `wall` ask which one runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import socket
+import sys
+import time
+from typing import Any
+
+import simulated_process
+from simulated_process import WALL_START
+from virtual_loop import VirtualLoop
+
+
+def install(loop: VirtualLoop, seed: int) -> None:
+    """Replace clocks, random sources, the garbage collector's own times, and grpc.aio's transports."""
+    if "trireme" in sys.modules or "trireme_kube" in sys.modules:
+        raise RuntimeError("the product was imported before its sources were replaced")
+    _replace_clocks(loop)
+    _replace_chance(loop, seed)
+    # Collections at times of their own would run finalizers at times of their own.
+    gc.disable()
+    gc.enable = lambda: None
+    gc.freeze = lambda: None
+    import simulated_grpc_client
+    import simulated_grpc_server
+    from grpc import aio
+
+    aio.insecure_channel = simulated_grpc_client.insecure_channel
+    aio.server = simulated_grpc_server.server
+
+
+def replace_what_leaves_the_process() -> None:
+    """Replace what the product does with threads, sockets and the terminal; to be called once it can be imported."""
+    from trireme.rpc import grpc_server
+    from trireme_kube.client import lease
+    from trireme_kube.componentbase import klog
+
+    grpc_server._check_free = lambda address: None
+    lease.LeaseElector.start = _start_election
+    klog.setup = lambda options: None
+    klog.announce = lambda text: None
+
+
+def _replace_clocks(loop: VirtualLoop) -> None:
+    def wall() -> float:
+        process = simulated_process.current()
+        return WALL_START + loop.now if process is None else process.wall(loop.now)
+
+    def sleep(_: float) -> None:
+        raise RuntimeError("time.sleep would stop the simulation")
+
+    time.monotonic = time.perf_counter = loop.time
+    time.monotonic_ns = time.perf_counter_ns = lambda: int(loop.time() * 1e9)
+    time.time = wall
+    time.time_ns = lambda: int(wall() * 1e9)
+    time.sleep = sleep
+
+
+def _replace_chance(loop: VirtualLoop, seed: int) -> None:
+    random.seed(seed)
+    os.urandom = loop.random.randbytes
+    random._urandom = loop.random.randbytes  # type: ignore[attr-defined]
+    socket.gethostname = _hostname
+
+
+def _hostname() -> str:
+    process = simulated_process.current()
+    return "simulation" if process is None else process.name
+
+
+def _start_election(elector: Any) -> None:
+    """Start an election as a task, in place of a thread with a loop of its own."""
+    elector._owner = asyncio.get_running_loop()
+    elector._ended = elector._owner.create_future()
+
+    async def contend() -> None:
+        error: BaseException | None = None
+        try:
+            await elector._contend()
+        except BaseException as raised:
+            error = raised
+        elector._finish(error)
+
+    elector.task = elector._owner.create_task(contend())
