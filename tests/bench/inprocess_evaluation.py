@@ -20,8 +20,8 @@ import numpy as np
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.evaluation.filtering import evaluation as filtering
 from trireme.evaluation.filtering import filter_chain
+from trireme.evaluation.scoring import class_scores, placement, score_chain
 from trireme.evaluation.scoring import evaluation as scoring
-from trireme.evaluation.scoring import placement, score_chain
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_sides, score_sides
 from trireme.snapshot import snapshot
@@ -134,7 +134,7 @@ class Scheduler:
         pod_class = self.snap.classes[class_id]
         verdicts = await self.filters.evaluate("p", pod_class)
         scored = await self.scores.evaluate("p", pod_class)
-        assert isinstance(scored, scoring.columns.ClassColumns)
+        assert isinstance(scored, class_scores.ClassScores)
         size = self.snap.nodes.size
         slots = np.flatnonzero((verdicts.capacity[:size] > 0) & (verdicts.index[:size] == 0))
         own = [p for p in self.plugins if isinstance(p, interfaces.OwnNodeScore)]

@@ -13,9 +13,8 @@ from trireme import sdk
 from trireme.evaluation.filtering import columns as filter_columns
 from trireme.evaluation.filtering import evaluation as filtering
 from trireme.evaluation.filtering import filter_chain
-from trireme.evaluation.scoring import columns as score_columns
+from trireme.evaluation.scoring import class_scores, score_chain
 from trireme.evaluation.scoring import evaluation as scoring
-from trireme.evaluation.scoring import score_chain
 from trireme.framework import status
 from trireme.remote import remote_client, remote_plugin
 from trireme.snapshot import snapshot
@@ -67,7 +66,7 @@ class Evaluation:
         """The class's verdicts."""
         return await self._filter.evaluate("p", self.pod_class)
 
-    async def score(self) -> score_columns.ClassColumns | status.Status:
+    async def score(self) -> class_scores.ClassScores | status.Status:
         """The class's scores."""
         return await self._score.evaluate("p", self.pod_class)
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from trireme.evaluation import questions, stopwatch
 from trireme.evaluation.scoring import (
-    columns,
+    class_scores,
     evaluation,
     group_placements,
     placement,
     placers,
-    ranking,
     sampling,
     score_chain,
+    score_column,
 )
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces, placements
@@ -180,7 +180,7 @@ class ScoreEngine:
         cycle: cycle_pb2.Cycle,
         count: int,
         pod_class: classes.PodClass,
-        known: columns.ClassColumns,
+        known: class_scores.ClassScores,
         constraints: Sequence[domain_rules.DomainConstraint],
         extra_scores: Sequence[int],
         seed: int,
@@ -188,7 +188,7 @@ class ScoreEngine:
         """Who places so many pods on the nodes at these slots; the status where a plugin fails."""
         chain = self.chains[cycle.profile]
         ties = self._tie_order()
-        ranked = ranking.of(known, placers.ranked(chain, known), ties)
+        ranked = known.ranked(placers.ranked(chain, known), ties)
         making = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
         if not extra_scores and making.stays(constraints) and ranked.holds(count):
             slots = ranked.best(count)
@@ -210,14 +210,14 @@ class ScoreEngine:
         return making.of_all(slots, constraints, extra, custom, count), slots
 
     def _candidates(
-        self, known: columns.ClassColumns, constraints: Sequence[domain_rules.DomainConstraint]
+        self, known: class_scores.ClassScores, constraints: Sequence[domain_rules.DomainConstraint]
     ) -> arrays.SlotArray:
         """The slots that take pods of the class, or will when a domain constraint admits them. Shape: (slot,)."""
         takes = self._takes(known) if constraints else known.open
         takes = takes[: min((each.domain.shape[0] for each in constraints), default=None)]
         return np.arange(takes.shape[0]) if takes.all() else np.flatnonzero(takes)
 
-    def _takes(self, known: columns.ClassColumns) -> arrays.BoolArray:
+    def _takes(self, known: class_scores.ClassScores) -> arrays.BoolArray:
         """Whether the slots' nodes take pods of the class by themselves. Shape: (slot,)."""
         # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
         size = min(self._snap.nodes.size, known.capacity.shape[0])
@@ -247,7 +247,7 @@ class ScoreEngine:
         profile: str,
         pod_class: classes.PodClass,
         name: str,
-        column: columns.ScoreColumn,
+        column: score_column.ScoreColumn,
         slots: arrays.SlotArray,
     ) -> arrays.Int64Array:
         """One plugin's raw scores of these slots, which are all that passed. Shape: (slot asked,)."""
@@ -262,7 +262,7 @@ class ScoreEngine:
         self,
         plugin: interfaces.JointScorePlugin,
         pod_class: classes.PodClass,
-        column: columns.ScoreColumn,
+        column: score_column.ScoreColumn,
         slots: arrays.SlotArray,
     ) -> interfaces.JointScores:
         scores = plugin.joint(pod_class, self._snap, column.state, slots)
@@ -282,14 +282,14 @@ class ScoreEngine:
         return questions.class_of(cycle, self.chains, self._snap)
 
 
-def _take_capacities(kept: columns.ClassColumns, answer: node_columns.NodeColumns) -> None:
+def _take_capacities(kept: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:
     if answer.base_generation and answer.base_generation != kept.capacity_generation:
         text = f"capacities.base_generation: {answer.base_generation} is not here; send them complete"
         raise questions.StaleQuestionError(text)
     kept.take_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
 
 
-def _place_without_choice(count: int, known: columns.ClassColumns, constrained: bool) -> PlaceAnswer:
+def _place_without_choice(count: int, known: class_scores.ClassScores, constrained: bool) -> PlaceAnswer:
     """All on the only node, or nowhere: nothing is scored, so no plugin can fail by it either.
 
     `constrained`: other nodes may be admitted after one placement, or this one no more.

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.evaluation.scoring import columns, placement, ranking
+from trireme.evaluation.scoring import class_scores, placement, ranking, score_column
 from trireme.plugin_api import interfaces
 
 SIZE = 200
@@ -19,25 +19,25 @@ def test_the_best_nodes_are_those_of_all_totals(
     patches: list[list[tuple[int, int, int, bool]]], count: int, normalization: interfaces.Normalization
 ) -> None:
     """A total that is not brought up to date, or a maximum that is, places pods elsewhere than one-by-one cycles."""
-    raw, own = columns.ScoreColumn(True, 0), columns.ScoreColumn(True, 0)
-    kept = columns.ClassColumns()
-    kept.open = np.ones(SIZE, dtype=np.bool_)
+    raw, own = score_column.ScoreColumn(True, 0), score_column.ScoreColumn(True, 0)
+    cached = class_scores.ClassScores()
+    cached.open = np.ones(SIZE, dtype=np.bool_)
     every = np.arange(SIZE)
     raw.write(every, every % 2, SIZE)
     own.write(every, every % 7, SIZE)
     plugins = [
-        ranking.Ranked(raw, 3, normalization, own=False),
-        ranking.Ranked(own, 1, interfaces.Normalization.NONE, own=True),
+        ranking.RankedPlugin(raw, 3, normalization, own=False),
+        ranking.RankedPlugin(own, 1, interfaces.Normalization.NONE, own=True),
     ]
-    ranked = ranking.of(kept, plugins, TIES)
+    ranked = cached.ranked(plugins, TIES)
     for patch in patches:
         for slot, preferred, fullness, opened in patch:
             raw.write(np.array([slot]), np.array([preferred]), SIZE)
             own.write(np.array([slot]), np.array([fullness]), SIZE)
-            kept.open[slot] = opened
-            kept.scored_again(np.array([slot]))
-        ranked = ranking.of(kept, plugins, TIES)
-    feasible = np.flatnonzero(kept.open)
+            cached.open[slot] = opened
+            cached.scored_again(np.array([slot]))
+        ranked = cached.ranked(plugins, TIES)
+    feasible = np.flatnonzero(cached.open)
     totals = placement.normalized(raw.raw[feasible], normalization) * 3 + own.raw[feasible]
     keys = (totals << placement.TIE_BITS) + TIES[feasible]
     assert ranked.best(count).tolist() == sorted(feasible[np.argsort(-keys)[:count]].tolist())

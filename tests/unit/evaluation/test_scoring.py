@@ -10,7 +10,7 @@ from plugin_answers import class_of
 from snapshot_machine import NODES, SnapshotMachine
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation.scoring import columns, evaluation, score_chain
+from trireme.evaluation.scoring import class_scores, evaluation, score_chain
 from trireme.framework import status
 from trireme.plugins.image_locality import score as image_locality
 from trireme.plugins.node_affinity import score as node_affinity
@@ -60,8 +60,8 @@ node_fields = st.fixed_dictionaries(
 )
 
 
-def _said(snap: snapshot.Snapshot, kept: columns.ClassColumns | status.Status) -> Any:
-    assert isinstance(kept, columns.ClassColumns)
+def _said(snap: snapshot.Snapshot, kept: class_scores.ClassScores | status.Status) -> Any:
+    assert isinstance(kept, class_scores.ClassScores)
     return {
         plugin: None
         if column.state is None

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from trireme.evaluation import kept_classes, stopwatch
-from trireme.evaluation.scoring import columns, score_chain
+from trireme.evaluation.scoring import class_scores, score_chain, score_column
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, changes, classes, snapshot
@@ -30,20 +28,20 @@ class Evaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, score_chain.ScoreChain]) -> None:
         self._snap = snap
         self._chains = chains
-        self._kept = kept_classes.KeptClasses(snap, columns.ClassColumns)
+        self._kept = kept_classes.KeptClasses(snap, class_scores.ClassScores)
         self._slots_evaluated = 0
 
     def statistics(self) -> EvaluatorStatistics:
         """What it has done so far."""
         return EvaluatorStatistics(len(self._kept), self._kept.nbytes, self._slots_evaluated)
 
-    def columns_of(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
+    def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_scores.ClassScores:
         """What is kept of the class, made if nothing is."""
         return self._kept.of(profile, pod_class)
 
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, watch: stopwatch.Stopwatch | None = None
-    ) -> columns.ClassColumns | status.Status:
+    ) -> class_scores.ClassScores | status.Status:
         """The class's raw scores, no older than the snapshot was when this was called; a status where one failed.
         `watch` gets what took how long.
 
@@ -59,29 +57,27 @@ class Evaluator:
             self._snap.must_still_be(incarnation)
         for plugin in self._chains[profile].preparing:
             column = kept.plugins.get(plugin.name)
-            live = self._snap.nodes.alive[: self._snap.nodes.size]
-            if column is None or self._stale(plugin, column):
-                await plugin.prepare(pod_class, self._snap, np.flatnonzero(live))
+            if column is None or column.is_stale(plugin, self._snap):
+                await plugin.prepare(pod_class, self._snap, self._snap.nodes.live_slots())
             elif not column.silent:
-                slots = self._due(plugin.depends_on, column.generation, live)
+                slots = column.due(plugin.depends_on, self._snap)
                 await plugin.prepare(pod_class, self._snap, slots)
             self._snap.must_still_be(incarnation)
         failed = self._refresh(profile, pod_class, kept, watch)
         return kept if failed is None else failed
 
     def _refresh(
-        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+        self, profile: str, pod_class: classes.PodClass, kept: class_scores.ClassScores, watch: stopwatch.Stopwatch
     ) -> status.Status | None:
         """Bring the columns of synchronous plugins to the snapshot's generation; the status where one cannot score."""
-        live = self._snap.nodes.alive[: self._snap.nodes.size]
         for name in self._chains[profile].asynchronous:
             kept.plugins[name].reserve(self._snap.nodes.capacity)
         for plugin in self._chains[profile].synchronous:
             column = kept.plugins.get(plugin.name)
             started = watch.now()
-            if column is None or self._stale(plugin, column):
+            if column is None or column.is_stale(plugin, self._snap):
                 state = plugin.pre_score(pod_class, self._snap)
-                column = kept.plugins[plugin.name] = columns.ScoreColumn(
+                column = kept.plugins[plugin.name] = score_column.ScoreColumn(
                     state, self._snap.generation, silent=state is None
                 )
                 watch.plugin(plugin.name, "PreScore", started, _code(state))
@@ -92,7 +88,7 @@ class Evaluator:
             started = watch.now()
             scorer = self._chains[profile].plain.get(plugin.name)
             if scorer is not None and not column.silent:
-                slots = self._due(plugin.depends_on, column.generation, live)
+                slots = column.due(plugin.depends_on, self._snap)
                 if slots.size:
                     raw = scorer.score(pod_class, self._snap, column.state, slots)
                     column.write(slots, raw, self._snap.nodes.capacity)
@@ -103,21 +99,8 @@ class Evaluator:
             watch.point("Score", started)
         return None
 
-    def _stale(self, plugin: interfaces.ScorePlugin | interfaces.JointScorePlugin, column: columns.ScoreColumn) -> bool:
-        if plugin.depends_on == interfaces.Dependency.CLUSTER:
-            return column.state_generation != self._snap.generation
-        return self._snap.changed(plugin.reads) > column.state_generation
-
-    def _due(self, depends_on: interfaces.Dependency, generation: int, live: arrays.BoolArray) -> arrays.SlotArray:
-        if generation == self._snap.generation and depends_on != interfaces.Dependency.CLUSTER:
-            return np.zeros(0, dtype=np.intp)
-        if generation < 0 or depends_on == interfaces.Dependency.CLUSTER:
-            return np.flatnonzero(live)
-        changed = self._snap.nodes.changed_since(generation, depends_on == interfaces.Dependency.NODE_PODS)
-        return changed[live[changed]]
-
     async def _prepare_asynchronous(
-        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+        self, profile: str, pod_class: classes.PodClass, kept: class_scores.ClassScores, watch: stopwatch.Stopwatch
     ) -> status.Status | None:
         """Let asynchronous plugins score what changed, nodes that change meanwhile too; a status where one failed.
 
@@ -145,13 +128,15 @@ class Evaluator:
         return None
 
     def _due_asynchronous(
-        self, plugin: interfaces.AsyncScore, kept: columns.ClassColumns, called: int | None
+        self, plugin: interfaces.AsyncScore, kept: class_scores.ClassScores, called: int | None
     ) -> arrays.SlotArray:
         """The slots to prepare; `called`: the plugin's last preparation for this evaluation was at that generation."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
         column = kept.plugins.get(plugin.name)
-        if column is None or called is None:
-            return self._due(plugin.depends_on, -1 if column is None else column.generation, live)
+        if column is None:
+            return self._snap.nodes.live_slots()
+        if called is None:
+            return column.due(plugin.depends_on, self._snap)
         if column.silent:
             return changes.NO_SLOTS
         changed = self._snap.nodes.changed_since(called, plugin.depends_on != interfaces.Dependency.NODE)
@@ -161,14 +146,14 @@ class Evaluator:
         self,
         plugin: interfaces.AsyncScore,
         pod_class: classes.PodClass,
-        kept: columns.ClassColumns,
+        kept: class_scores.ClassScores,
         slots: arrays.SlotArray,
     ) -> status.Status | None:
         """Let one plugin find its scores, and write them to its column; a status where it failed."""
         generation, incarnation = self._snap.generation, self._snap.incarnation
         column = kept.plugins.get(plugin.name)
         if column is None:
-            column = kept.plugins[plugin.name] = columns.ScoreColumn(None, generation)
+            column = kept.plugins[plugin.name] = score_column.ScoreColumn(None, generation)
         if slots.size:
             prepared = await plugin.prepare(pod_class, self._snap, column.state, slots)
             self._snap.must_still_be(incarnation)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trireme.evaluation.scoring import columns, domain_placement, placement, ranking, score_chain
+from trireme.evaluation.scoring import class_scores, domain_placement, placement, ranking, score_chain
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
@@ -12,7 +12,7 @@ from trireme.snapshot import arrays, classes, snapshot
 AnyPlacer = placement.Placer | domain_placement.DomainPlacer
 
 
-def ranked(chain: score_chain.ScoreChain, kept: columns.ClassColumns) -> Sequence[ranking.Ranked]:
+def ranked(chain: score_chain.ScoreChain, kept: class_scores.ClassScores) -> Sequence[ranking.RankedPlugin]:
     """The plugins whose scores of a node do not depend on other nodes, but by their maximum."""
     out = []
     plugins: list[interfaces.ScorePlugin | interfaces.AsyncScore] = [
@@ -23,7 +23,7 @@ def ranked(chain: score_chain.ScoreChain, kept: columns.ClassColumns) -> Sequenc
         column = kept.plugins[plugin.name]
         if not column.silent:
             weight, own = chain.weights[plugin.name], plugin.name in chain.own_node
-            out.append(ranking.Ranked(column, weight, plugin.normalization, own))
+            out.append(ranking.RankedPlugin(column, weight, plugin.normalization, own))
     return out
 
 
@@ -35,7 +35,7 @@ class PlacerFactory:
         snap: snapshot.Snapshot,
         chain: score_chain.ScoreChain,
         pod_class: classes.PodClass,
-        kept: columns.ClassColumns,
+        kept: class_scores.ClassScores,
         ranked: ranking.Ranking,
         ties: arrays.Int64Array,
     ) -> None:

@@ -1,4 +1,4 @@
-"""A class's nodes by their totals, kept between calls: what a call changes costs as much as it changes.
+"""A class's nodes by their totals, cached between calls: what a call changes costs as much as it changes.
 
 Raw scores and capacities come by patches, and so the totals are made again for the slots that a patch is about. Scores
 that are normalised by the highest raw score are made again for all when that one changes: for each such plugin it is
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.evaluation.scoring import columns, placement
+from trireme.evaluation.scoring import placement, score_column
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, changes
+from trireme.snapshot import arrays
 
 _BLOCK_BITS = 6
 _BLOCK = 1 << _BLOCK_BITS
@@ -25,10 +25,10 @@ _NONE = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedPlugin:
     """A plugin whose scores are ranked; `own`: a placement changes the score of the node that it goes to."""
 
-    column: columns.ScoreColumn
+    column: score_column.ScoreColumn
     weight: int
     normalization: interfaces.Normalization
     own: bool
@@ -58,7 +58,7 @@ class _Maximum:
 class Ranking:
     """The totals of the slots under some plugins. Shapes: (slot,), whole blocks of slots."""
 
-    def __init__(self, plugins: Sequence[Ranked], size: int) -> None:
+    def __init__(self, plugins: Sequence[RankedPlugin], size: int) -> None:
         self._plugins = tuple(plugins)
         self.size = size
         padded = (size + _BLOCK - 1) >> _BLOCK_BITS << _BLOCK_BITS
@@ -77,7 +77,7 @@ class Ranking:
         """Memory of the columns, in bytes."""
         return self._keys.nbytes * (3 + len(self._maxima)) + self._best.nbytes
 
-    def ranks(self, plugins: Sequence[Ranked], size: int) -> bool:
+    def is_about(self, plugins: Sequence[RankedPlugin], size: int) -> bool:
         """Whether it is about these very columns and as many slots."""
         return self.size == size and self._plugins == tuple(plugins)
 
@@ -135,15 +135,3 @@ class Ranking:
                 raw = placement.scaled(raw, each.normalization, self._maxima[number].most)
             total += placement.weighted(raw, each.weight)
         return total
-
-
-def of(kept: columns.ClassColumns, plugins: Sequence[Ranked], ties: arrays.Int64Array) -> Ranking:
-    """The ranking of the class's slots under these plugins, as things are. Shape: ties (slot,), or longer."""
-    size = kept.open.shape[0]
-    if kept.ranking is None or not kept.ranking.ranks(plugins, size):
-        kept.ranking, kept.unranked = Ranking(plugins, size), None
-    slots = np.arange(size) if kept.unranked is None else changes.union(kept.unranked, ties.shape[0])
-    slots = slots[: np.searchsorted(slots, size)]
-    kept.ranking.update(slots, kept.open[slots], ties)
-    kept.unranked = []
-    return kept.ranking

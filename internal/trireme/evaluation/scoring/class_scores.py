@@ -1,4 +1,4 @@
-"""One class's raw scores and capacities about all slots, kept between calls.
+"""One class's raw scores and capacities about all slots, cached between calls.
 
 Raw scores are this replica's own, brought up to date by what changed. Capacities are what filter answered: the frontend
 passes them on, whole or as a patch to the ones of a generation that this replica has. What follows from both, which
@@ -6,60 +6,31 @@ slots are open and how they rank, is brought up to date for the slots that chang
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trireme.evaluation.scoring import ranking, score_column
 from trireme.snapshot import arrays, changes, nodes
-
-if TYPE_CHECKING:
-    from trireme.evaluation.scoring import ranking
-
-
-@dataclass(slots=True, eq=False)
-class ScoreColumn:
-    """One plugin's raw scores. Shape: (slot,). `silent`: the plugin has nothing to say about the class."""
-
-    state: Any
-    state_generation: int
-    generation: int = -1
-    silent: bool = False
-    raw: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    # What all slots have that were ever written; None: not all the same.
-    uniform: int | None = None
-
-    def reserve(self, size: int) -> None:
-        """Make room for so many slots."""
-        if self.raw.shape[0] < size:
-            self.raw = arrays.grow_last_axis(self.raw, size)
-
-    def write(self, slots: arrays.SlotArray, raw: arrays.Int64Array, size: int) -> None:
-        """Raw scores of these slots from now on; `size` is how many slots there may be."""
-        self.reserve(size)
-        self.raw[slots] = raw
-        if self.generation < 0:
-            self.uniform = int(raw[0])
-        if self.uniform is not None and (raw != self.uniform).any():
-            self.uniform = None
 
 
 @dataclass(slots=True)
-class ClassColumns:
-    """All that is kept of one class under one profile. Shapes: (slot,).
+class ClassScores:
+    """All that is cached of one class under one profile. Shapes: (slot,).
 
     `capacity` is how many more copies each node takes by itself; `refused` marks nodes that filter refused, which keep
     a capacity where a domain constraint alone refuses them. `capacity_generation` −1: not known.
     """
 
-    plugins: dict[str, ScoreColumn] = field(default_factory=dict)
+    plugins: dict[str, score_column.ScoreColumn] = field(default_factory=dict)
     capacity_generation: int = -1
     capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     refused: arrays.BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     # The slots that take pods now, and how many there are; None: not known of any.
     open: arrays.BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     open_count: int = 0
-    ranking: "ranking.Ranking | None" = None
+    ranking: ranking.Ranking | None = None
     # Slots that changed since they were ranked; None: all.
     unranked: list[arrays.SlotArray] | None = None
     # When nodes were looked at for `open`, and the slots with another capacity since; None: all.
@@ -123,3 +94,14 @@ class ClassColumns:
             if self._unopened is not None:
                 self._unopened.append(slots)
         self.capacity_generation = generation
+
+    def ranked(self, plugins: Sequence[ranking.RankedPlugin], ties: arrays.Int64Array) -> ranking.Ranking:
+        """The ranking of the slots under these plugins, as things are. Shape: ties (slot,), or longer."""
+        size = self.open.shape[0]
+        if self.ranking is None or not self.ranking.is_about(plugins, size):
+            self.ranking, self.unranked = ranking.Ranking(plugins, size), None
+        slots = np.arange(size) if self.unranked is None else changes.union(self.unranked, ties.shape[0])
+        slots = slots[: np.searchsorted(slots, size)]
+        self.ranking.update(slots, self.open[slots], ties)
+        self.unranked = []
+        return self.ranking

@@ -1,0 +1,52 @@
+"""One score plugin's raw scores of one class about all slots, cached between calls."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, changes, snapshot
+
+
+@dataclass(slots=True, eq=False)
+class ScoreColumn:
+    """One plugin's raw scores. Shape: (slot,). `silent`: the plugin has nothing to say about the class."""
+
+    state: Any
+    state_generation: int
+    generation: int = -1
+    silent: bool = False
+    raw: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    # What all slots have that were ever written; None: not all the same.
+    uniform: int | None = None
+
+    def reserve(self, size: int) -> None:
+        """Make room for so many slots."""
+        if self.raw.shape[0] < size:
+            self.raw = arrays.grow_last_axis(self.raw, size)
+
+    def write(self, slots: arrays.SlotArray, raw: arrays.Int64Array, size: int) -> None:
+        """Raw scores of these slots from now on; `size` is how many slots there may be."""
+        self.reserve(size)
+        self.raw[slots] = raw
+        if self.generation < 0:
+            self.uniform = int(raw[0])
+        if self.uniform is not None and (raw != self.uniform).any():
+            self.uniform = None
+
+    def is_stale(self, plugin: interfaces.ScorePlugin | interfaces.JointScorePlugin, snap: snapshot.Snapshot) -> bool:
+        """Whether PreScore of the plugin may answer something else by now."""
+        if plugin.depends_on == interfaces.Dependency.CLUSTER:
+            return self.state_generation != snap.generation
+        return snap.changed(plugin.reads) > self.state_generation
+
+    def due(self, depends_on: interfaces.Dependency, snap: snapshot.Snapshot) -> arrays.SlotArray:
+        """The slots of which a plugin that depends on this may have another score by now, ascending."""
+        if self.generation == snap.generation and depends_on != interfaces.Dependency.CLUSTER:
+            return changes.NO_SLOTS
+        live = snap.nodes.alive[: snap.nodes.size]
+        if self.generation < 0 or depends_on == interfaces.Dependency.CLUSTER:
+            return np.flatnonzero(live)
+        changed = snap.nodes.changed_since(self.generation, depends_on == interfaces.Dependency.NODE_PODS)
+        return changed[live[changed]]
