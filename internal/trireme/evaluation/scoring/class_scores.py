@@ -30,7 +30,7 @@ class ClassScores:
     # The slots that take pods now, and how many there are; None: not known of any.
     open: arrays.BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     open_count: int = 0
-    ranking: ranking.Ranking | None = None
+    cached_ranking: ranking.Ranking | None = None
     # Slots that changed since they were ranked; None: all.
     unranked: list[arrays.SlotArray] | None = None
     # When nodes were looked at for `open`, and the slots with another capacity since; None: all.
@@ -43,7 +43,7 @@ class ClassScores:
     def nbytes(self) -> int:
         """Memory of the columns, in bytes."""
         own = self.capacity.nbytes + self.refused.nbytes + self.open.nbytes
-        own += 0 if self.ranking is None else self.ranking.nbytes
+        own += 0 if self.cached_ranking is None else self.cached_ranking.nbytes
         return own + sum(column.raw.nbytes for column in self.plugins.values())
 
     def see_open(self, table: nodes.NodeTable) -> None:
@@ -98,10 +98,10 @@ class ClassScores:
     def ranked(self, plugins: Sequence[ranking.RankedPlugin], ties: arrays.Int64Array) -> ranking.Ranking:
         """The ranking of the slots under these plugins, as things are. Shape: ties (slot,), or longer."""
         size = self.open.shape[0]
-        if self.ranking is None or not self.ranking.is_about(plugins, size):
-            self.ranking, self.unranked = ranking.Ranking(plugins, size), None
+        if self.cached_ranking is None or not self.cached_ranking.is_about(plugins, size):
+            self.cached_ranking, self.unranked = ranking.Ranking(plugins, size), None
         slots = np.arange(size) if self.unranked is None else changes.union(self.unranked, ties.shape[0])
         slots = slots[: np.searchsorted(slots, size)]
-        self.ranking.update(slots, self.open[slots], ties)
+        self.cached_ranking.update(slots, self.open[slots], ties)
         self.unranked = []
-        return self.ranking
+        return self.cached_ranking
