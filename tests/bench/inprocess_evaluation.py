@@ -18,10 +18,8 @@ from collections.abc import Callable
 import numpy as np
 
 from trireme.cache import class_registry, cluster_cache, pod_projection
-from trireme.evaluation.filtering import evaluation as filtering
-from trireme.evaluation.filtering import filter_chain
-from trireme.evaluation.scoring import class_scores, placement, score_chain
-from trireme.evaluation.scoring import evaluation as scoring
+from trireme.evaluation.filtering import filter_chain, filter_evaluator
+from trireme.evaluation.scoring import class_scores, placement, score_chain, score_evaluator
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_sides, score_sides
 from trireme.snapshot import snapshot
@@ -120,10 +118,10 @@ class Scheduler:
 
     def __init__(self, snap: snapshot.Snapshot, scores: tuple[str, ...]) -> None:
         local = [p for p in (filter_sides.filter_plugin(name, b"", {}) for name in _FILTERS) if p is not None]
-        self.filters = filtering.Evaluator(snap, {"p": filter_chain.FilterChain(local)})
+        self.filters = filter_evaluator.FilterEvaluator(snap, {"p": filter_chain.FilterChain(local)})
         weights = {name: _WEIGHTS.get(name, 1) for name in scores}
         plugins = [p for p in (score_sides.score_plugin(name, b"", {}) for name in scores) if p is not None]
-        self.scores = scoring.Evaluator(snap, {"p": score_chain.ScoreChain(weights, plugins)})
+        self.scores = score_evaluator.ScoreEvaluator(snap, {"p": score_chain.ScoreChain(weights, plugins)})
         self.snap = snap
         self.plugins = plugins
         self.weights = weights

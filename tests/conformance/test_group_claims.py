@@ -22,7 +22,7 @@ from decision_phases import Phases
 from decisions import AnyPhases
 from local_phases import LocalPhases
 
-from trireme.evaluation import questions
+from trireme.evaluation import request_errors
 from trireme.v1 import bind_phase_pb2
 
 GOLDEN = golden_rows.DATA / "group_claims.jsonl.gz"
@@ -76,7 +76,7 @@ def test_the_golden_groups_have_every_outcome() -> None:
 def test_state_that_reserve_did_not_return_is_refused(phases: AnyPhases, state: bytes) -> None:
     """Who asks so has another version; an answer all the same would free devices that are in use."""
     row = next(row for row in golden_rows.read(GOLDEN) if "postFilter" in row["expect"])
-    with pytest.raises((grpc.RpcError, questions.InvalidQuestionError), match="tried: "):
+    with pytest.raises((grpc.RpcError, request_errors.InvalidRequestError), match="tried: "):
         group_decisions.GroupDecision(phases, row["case"]).ask_about(state)
 
 

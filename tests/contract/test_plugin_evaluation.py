@@ -11,10 +11,8 @@ from plugin_servers import fill, on_the_sdk
 
 from trireme import sdk
 from trireme.evaluation.filtering import columns as filter_columns
-from trireme.evaluation.filtering import evaluation as filtering
-from trireme.evaluation.filtering import filter_chain
-from trireme.evaluation.scoring import class_scores, score_chain
-from trireme.evaluation.scoring import evaluation as scoring
+from trireme.evaluation.filtering import filter_chain, filter_evaluator
+from trireme.evaluation.scoring import class_scores, score_chain, score_evaluator
 from trireme.framework import status
 from trireme.remote import remote_client, remote_plugin
 from trireme.snapshot import snapshot
@@ -58,8 +56,8 @@ class Evaluation:
         self.remotes = remote_plugin.RemotePlugins(self.snap)
         filters = filter_chain.FilterChain((self.remotes.filter_plugin(config, "p"),))
         scores = score_chain.ScoreChain({"Counting": 1}, (self.remotes.score_plugin(config, "p"),))
-        self._filter = filtering.Evaluator(self.snap, {"p": filters})
-        self._score = scoring.Evaluator(self.snap, {"p": scores})
+        self._filter = filter_evaluator.FilterEvaluator(self.snap, {"p": filters})
+        self._score = score_evaluator.ScoreEvaluator(self.snap, {"p": scores})
         self.pod_class = fill(self.snap, NODES)
 
     async def filter(self) -> filter_columns.ClassColumns:

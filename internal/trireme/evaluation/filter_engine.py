@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from google.protobuf import message
 
-from trireme.evaluation import questions, reserving, stopwatch
-from trireme.evaluation.filtering import columns, evaluation, filter_chain
+from trireme.evaluation import plugin_timer, request_errors, reserving
+from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator
 from trireme.evaluation.preemption import group_preemption, post_filter_results, post_filtering, preemption
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
@@ -65,7 +65,7 @@ class NominatedAnswer:
 class FilterEngine:
     """Answers from one snapshot. Each question begins with a cycle, which names profile, class and perhaps the pod.
 
-    All methods that ask plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidQuestionError
+    All methods that ask plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidRequestError
     for a profile or a class that is not there.
     """
 
@@ -76,8 +76,8 @@ class FilterEngine:
         self._always_reserve = {
             profile: any(plugin.always for plugin in each) for profile, each in profiles.reservers.items()
         }
-        self._evaluator = evaluation.Evaluator(snap, profiles.chains)
-        self._stopwatches = stopwatch.Stopwatches()
+        self._evaluator = filter_evaluator.FilterEvaluator(snap, profiles.chains)
+        self._timers = plugin_timer.PluginTimers()
 
     @property
     def chains(self) -> Mapping[str, filter_chain.FilterChain]:
@@ -85,21 +85,23 @@ class FilterEngine:
         return self._profiles.chains
 
     @property
-    def kept(self) -> Container[tuple[str, int]]:
+    def cached_classes(self) -> Container[tuple[str, int]]:
         """The classes (profile, number) that were asked about lately."""
-        return self._evaluator.kept
+        return self._evaluator.cached_classes
 
-    def statistics(self) -> evaluation.EvaluatorStatistics:
+    def statistics(self) -> filter_evaluator.EvaluatorStatistics:
         """What it has evaluated so far."""
         return self._evaluator.statistics()
 
-    async def evaluate(self, cycle: cycle_pb2.Cycle, watch: stopwatch.Stopwatch | None = None) -> columns.ClassColumns:
+    async def evaluate(
+        self, cycle: cycle_pb2.Cycle, timer: plugin_timer.PluginTimer | None = None
+    ) -> columns.ClassColumns:
         """The columns of the cycle's class, brought up to date."""
-        return await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), watch)
+        return await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), timer)
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> None:
         """Bring up to date what the next question about the cycle's class, or its pod, is answered from."""
-        await self._evaluate_for(cycle, self._stopwatches.next())
+        await self._evaluate_for(cycle, self._timers.next())
 
     async def filter(
         self,
@@ -111,44 +113,44 @@ class FilterEngine:
         """Where so many pods of the class may run; a patch where the caller has the answer of `base_generation`.
 
         `preemptors` are the first pods: PostFilter's results for them may come with the answer. Raises:
-        StaleQuestionError where the node that the cycle's pod is nominated to changes too fast.
+        StaleRequestError where the node that the cycle's pod is nominated to changes too fast.
         """
-        watch = self._stopwatches.next()
-        kept, own = await self._evaluate_for(cycle, watch)
+        timer = self._timers.next()
+        cached, own = await self._evaluate_for(cycle, timer)
         found: node_columns.NodeColumns | None = None
         if own is not None:
-            found = self._columns_of_one(kept, own)
-        elif kept.refusal is None:
-            found = self._columns(kept, base_generation)
-        answer = self._answer(cycle, count, kept, watch, found)
+            found = self._columns_of_one(cached, own)
+        elif cached.refusal is None:
+            found = self._columns(cached, base_generation)
+        answer = self._answer(cycle, count, cached, timer, found)
         if not preemptors:
             return answer
-        results = [result async for result in self._post_filter_results(cycle, kept).with_filter(preemptors)]
+        results = [result async for result in self._post_filter_results(cycle, cached).with_filter(preemptors)]
         return dataclasses.replace(answer, post_filter_results=results)
 
     async def filter_nominated(
         self, cycle: cycle_pb2.Cycle, nominees: Sequence[filter_phase_pb2.Nominee]
     ) -> NominatedAnswer:
         """How many of these pods of the class may run where each is nominated to, beside those before it. None of them
-        where the first may not, or plugins are to be called about all nodes. Raises: InvalidQuestionError without
+        where the first may not, or plugins are to be called about all nodes. Raises: InvalidRequestError without
         nominees.
         """
         if not nominees:
-            raise questions.InvalidQuestionError("nominees: there is none")
-        watch = self._stopwatches.next()
+            raise request_errors.InvalidRequestError("nominees: there is none")
+        timer = self._timers.next()
         about = cycle_pb2.Cycle()
         about.CopyFrom(cycle)
         about.pod.metadata.uid = nominees[0].pod.uid
-        nominated = await self._evaluator.admits_nominated(about, self._class_of(about), watch)
+        nominated = await self._evaluator.admits_nominated(about, self._class_of(about), timer)
         if nominated is None:
             return NominatedAnswer(0)
-        kept, slot = nominated
-        found = [slot, *self._evaluator.admits_beside(about, kept, [each.pod for each in nominees[1:]])]
+        cached, slot = nominated
+        found = [slot, *self._evaluator.admits_beside(about, cached, [each.pod for each in nominees[1:]])]
         # If a pod is nominated to another node than the caller knew, the caller has to call again.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1].slot, zip(found, nominees, strict=False))
-        needs_reserve, needs_pre_bind = self._needs(cycle, kept)
-        evaluated = self._evaluated(cycle, kept)
-        return NominatedAnswer(len(list(same)), needs_reserve, needs_pre_bind, evaluated, tuple(watch.messages()))
+        needs_reserve, needs_pre_bind = self._needs(cycle, cached)
+        evaluated = self._evaluated(cycle, cached)
+        return NominatedAnswer(len(list(same)), needs_reserve, needs_pre_bind, evaluated, tuple(timer.messages()))
 
     async def run_post_filter(
         self,
@@ -158,10 +160,10 @@ class FilterEngine:
         preemptors: Sequence[filter_phase_pb2.Preemptor],
     ) -> Sequence[filter_phase_pb2.PostFilterResult]:
         """PostFilter's results for the first of these pods of the class, at least for one, in order. `refused` says why
-        they fit on no node, or `pre_filter` why on none at all. Raises: InvalidQuestionError without preemptors.
+        they fit on no node, or `pre_filter` why on none at all. Raises: InvalidRequestError without preemptors.
         """
         if not preemptors:
-            raise questions.InvalidQuestionError("preemptors: there is none")
+            raise request_errors.InvalidRequestError("preemptors: there is none")
         results = self._post_filter_results(cycle, await self.evaluate(cycle))
         return [result async for result in results.after_filter(preemptors, refused, pre_filter)]
 
@@ -207,9 +209,9 @@ class FilterEngine:
         profile = request.cycle.profile
         for attempt in range(preemption.TRIES):
             try:
-                kept = await self._evaluate_all(profile, placed)
+                cached = await self._evaluate_all(profile, placed)
                 filters = self.chains[profile]
-                response = await group_preemption.reprieve_victims(request, self._snap, filters, kept)
+                response = await group_preemption.reprieve_victims(request, self._snap, filters, cached)
                 response.evaluated_generation = self._snap.generation
                 return response
             except snapshot.OutOfStepError:
@@ -226,7 +228,7 @@ class FilterEngine:
         try:
             response = self._profiles.claim_releases[request.cycle.profile].post_filter(request, self._snap)
         except (ValueError, message.DecodeError) as error:
-            raise questions.InvalidQuestionError(f"tried: {error}") from error
+            raise request_errors.InvalidRequestError(f"tried: {error}") from error
         response.evaluated_generation = self._snap.generation
         return response
 
@@ -238,15 +240,15 @@ class FilterEngine:
         return await reserving.reserve(plugins, cycle, placements, pod_class, self._snap)
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """The placements are void. Nothing is kept here; remote plugins that keep something are told."""
+        """The placements are void. Nothing is stored here; remote plugins that store something are notified."""
         self._class_of(cycle)
         await reserving.unreserve(self._profiles.reservers[cycle.profile], cycle, placements)
 
     def _post_filter_results(
-        self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns
+        self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns
     ) -> post_filter_results.PostFilterResults:
         chain, plugins = self.chains[cycle.profile], self._profiles.post_filters[cycle.profile]
-        return post_filter_results.PostFilterResults(cycle, chain, plugins, kept, self._refresher(cycle), self._snap)
+        return post_filter_results.PostFilterResults(cycle, chain, plugins, cached, self._refresher(cycle), self._snap)
 
     async def _post_filter(
         self,
@@ -277,89 +279,91 @@ class FilterEngine:
     def _check_classes(self, field_name: str, numbers: Iterable[int]) -> None:
         for number in numbers:
             if number not in self._snap.classes:
-                raise questions.InvalidQuestionError(f"{field_name}: no class {number}")
+                raise request_errors.InvalidRequestError(f"{field_name}: no class {number}")
 
     def _answer(
         self,
         cycle: cycle_pb2.Cycle,
         count: int,
-        kept: columns.ClassColumns,
-        watch: stopwatch.Stopwatch,
+        cached: columns.ClassColumns,
+        timer: plugin_timer.PluginTimer,
         found: node_columns.NodeColumns | None,
     ) -> FilterAnswer:
-        said = self._pre_filtered(cycle, kept)
+        said = self._pre_filtered(cycle, cached)
         max_batch = min((answer.max_batch for answer in said if answer.max_batch), default=0)
-        needs_reserve, needs_pre_bind = self._needs(cycle, kept)
+        needs_reserve, needs_pre_bind = self._needs(cycle, cached)
         return FilterAnswer(
-            kept.refusal,
-            None if kept.narrowed is None else frozenset(kept.narrowed),
-            frozenset(kept.narrowed_by),
+            cached.refusal,
+            None if cached.narrowed is None else frozenset(cached.narrowed),
+            frozenset(cached.narrowed_by),
             found,
-            self._constraints(cycle, count, kept),
+            self._constraints(cycle, count, cached),
             1 if self.chains[cycle.profile].one_by_one else max_batch,
             needs_reserve,
             needs_pre_bind,
-            self._evaluated(cycle, kept),
-            tuple(watch.messages()),
+            self._evaluated(cycle, cached),
+            tuple(timer.messages()),
         )
 
-    def _pre_filtered(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> Sequence[interfaces.PreFilterResult]:
+    def _pre_filtered(
+        self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns
+    ) -> Sequence[interfaces.PreFilterResult]:
         """What the plugins said at PreFilter."""
         order = self.chains[cycle.profile].order
-        return [kept.plugins[name].prefilter for name in order if name in kept.plugins]
+        return [cached.plugins[name].prefilter for name in order if name in cached.plugins]
 
-    def _needs(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> tuple[bool, bool]:
+    def _needs(self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns) -> tuple[bool, bool]:
         """Whether Reserve, and PreBind, must be called for pods of the class."""
-        reserves = any(answer.reserves for answer in self._pre_filtered(cycle, kept))
+        reserves = any(answer.reserves for answer in self._pre_filtered(cycle, cached))
         return reserves or self._always_reserve[cycle.profile], reserves
 
-    def _evaluated(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> Sequence[str]:
+    def _evaluated(self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns) -> Sequence[str]:
         """The plugins that were not skipped."""
         order = self.chains[cycle.profile].order
-        return [name for name in order if name in kept.plugins and not kept.plugins[name].prefilter.skip]
+        return [name for name in order if name in cached.plugins and not cached.plugins[name].prefilter.skip]
 
     def _constraints(
-        self, cycle: cycle_pb2.Cycle, count: int, kept: columns.ClassColumns
+        self, cycle: cycle_pb2.Cycle, count: int, cached: columns.ClassColumns
     ) -> Sequence[domain_rules.DomainConstraint]:
         """How placements change other nodes, where there is to be more than one."""
-        if count < 2 or kept.refusal is not None or self.chains[cycle.profile].one_by_one:
+        if count < 2 or cached.refusal is not None or self.chains[cycle.profile].one_by_one:
             return ()
-        return tuple(self._evaluator.constraints(cycle.profile, self._class_of(cycle), kept))
+        return tuple(self._evaluator.constraints(cycle.profile, self._class_of(cycle), cached))
 
-    def _columns(self, kept: columns.ClassColumns, base_generation: int) -> node_columns.NodeColumns:
+    def _columns(self, cached: columns.ClassColumns, base_generation: int) -> node_columns.NodeColumns:
         size = self._snap.nodes.size
-        statuses = tuple(kept.table.statuses)
+        statuses = tuple(cached.table.statuses)
         # These columns number their statuses by themselves: a patch holds only for an answer that was taken from them.
-        if 0 <= kept.first_answered <= base_generation <= kept.generation:
-            slots = kept.changed.since(base_generation, size)
+        if 0 <= cached.first_answered <= base_generation <= cached.generation:
+            slots = cached.changed.since(base_generation, size)
             if slots.size * 2 < size:
-                index, capacity = kept.index[slots], kept.capacity[slots]
+                index, capacity = cached.index[slots], cached.capacity[slots]
                 return node_columns.NodeColumns(
-                    kept.generation, base_generation, size, slots, statuses, index, capacity
+                    cached.generation, base_generation, size, slots, statuses, index, capacity
                 )
-        if kept.first_answered < 0:
-            kept.first_answered = kept.generation
-        index, capacity = kept.index[:size].copy(), kept.capacity[:size].copy()
-        return node_columns.NodeColumns(kept.generation, 0, size, None, statuses, index, capacity)
+        if cached.first_answered < 0:
+            cached.first_answered = cached.generation
+        index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
+        return node_columns.NodeColumns(cached.generation, 0, size, None, statuses, index, capacity)
 
-    def _columns_of_one(self, kept: columns.ClassColumns, own: tuple[int, int, int]) -> node_columns.NodeColumns:
+    def _columns_of_one(self, cached: columns.ClassColumns, own: tuple[int, int, int]) -> node_columns.NodeColumns:
         """The complete answer about one pod of the class, for which one slot is another than for the others."""
-        size, statuses = self._snap.nodes.size, tuple(kept.table.statuses)
-        index, capacity = kept.index[:size].copy(), kept.capacity[:size].copy()
+        size, statuses = self._snap.nodes.size, tuple(cached.table.statuses)
+        index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
         index[own[0]], capacity[own[0]] = own[1:]
-        return node_columns.NodeColumns(kept.generation, 0, size, None, statuses, index, capacity)
+        return node_columns.NodeColumns(cached.generation, 0, size, None, statuses, index, capacity)
 
     async def _evaluate_for(
-        self, cycle: cycle_pb2.Cycle, watch: stopwatch.Stopwatch
+        self, cycle: cycle_pb2.Cycle, timer: plugin_timer.PluginTimer
     ) -> tuple[columns.ClassColumns, tuple[int, int, int] | None]:
         """The columns, and own_verdict; again while services have no answer about the pod's own node as it is."""
-        for _ in range(evaluation.ATTEMPTS):
-            kept = await self.evaluate(cycle, watch)
-            own = self._evaluator.own_verdict(cycle, kept)
-            if own is None or own[1] not in kept.unanswered_statuses:
-                return kept, own
+        for _ in range(filter_evaluator.ATTEMPTS):
+            cached = await self.evaluate(cycle, timer)
+            own = self._evaluator.own_verdict(cycle, cached)
+            if own is None or own[1] not in cached.unanswered_statuses:
+                return cached, own
         text = "cycle.pod: the node that it is nominated to changes faster than plugins can be called about it"
-        raise questions.StaleQuestionError(text)
+        raise request_errors.StaleRequestError(text)
 
     async def _evaluate_all(self, profile: str, numbers: Iterable[int]) -> Mapping[int, columns.ClassColumns]:
         """The columns of these classes, of one generation unless the cluster changes each time. Raises:
@@ -367,10 +371,10 @@ class FilterEngine:
         """
         for _ in range(preemption.TRIES):
             generation = self._snap.generation
-            kept = {number: await self._evaluator.evaluate(profile, self._snap.classes[number]) for number in numbers}
+            cached = {number: await self._evaluator.evaluate(profile, self._snap.classes[number]) for number in numbers}
             if self._snap.generation == generation:
                 break
-        return kept
+        return cached
 
     def _refresher(self, cycle: cycle_pb2.Cycle) -> preemption.Refresh:
         """Brings the columns of the cycle's class up to date while the same question is being answered."""
@@ -383,4 +387,4 @@ class FilterEngine:
         return refresh
 
     def _class_of(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
-        return questions.class_of(cycle, self.chains, self._snap)
+        return request_errors.class_of(cycle, self.chains, self._snap)

@@ -184,7 +184,7 @@ async def reserve(
     out = [filter_pb2.Reservation(status=success) for _ in placed]
     states = [bind_phase_pb2.PluginStates() for _ in out]
     for plugin in plugins:
-        open_ones = [at for at, kept in enumerate(out) if kept.status.code == status_pb2.CODE_SUCCESS]
+        open_ones = [at for at, reservation in enumerate(out) if reservation.status.code == status_pb2.CODE_SUCCESS]
         placements = [placed[at] for at in open_ones]
         if not placements:
             break

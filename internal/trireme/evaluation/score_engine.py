@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trireme.evaluation import questions, stopwatch
+from trireme.evaluation import plugin_timer, request_errors
 from trireme.evaluation.scoring import (
     class_scores,
-    evaluation,
     group_placements,
     placement,
     placers,
     sampling,
     score_chain,
     score_column,
+    score_evaluator,
 )
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces, placements
@@ -60,43 +60,43 @@ class PlaceAnswer:
 class ScoreEngine:
     """Answers from one snapshot. Each question begins with a cycle, which names profile and class.
 
-    All methods that ask plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidQuestionError
+    All methods that ask plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidRequestError
     for a profile, a class or a node that is not there.
     """
 
     def __init__(self, snap: snapshot.Snapshot, configured: ScoreProfiles) -> None:
         self._snap = snap
         self._configured = configured
-        self._evaluator = evaluation.Evaluator(snap, configured.chains)
+        self._evaluator = score_evaluator.ScoreEvaluator(snap, configured.chains)
         self._ties = np.zeros(0, dtype=np.int64)
-        self._stopwatches = stopwatch.Stopwatches()
+        self._timers = plugin_timer.PluginTimers()
 
     @property
     def chains(self) -> Mapping[str, score_chain.ScoreChain]:
         """The score plugins, by profile."""
         return self._configured.chains
 
-    def statistics(self) -> evaluation.EvaluatorStatistics:
+    def statistics(self) -> score_evaluator.EvaluatorStatistics:
         """What it has evaluated so far."""
         return self._evaluator.statistics()
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> status.Status | None:
         """Bring the class's raw scores up to date. The status where a plugin fails."""
-        kept = await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), self._stopwatches.next())
-        return kept if isinstance(kept, status.Status) else None
+        cached = await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), self._timers.next())
+        return cached if isinstance(cached, status.Status) else None
 
     async def raw_scores(
         self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
     ) -> Sequence[PluginScores] | status.Status:
         """What each plugin says of these slots, which are all that passed; the status where one fails."""
         pod_class = self._class_of(cycle)
-        kept = await self._evaluator.evaluate(cycle.profile, pod_class)
-        if isinstance(kept, status.Status):
-            return kept
+        cached = await self._evaluator.evaluate(cycle.profile, pod_class)
+        if isinstance(cached, status.Status):
+            return cached
         self._check(slots)
         out = []
         for name, weight in self.chains[cycle.profile].weights.items():
-            column = kept.plugins[name]
+            column = cached.plugins[name]
             skipped = column.silent or getattr(column.state, "skipped", False)
             raw = None if skipped else self._raw(cycle.profile, pod_class, name, column, slots)
             out.append(PluginScores(name, weight, raw))
@@ -107,9 +107,9 @@ class ScoreEngine:
     ) -> Sequence[PluginScores] | status.Status:
         """These scores of the slots, each plugin's normalised as it normalises; the status where one fails."""
         pod_class = self._class_of(cycle)
-        kept = await self._evaluator.evaluate(cycle.profile, pod_class)
-        if isinstance(kept, status.Status):
-            return kept
+        cached = await self._evaluator.evaluate(cycle.profile, pod_class)
+        if isinstance(cached, status.Status):
+            return cached
         self._check(slots)
         out = []
         for each in raw:
@@ -117,7 +117,7 @@ class ScoreEngine:
             if scores is not None:
                 if scores.shape != slots.shape:
                     text = f"columns.scores: {each.plugin} has {scores.size} for {slots.size} nodes"
-                    raise questions.InvalidQuestionError(text)
+                    raise request_errors.InvalidRequestError(text)
                 answer = await self._normalized(cycle.profile, pod_class, each.plugin, slots, scores)
                 if isinstance(answer, status.Status):
                     return answer
@@ -135,7 +135,7 @@ class ScoreEngine:
         seed: int = 0,
     ) -> PlaceAnswer:
         """The hosts of the next pods. `capacities` and `constraints` are filter's answer, which may be a patch to the
-        one before; `extra_scores`, by slot, are added to the plugins'. Raises: StaleQuestionError for a patch to
+        one before; `extra_scores`, by slot, are added to the plugins'. Raises: StaleRequestError for a patch to
         another answer than was given last.
         """
         pod_class = self._class_of(cycle)
@@ -144,28 +144,28 @@ class ScoreEngine:
         known.see_open(self._snap.nodes)
         if known.open_count < 2:
             return _place_without_choice(count, known, bool(constraints))
-        watch = self._stopwatches.next()
-        kept = await self._evaluator.evaluate(cycle.profile, pod_class, watch)
-        if isinstance(kept, status.Status):
-            return PlaceAnswer((), (), kept)
+        timer = self._timers.next()
+        cached = await self._evaluator.evaluate(cycle.profile, pod_class, timer)
+        if isinstance(cached, status.Status):
+            return PlaceAnswer((), (), cached)
         wanted, one_by_one = count, self.chains[cycle.profile].one_by_one
         if one_by_one:
             count, constraints = 1, ()
-        started = watch.now()
+        started = timer.now()
         known.see_open(self._snap.nodes)
         made = await self._placer(cycle, count, pod_class, known, constraints, extra_scores, seed)
         if isinstance(made, status.Status):
             return PlaceAnswer((), (), made)
         placer, slots = made
         choices = placer.place(count)
-        watch.point("Score", started)
+        timer.point("Score", started)
         return PlaceAnswer(
             [int(slots[choice.node]) for choice in choices],
             [choice.total for choice in choices],
             None,
             one_by_one and len(choices) == count < wanted,
-            tuple(watch.messages()),
-            [name for name, column in kept.plugins.items() if not column.silent],
+            tuple(timer.messages()),
+            [name for name, column in cached.plugins.items() if not column.silent],
         )
 
     async def score_pod_group_placements(
@@ -276,17 +276,17 @@ class ScoreEngine:
 
     def _check(self, slots: arrays.SlotArray) -> None:
         if (slots >= self._snap.nodes.size).any() or not self._snap.nodes.alive[slots].all():
-            raise questions.InvalidQuestionError("nodes.slots: there is no node at some of them")
+            raise request_errors.InvalidRequestError("nodes.slots: there is no node at some of them")
 
     def _class_of(self, cycle: cycle_pb2.Cycle) -> classes.PodClass:
-        return questions.class_of(cycle, self.chains, self._snap)
+        return request_errors.class_of(cycle, self.chains, self._snap)
 
 
-def _take_capacities(kept: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:
-    if answer.base_generation and answer.base_generation != kept.capacity_generation:
+def _take_capacities(cached: class_scores.ClassScores, answer: node_columns.NodeColumns) -> None:
+    if answer.base_generation and answer.base_generation != cached.capacity_generation:
         text = f"capacities.base_generation: {answer.base_generation} is not here; send them complete"
-        raise questions.StaleQuestionError(text)
-    kept.take_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
+        raise request_errors.StaleRequestError(text)
+    cached.take_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
 
 
 def _place_without_choice(count: int, known: class_scores.ClassScores, constrained: bool) -> PlaceAnswer:

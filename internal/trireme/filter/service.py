@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from grpc import aio
 
-from trireme.evaluation import filter_engine, questions, reserving
-from trireme.evaluation.filtering import evaluation, filter_chain
+from trireme.evaluation import filter_engine, request_errors, reserving
+from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.framework import amounts, status
 from trireme.phases import answering
 from trireme.registry import filter_profiles
@@ -44,7 +44,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         """The plugins that run, by profile."""
         return self._engine.chains
 
-    def statistics(self) -> evaluation.EvaluatorStatistics:
+    def statistics(self) -> filter_evaluator.EvaluatorStatistics:
         """What has been evaluated since the configuration came."""
         return self._engine.statistics()
 
@@ -146,7 +146,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     async def Unreserve(
         self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.UnreserveResponse:
-        """Nothing is kept here; remote plugins that keep something are told."""
+        """Nothing is stored here; remote plugins that store something are notified."""
         engine = await self._ready(request.cycle, context)
         await answering.answer(engine.unreserve(request.cycle, request.placements), context)
         return filter_pb2.UnreserveResponse()
@@ -214,11 +214,11 @@ def _refusal(
     | filter_phase_pb2.ListPreemptionCandidatesRequest
     | filter_phase_pb2.SelectPreemptionCandidateRequest,
 ) -> tuple[node_columns.NodeColumns, status.Status | None]:
-    """Why the class runs nowhere: by node, or by PreFilter. Raises: InvalidQuestionError."""
+    """Why the class runs nowhere: by node, or by PreFilter. Raises: InvalidRequestError."""
     try:
         columns = node_columns.from_message(request.columns)
     except ValueError as error:
-        raise questions.InvalidQuestionError(str(error)) from error
+        raise request_errors.InvalidRequestError(str(error)) from error
     return columns, wire_status.from_message(request.pre_filter) if request.HasField("pre_filter") else None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.evaluation import engine, filter_engine, questions, score_engine
+from trireme.evaluation import engine, filter_engine, request_errors, score_engine
 from trireme.evaluation.scoring import placement
 from trireme.framework import status
 from trireme.snapshot import arrays, snapshot
@@ -56,12 +56,12 @@ async def explain(
 ) -> Explanation:
     """Evaluate the cycle's pod on the snapshot as it is now, again while the snapshot changes between filter and score.
 
-    Raises: OutOfStepError where it is replaced each time; InvalidQuestionError for a profile or class that is missing.
+    Raises: OutOfStepError where it is replaced each time; InvalidRequestError for a profile or class that is missing.
     """
     for attempt in range(1, attempts + 1):
         try:
             found = await _explain(evaluating, cycle, scores=scores)
-        except (snapshot.OutOfStepError, questions.InvalidQuestionError):
+        except (snapshot.OutOfStepError, request_errors.InvalidRequestError):
             # The snapshot was replaced, or a node left, between filter and score.
             if attempt == attempts:
                 raise

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import grpc
 from grpc import aio
 
-from trireme.evaluation import engine, filter_engine, questions, score_engine
+from trireme.evaluation import engine, filter_engine, request_errors, score_engine
 from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
 from trireme.insight import explanation, observed_cluster
@@ -80,7 +80,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             response = await self._explain(request)
         except ExplainError as error:
             await _abort(context, error.code, str(error))
-        except (snapshot.OutOfStepError, questions.InvalidQuestionError, questions.StaleQuestionError) as error:
+        except (snapshot.OutOfStepError, request_errors.InvalidRequestError, request_errors.StaleRequestError) as error:
             text = f"the cluster changes while its nodes are evaluated; ask again: {error}"
             await _abort(context, grpc.StatusCode.UNAVAILABLE, text)
         self._explained += 1

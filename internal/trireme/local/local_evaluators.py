@@ -7,7 +7,7 @@ thread; what the snapshot shows is brought up to date by whoever owns it.
 import contextlib
 from collections.abc import Container, Iterator, Sequence
 
-from trireme.evaluation import engine, filter_engine, questions
+from trireme.evaluation import engine, filter_engine, request_errors
 from trireme.framework import status
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
@@ -26,8 +26,8 @@ class LocalEvaluators(ports.Evaluators):
 
     @property
     def answers(self) -> Container[ports.ClassKey]:
-        """The classes whose columns the engine keeps."""
-        return self.engine.filter.kept
+        """The classes whose columns are in the engine's cache."""
+        return self.engine.filter.cached_classes
 
     def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
         """The context of a call: there is no leader and no other configuration to be told apart."""
@@ -154,7 +154,13 @@ class LocalEvaluators(ports.Evaluators):
             placed = await self.engine.score.place(
                 cycle, count, _columns(filtered.answer), constraints, extra_scores, cycle.generation
             )
-        return PlaceResult(tuple(placed.slots), placed.failure, placed.more, placed.timings, placed.evaluated)
+        return PlaceResult(
+            slots=tuple(placed.slots),
+            failure=placed.failure,
+            more=placed.more,
+            timings=placed.timings,
+            evaluated=placed.evaluated,
+        )
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
@@ -183,9 +189,9 @@ class LocalEvaluators(ports.Evaluators):
             raise ports.PhaseUnavailable(text)
         try:
             yield
-        except (snapshot.OutOfStepError, questions.StaleQuestionError) as error:
+        except (snapshot.OutOfStepError, request_errors.StaleRequestError) as error:
             raise ports.PhaseUnavailable(str(error)) from error
-        except questions.InvalidQuestionError as error:
+        except request_errors.InvalidRequestError as error:
             raise ports.PhaseFault(str(error)) from error
 
 

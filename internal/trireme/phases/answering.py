@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import grpc
 from grpc import aio
 
-from trireme.evaluation import questions
+from trireme.evaluation import request_errors
 from trireme.snapshot import snapshot
 
 Answer = TypeVar("Answer")
@@ -20,8 +20,8 @@ async def answer(asked: Awaitable[Answer], context: aio.ServicerContext[Any, Any
         return await asked
     except snapshot.OutOfStepError as error:
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
-    except questions.StaleQuestionError as error:
+    except request_errors.StaleRequestError as error:
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-    except questions.InvalidQuestionError as error:
+    except request_errors.InvalidRequestError as error:
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
     raise AssertionError("abort does not return")

@@ -6,7 +6,7 @@ from typing import Any
 
 from grpc import aio
 
-from trireme.evaluation import questions, score_engine
+from trireme.evaluation import request_errors, score_engine
 from trireme.evaluation.scoring import score_chain
 from trireme.framework import amounts, status
 from trireme.phases import answering
@@ -47,8 +47,10 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
 
     def statistics(self) -> ServiceStatistics:
         """What it has done so far."""
-        kept = self._engine.statistics()
-        return ServiceStatistics(self._placed, self._batches, kept.classes, kept.column_bytes, kept.slots_evaluated)
+        engine = self._engine.statistics()
+        return ServiceStatistics(
+            self._placed, self._batches, engine.classes, engine.column_bytes, engine.slots_evaluated
+        )
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         rules = amounts.rules_of(configuration.feature_gates)
@@ -109,9 +111,9 @@ async def _place(engine: score_engine.ScoreEngine, request: score_phase_pb2.Plac
     try:
         capacities = node_columns.from_message(request.capacities)
     except ValueError as error:
-        raise questions.InvalidQuestionError(f"capacities: {error}") from error
+        raise request_errors.InvalidRequestError(f"capacities: {error}") from error
     try:
         constraints = domain_constraints.from_messages(request.constraints)
     except ValueError as error:
-        raise questions.InvalidQuestionError(str(error)) from error
+        raise request_errors.InvalidRequestError(str(error)) from error
     return await engine.place(request.cycle, request.count, capacities, constraints, request.extra_scores, request.seed)

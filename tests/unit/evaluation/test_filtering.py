@@ -11,8 +11,8 @@ from plugin_answers import class_of
 from snapshot_machine import NODES, SnapshotMachine
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation import kept_classes, stopwatch
-from trireme.evaluation.filtering import columns, evaluation, filter_chain
+from trireme.evaluation import column_cache, plugin_timer
+from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugins.node_affinity import filter as node_affinity
@@ -97,7 +97,7 @@ class EvaluationMachine(SnapshotMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.evaluator = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
+        self.evaluator = filter_evaluator.FilterEvaluator(self.builder.snap, {"p": _chain()})
         self.nominated: dict[str, str] = {}
         # By class: a caller's copy of the answer, and its generation.
         self.copies: dict[int, tuple[int, dict[int, tuple[int, int]]]] = {}
@@ -135,8 +135,8 @@ class EvaluationMachine(SnapshotMachine):
         pod_class = self.builder.snap.classes[nominee.pod_class]
         cycle = cycle_pb2.Cycle(profile="p", pod_class=pod_class.id)
         cycle.pod.metadata.uid = uid
-        admitted = at_once.answer(self.evaluator.admits_nominated(cycle, pod_class, stopwatch.Stopwatch()))
-        fresh = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
+        admitted = at_once.answer(self.evaluator.admits_nominated(cycle, pod_class, plugin_timer.PluginTimer()))
+        fresh = filter_evaluator.FilterEvaluator(self.builder.snap, {"p": _chain()})
         own = fresh.own_verdict(cycle, at_once.answer(fresh.evaluate("p", class_of(pod_class.pod, pod_class.id))))
         passes = own is not None and own[1] == interfaces.PASSES and own[2] > 0
         assert (None if admitted is None else admitted[1]) == (nominee.slot if passes else None)
@@ -152,7 +152,9 @@ class EvaluationMachine(SnapshotMachine):
         pod_class = self.builder.snap.classes[number]
         kept = at_once.answer(self.evaluator.evaluate("p", pod_class))
         fresh = at_once.answer(
-            evaluation.Evaluator(self.builder.snap, {"p": _chain()}).evaluate("p", class_of(pod_class.pod, number))
+            filter_evaluator.FilterEvaluator(self.builder.snap, {"p": _chain()}).evaluate(
+                "p", class_of(pod_class.pod, number)
+            )
         )
         assert said(self.builder.snap, kept) == said(self.builder.snap, fresh)
         assert kept.narrowed == fresh.narrowed
@@ -195,7 +197,7 @@ def _cluster() -> SnapshotBuilder:
 def test_only_changed_slots_are_evaluated_again() -> None:
     """Else the cost of a batch follows the size of the cluster."""
     builder = _cluster()
-    evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": _chain()})
     pod_class = builder.snap.classes[2]
     at_once.answer(evaluator.evaluate("p", pod_class))
     first = evaluator.statistics()
@@ -216,7 +218,7 @@ def test_a_refusal_of_the_pod_ends_with_what_caused_it() -> None:
     """Else a pod stays refused after the plugin has changed its mind."""
     builder = _cluster()
     plugin = _Moody()
-    evaluator = evaluation.Evaluator(builder.snap, {"p": filter_chain.FilterChain((plugin,))})
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": filter_chain.FilterChain((plugin,))})
     pod_class = builder.snap.classes[1]
     assert at_once.answer(evaluator.evaluate("p", pod_class)).refusal is None
     plugin.answer = interfaces.PreFilterResult(status=status.unresolvable("Moody", "no"))
@@ -254,7 +256,9 @@ def _pre_filtered(*answers: interfaces.PreFilterResult) -> columns.ClassColumns:
     builder = _cluster()
     plugins = [_Moody(f"P{number}", answer) for number, answer in enumerate(answers)]
     chain = filter_chain.FilterChain(plugins)
-    return at_once.answer(evaluation.Evaluator(builder.snap, {"p": chain}).evaluate("p", builder.snap.classes[1]))
+    return at_once.answer(
+        filter_evaluator.FilterEvaluator(builder.snap, {"p": chain}).evaluate("p", builder.snap.classes[1])
+    )
 
 
 def _only(*names: str) -> interfaces.PreFilterResult:
@@ -305,7 +309,7 @@ def test_which_refusal_of_the_pod_counts() -> None:
 def test_a_replaced_snapshot_is_evaluated_from_scratch() -> None:
     """Else a replica answers a new leader with verdicts about the cluster of the old one."""
     builder = _cluster()
-    evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": _chain()})
     for number in CLASSES:
         at_once.answer(evaluator.evaluate("p", builder.snap.classes[number]))
     generation = builder.snap.generation
@@ -318,17 +322,17 @@ def test_a_replaced_snapshot_is_evaluated_from_scratch() -> None:
     builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=generation, nodes=entries, classes=moved))
     for number in CLASSES:
         pod_class = builder.snap.classes[number]
-        fresh = at_once.answer(evaluation.Evaluator(builder.snap, {"p": _chain()}).evaluate("p", pod_class))
+        fresh = at_once.answer(filter_evaluator.FilterEvaluator(builder.snap, {"p": _chain()}).evaluate("p", pod_class))
         assert said(builder.snap, at_once.answer(evaluator.evaluate("p", pod_class))) == said(builder.snap, fresh)
 
 
 def test_columns_are_forgotten_beyond_the_limit_and_made_again(monkeypatch: Any) -> None:
     """Else memory grows with every class that was ever scheduled."""
-    monkeypatch.setattr(kept_classes, "COLUMN_BYTES", 0)
-    monkeypatch.setattr(kept_classes, "COLUMN_BYTES_PER_NODE", 0)
-    monkeypatch.setattr(kept_classes, "MIN_CLASSES", 3)
+    monkeypatch.setattr(column_cache, "COLUMN_BYTES", 0)
+    monkeypatch.setattr(column_cache, "COLUMN_BYTES_PER_NODE", 0)
+    monkeypatch.setattr(column_cache, "MIN_CLASSES", 3)
     builder = _cluster()
-    evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {"p": _chain()})
     before = {
         number: said(builder.snap, at_once.answer(evaluator.evaluate("p", builder.snap.classes[number])))
         for number in CLASSES

@@ -11,7 +11,7 @@ import pytest
 from preemption_cluster import FILTERS, PREEMPTOR, Preemption
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation.filtering import dry_run_filter, evaluation, filter_chain, nominated_pods
+from trireme.evaluation.filtering import dry_run_filter, filter_chain, filter_evaluator, nominated_pods
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_sides
 from trireme.snapshot import overlay, pods, snapshot_view
@@ -131,7 +131,7 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passe
     assert plugin is not None
     chain = filter_chain.FilterChain((plugin,))
     pod_class = snap.classes[PREEMPTOR]
-    kept = at_once.answer(evaluation.Evaluator(snap, {"p": chain}).evaluate("p", pod_class))
+    kept = at_once.answer(filter_evaluator.FilterEvaluator(snap, {"p": chain}).evaluate("p", pod_class))
     nominees = nominated_pods.nominees(snap, 0, "")
     dry_run = dry_run_filter.DryRunFilter(chain, kept, pod_class, snap, nominees, isolated=isolated)
     with overlay.SnapshotOverlay(snap, overlay.Semantics.DRY_RUN) as over:

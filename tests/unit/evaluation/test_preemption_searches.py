@@ -9,7 +9,7 @@ import phase_calls
 import pytest
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation.filtering import evaluation, filter_chain
+from trireme.evaluation.filtering import filter_chain, filter_evaluator
 from trireme.evaluation.preemption import preemption
 from trireme.framework import pausing, status
 from trireme.plugin_api import interfaces
@@ -130,7 +130,7 @@ async def test_others_are_answered_while_a_dry_run_waits_for_a_search(refusal: s
     fit = node_resources_fit.NodeResourcesFitFilter(fit_args.Args())
     remote: Any = Service(refusal, move_on)
     chain = filter_chain.FilterChain((fit, searching, remote))
-    evaluator = evaluation.Evaluator(builder.snap, {PROFILE: chain})
+    evaluator = filter_evaluator.FilterEvaluator(builder.snap, {PROFILE: chain})
     pod_class = builder.snap.classes[PREEMPTOR]
     cycle: cycle_pb2.Cycle = phase_calls.cycle(builder, PREEMPTOR)
 

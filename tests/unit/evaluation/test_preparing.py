@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from snapshot_views import SnapshotBuilder, pod_of
 
-from trireme.evaluation.filtering import columns, evaluation, filter_chain, preparing
+from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator, preparing
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import remote_filter
@@ -131,7 +131,9 @@ class Evaluation:
             SlowPlugin(f"P{number}", self.cluster, depends_on, self._change_meanwhile)
             for number, depends_on in enumerate(dependencies)
         ]
-        self.evaluator = evaluation.Evaluator(self.cluster.snap, {"p": filter_chain.FilterChain(self.plugins)})
+        self.evaluator = filter_evaluator.FilterEvaluator(
+            self.cluster.snap, {"p": filter_chain.FilterChain(self.plugins)}
+        )
 
     def script(self, *mutations: Mutation) -> None:
         """What happens during the next calls."""

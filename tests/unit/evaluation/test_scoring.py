@@ -10,7 +10,7 @@ from plugin_answers import class_of
 from snapshot_machine import NODES, SnapshotMachine
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation.scoring import class_scores, evaluation, score_chain
+from trireme.evaluation.scoring import class_scores, score_chain, score_evaluator
 from trireme.framework import status
 from trireme.plugins.image_locality import score as image_locality
 from trireme.plugins.node_affinity import score as node_affinity
@@ -78,7 +78,7 @@ class ScoringMachine(SnapshotMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.evaluator = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
+        self.evaluator = score_evaluator.ScoreEvaluator(self.builder.snap, {"p": _chain()})
 
     @rule()
     def reset(self) -> None:
@@ -105,7 +105,7 @@ class ScoringMachine(SnapshotMachine):
         for number in CLASSES:
             pod_class = self.builder.snap.classes[number]
             kept = at_once.answer(self.evaluator.evaluate("p", pod_class))
-            fresh = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
+            fresh = score_evaluator.ScoreEvaluator(self.builder.snap, {"p": _chain()})
             assert _said(self.builder.snap, kept) == _said(
                 self.builder.snap, at_once.answer(fresh.evaluate("p", class_of(pod_class.pod, number)))
             )
@@ -126,7 +126,7 @@ def test_only_what_changed_is_scored_again() -> None:
     for name in NODES:
         builder.set_node(name)
     builder.add_class(1, CLASSES[2])
-    evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
+    evaluator = score_evaluator.ScoreEvaluator(builder.snap, {"p": _chain()})
     pod_class = builder.snap.classes[1]
     at_once.answer(evaluator.evaluate("p", pod_class))
     # NodeAffinity has nothing to say about this class.

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from phase_calls import Aborted, context
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
-from trireme.evaluation import questions, score_engine
-from trireme.evaluation.scoring import evaluation
+from trireme.evaluation import request_errors, score_engine
+from trireme.evaluation.scoring import score_evaluator
 from trireme.filter import service as filter_service
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -351,7 +351,7 @@ async def test_scores_of_slots_without_a_node_are_refused(slots: list[int]) -> N
     """Else the call fails without saying why, or scores what is not there."""
     builder = _three_nodes()
     builder.remove_node("n1")
-    with pytest.raises(questions.InvalidQuestionError, match=r"nodes\.slots"):
+    with pytest.raises(request_errors.InvalidRequestError, match=r"nodes\.slots"):
         await _engine(builder).raw_scores(phase_calls.cycle(builder, CLASS), np.array(slots))
 
 
@@ -359,7 +359,7 @@ async def test_scores_that_are_not_one_a_node_are_refused() -> None:
     """Else scores of one node are normalised as another's."""
     builder = _three_nodes()
     raw = [score_engine.PluginScores("TaintToleration", 3, np.array([1]))]
-    with pytest.raises(questions.InvalidQuestionError, match=r"columns\.scores"):
+    with pytest.raises(request_errors.InvalidRequestError, match=r"columns\.scores"):
         await _engine(builder).normalized(phase_calls.cycle(builder, CLASS), np.array([0, 1]), raw)
 
 
@@ -390,4 +390,4 @@ async def test_a_service_that_scores_a_changing_cluster_is_called_a_few_times_on
     score = await _with_remote(builder, remote)
     placed = await _place(score, builder, 1, _capacities(builder, 1, 1, 1))
     assert list(placed.slots) == [1]
-    assert remote.asked == 3 + evaluation.ROUNDS - 1
+    assert remote.asked == 3 + score_evaluator.ROUNDS - 1

@@ -1,1 +1,1 @@
-"""Filter: on which nodes a class may run and why not on the others, as columns that are kept and updated."""
+"""Filter: on which nodes a class may run and why not on the others, as columns that are cached and updated."""

@@ -1,4 +1,4 @@
-"""One class's verdicts about all slots, kept between calls and brought up to date by what changed.
+"""One class's verdicts about all slots, cached between calls and brought up to date by what changed.
 
 For each plugin of the profile that has something to say about the class there is a column of verdicts; the class's own
 verdict on a slot is the first refusal in the plugins' order. `generation` of a column is the snapshot generation that
@@ -35,6 +35,12 @@ class PluginColumn:
     asynchronous: interfaces.Dependency | None = None
     # The generation of the last call whose failure was ignored: nodes as they were then need no answer.
     unanswered_generation: int = -1
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the verdicts, in bytes. An AsyncFilter has them once more, in its state."""
+        own = self.index.nbytes + (0 if self.capacity is None else self.capacity.nbytes)
+        return own if self.asynchronous is None else 2 * own
 
     @property
     def answered_generation(self) -> int:
@@ -140,7 +146,7 @@ class PluginColumn:
 
 @dataclass(slots=True)
 class ClassColumns:
-    """All that is kept of one class under one profile. `capacity` is the nodes' own: 0 where a node refuses, but for
+    """All that is cached of one class under one profile. `capacity` is the nodes' own: 0 where a node refuses, but for
     refusals by domain constraints alone.
     """
 
@@ -186,8 +192,7 @@ class ClassColumns:
     def nbytes(self) -> int:
         """Memory of the columns, in bytes."""
         own = self.index.nbytes + self.capacity.nbytes + self.changed.nbytes
-        kept = self.plugins.values()
-        return own + sum(c.index.nbytes + (0 if c.capacity is None else c.capacity.nbytes) for c in kept)
+        return own + sum(column.nbytes for column in self.plugins.values())
 
     def reserve(self, size: int) -> None:
         """Make room for so many slots."""

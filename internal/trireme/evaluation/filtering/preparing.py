@@ -9,7 +9,7 @@ feasible that a plugin has not seen as it is.
 
 import numpy as np
 
-from trireme.evaluation import stopwatch
+from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import columns, filter_chain
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -30,7 +30,7 @@ class Preparation:
         self,
         pod_class: classes.PodClass,
         cached: columns.ClassColumns,
-        watch: stopwatch.Stopwatch,
+        timer: plugin_timer.PluginTimer,
         *,
         only_changed: bool,
     ) -> status.Status | None:
@@ -49,11 +49,11 @@ class Preparation:
             for number in range(ROUNDS):
                 for plugin in plugins:
                     self._snap.must_still_be(incarnation)
-                    started = watch.now()
+                    started = timer.now()
                     failed = await self._prepare(plugin, pod_class, cached, only_changed or number > 0)
                     code = status.Code.SUCCESS if failed is None else failed.code
-                    watch.plugin(plugin.name, "Filter", started, code)
-                    watch.point("Filter", started, code)
+                    timer.plugin(plugin.name, "Filter", started, code)
+                    timer.point("Filter", started, code)
                     if failed is not None:
                         return failed
                 if not any(self._due_asynchronous(plugin, cached, only_changed=True).size for plugin in plugins):

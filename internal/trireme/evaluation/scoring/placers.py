@@ -12,7 +12,7 @@ from trireme.snapshot import arrays, classes, snapshot
 AnyPlacer = placement.Placer | domain_placement.DomainPlacer
 
 
-def ranked(chain: score_chain.ScoreChain, kept: class_scores.ClassScores) -> Sequence[ranking.RankedPlugin]:
+def ranked(chain: score_chain.ScoreChain, cached: class_scores.ClassScores) -> Sequence[ranking.RankedPlugin]:
     """The plugins whose scores of a node do not depend on other nodes, but by their maximum."""
     out = []
     plugins: list[interfaces.ScorePlugin | interfaces.AsyncScore] = [
@@ -20,7 +20,7 @@ def ranked(chain: score_chain.ScoreChain, kept: class_scores.ClassScores) -> Seq
         *chain.asynchronous.values(),
     ]
     for plugin in plugins:
-        column = kept.plugins[plugin.name]
+        column = cached.plugins[plugin.name]
         if not column.silent:
             weight, own = chain.weights[plugin.name], plugin.name in chain.own_node
             out.append(ranking.RankedPlugin(column, weight, plugin.normalization, own))
@@ -35,14 +35,14 @@ class PlacerFactory:
         snap: snapshot.Snapshot,
         chain: score_chain.ScoreChain,
         pod_class: classes.PodClass,
-        kept: class_scores.ClassScores,
+        cached: class_scores.ClassScores,
         ranked: ranking.Ranking,
         ties: arrays.Int64Array,
     ) -> None:
         self._snap = snap
         self._chain = chain
         self._class = pod_class
-        self._kept = kept
+        self._cached = cached
         self._ranked = ranked
         self._ties = ties
 
@@ -53,11 +53,11 @@ class PlacerFactory:
 
     def of_best(self, slots: arrays.SlotArray) -> placement.Placer:
         """Places on the best nodes, as many as there are pods: no other one can be chosen."""
-        kept, ranked = self._kept, self._ranked
+        cached, ranked = self._cached, self._ranked
         static = placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, ranked.static[slots])
         own = self._own_scores(slots)
         ties = self._ties[slots]
-        return placement.Placer(kept.capacity[slots], ties, [static], own, ranked.own[slots], kept.open_count)
+        return placement.Placer(cached.capacity[slots], ties, [static], own, ranked.own[slots], cached.open_count)
 
     def of_all(
         self,
@@ -75,7 +75,7 @@ class PlacerFactory:
         joint: list[domain_placement.JointPlugin] = []
         for plugin in self._chain.plugins:
             name, weight = plugin.name, self._chain.weights[plugin.name]
-            column = self._kept.plugins[name]
+            column = self._cached.plugins[name]
             if column.silent or name in self._chain.own_node:
                 continue
             if name in self._chain.joint:
@@ -95,20 +95,20 @@ class PlacerFactory:
         own = self._own_scores(slots)
         own_now = arrays.at(self._ranked.own, slots)
         ties = arrays.at(self._ties, slots)
-        capacity = arrays.at(self._kept.capacity, slots)
+        capacity = arrays.at(self._cached.capacity, slots)
         if by_domain:
             return domain_placement.DomainPlacer(capacity, ties, static, own, own_now, joint, constraints, slots, count)
         return placement.Placer(capacity, ties, static, own, own_now)
 
     def _joint(self) -> bool:
         """Whether a plugin has scores that many nodes share."""
-        return any(not self._kept.plugins[name].silent for name in self._chain.joint)
+        return any(not self._cached.plugins[name].silent for name in self._chain.joint)
 
     def _own_scores(self, slots: arrays.SlotArray) -> placement.OwnScores | None:
         own = [
-            (plugin, self._kept.plugins[name].state, self._chain.weights[name])
+            (plugin, self._cached.plugins[name].state, self._chain.weights[name])
             for name, plugin in self._chain.own_node.items()
-            if not self._kept.plugins[name].silent
+            if not self._cached.plugins[name].silent
         ]
 
         def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:

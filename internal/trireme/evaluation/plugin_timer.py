@@ -16,7 +16,7 @@ SAMPLED_ONE_IN = 10
 Clock = Callable[[], float]
 
 
-class Stopwatch:
+class PluginTimer:
     """The times of one call. `sampled`: plugins are timed too."""
 
     __slots__ = ("_clock", "_times", "sampled")
@@ -55,16 +55,16 @@ class Stopwatch:
         self._times[plugin, point] = (code, spent + (known[1] if known else 0.0))
 
 
-class Stopwatches:
-    """A stopwatch for each call, every tenth of them for plugins too."""
+class PluginTimers:
+    """A plugin_timer for each call, every tenth of them for plugins too."""
 
     def __init__(self, clock: Clock = time.perf_counter) -> None:
         self._calls = itertools.count()
         self._clock = clock
 
-    def next(self) -> Stopwatch:
+    def next(self) -> PluginTimer:
         """The next call's."""
-        return Stopwatch(next(self._calls) % SAMPLED_ONE_IN == 0, self._clock)
+        return PluginTimer(next(self._calls) % SAMPLED_ONE_IN == 0, self._clock)
 
 
 def _micros(seconds: float) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trireme.evaluation import kept_classes, stopwatch
+from trireme.evaluation import column_cache, plugin_timer
 from trireme.evaluation.scoring import class_scores, score_chain, score_column
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -17,90 +17,98 @@ ROUNDS = 3
 class EvaluatorStatistics:
     """What the evaluator has done."""
 
-    classes: int  # whose columns are kept
+    classes: int  # whose columns are cached
     column_bytes: int
     slots_evaluated: int  # slots that in-tree plugins scored
 
 
-class Evaluator:
+class ScoreEvaluator:
     """Scores classes on one snapshot."""
 
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, score_chain.ScoreChain]) -> None:
         self._snap = snap
         self._chains = chains
-        self._kept = kept_classes.KeptClasses(snap, class_scores.ClassScores)
+        self._cache = column_cache.ColumnCache(snap, class_scores.ClassScores)
         self._slots_evaluated = 0
 
     def statistics(self) -> EvaluatorStatistics:
         """What it has done so far."""
-        return EvaluatorStatistics(len(self._kept), self._kept.nbytes, self._slots_evaluated)
+        return EvaluatorStatistics(len(self._cache), self._cache.nbytes, self._slots_evaluated)
 
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_scores.ClassScores:
-        """What is kept of the class, made if nothing is."""
-        return self._kept.of(profile, pod_class)
+        """What is cached of the class, made if nothing is."""
+        return self._cache.of(profile, pod_class)
 
     async def evaluate(
-        self, profile: str, pod_class: classes.PodClass, watch: stopwatch.Stopwatch | None = None
+        self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
     ) -> class_scores.ClassScores | status.Status:
         """The class's raw scores, no older than the snapshot was when this was called; a status where one failed.
-        `watch` gets what took how long.
+        `timer` gets what took how long.
 
         Raises: OutOfStepError where the snapshot was replaced while plugins prepared their scores.
         """
-        kept = self.columns_of(profile, pod_class)
-        watch = watch or stopwatch.Stopwatch()
+        cached = self.columns_of(profile, pod_class)
+        timer = timer or plugin_timer.PluginTimer()
         incarnation = self._snap.incarnation
         if self._chains[profile].asynchronous:
-            failed = await self._prepare_asynchronous(profile, pod_class, kept, watch)
+            failed = await self._prepare_asynchronous(profile, pod_class, cached, timer)
             if failed is not None:
                 return failed
             self._snap.must_still_be(incarnation)
         for plugin in self._chains[profile].preparing:
-            column = kept.plugins.get(plugin.name)
+            column = cached.plugins.get(plugin.name)
             if column is None or column.is_stale(plugin, self._snap):
                 await plugin.prepare(pod_class, self._snap, self._snap.nodes.live_slots())
             elif not column.silent:
                 slots = column.due(plugin.depends_on, self._snap)
                 await plugin.prepare(pod_class, self._snap, slots)
             self._snap.must_still_be(incarnation)
-        failed = self._refresh(profile, pod_class, kept, watch)
-        return kept if failed is None else failed
+        failed = self._refresh(profile, pod_class, cached, timer)
+        return cached if failed is None else failed
 
     def _refresh(
-        self, profile: str, pod_class: classes.PodClass, kept: class_scores.ClassScores, watch: stopwatch.Stopwatch
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        cached: class_scores.ClassScores,
+        timer: plugin_timer.PluginTimer,
     ) -> status.Status | None:
         """Bring the columns of synchronous plugins to the snapshot's generation; the status where one cannot score."""
         for name in self._chains[profile].asynchronous:
-            kept.plugins[name].reserve(self._snap.nodes.capacity)
+            cached.plugins[name].reserve(self._snap.nodes.capacity)
         for plugin in self._chains[profile].synchronous:
-            column = kept.plugins.get(plugin.name)
-            started = watch.now()
+            column = cached.plugins.get(plugin.name)
+            started = timer.now()
             if column is None or column.is_stale(plugin, self._snap):
                 state = plugin.pre_score(pod_class, self._snap)
-                column = kept.plugins[plugin.name] = score_column.ScoreColumn(
+                column = cached.plugins[plugin.name] = score_column.ScoreColumn(
                     state, self._snap.generation, silent=state is None
                 )
-                watch.plugin(plugin.name, "PreScore", started, _code(state))
+                timer.plugin(plugin.name, "PreScore", started, _code(state))
             if isinstance(column.state, status.Status):
-                watch.point("PreScore", started, column.state.code)
+                timer.point("PreScore", started, column.state.code)
                 return column.state
-            watch.point("PreScore", started)
-            started = watch.now()
+            timer.point("PreScore", started)
+            started = timer.now()
             scorer = self._chains[profile].plain.get(plugin.name)
             if scorer is not None and not column.silent:
                 slots = column.due(plugin.depends_on, self._snap)
                 if slots.size:
                     raw = scorer.score(pod_class, self._snap, column.state, slots)
                     column.write(slots, raw, self._snap.nodes.capacity)
-                    kept.scored_again(slots)
+                    cached.scored_again(slots)
                     self._slots_evaluated += slots.size
-                    watch.plugin(plugin.name, "Score", started)
+                    timer.plugin(plugin.name, "Score", started)
             column.generation = self._snap.generation
-            watch.point("Score", started)
+            timer.point("Score", started)
         return None
 
     async def _prepare_asynchronous(
-        self, profile: str, pod_class: classes.PodClass, kept: class_scores.ClassScores, watch: stopwatch.Stopwatch
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        cached: class_scores.ClassScores,
+        timer: plugin_timer.PluginTimer,
     ) -> status.Status | None:
         """Let asynchronous plugins score what changed, nodes that change meanwhile too; a status where one failed.
 
@@ -109,30 +117,30 @@ class Evaluator:
         incarnation = self._snap.incarnation
         plugins = self._chains[profile].asynchronous.values()
         # Concurrent evaluations of one class share the calls: the second finds the scores of the first.
-        async with kept.preparing:
+        async with cached.preparing:
             called: dict[str, int] = {}
             for _ in range(ROUNDS):
                 for plugin in plugins:
                     self._snap.must_still_be(incarnation)
-                    generation, started = self._snap.generation, watch.now()
-                    slots = self._due_asynchronous(plugin, kept, called.get(plugin.name))
-                    failed = await self._prepare(plugin, pod_class, kept, slots)
+                    generation, started = self._snap.generation, timer.now()
+                    slots = self._due_asynchronous(plugin, cached, called.get(plugin.name))
+                    failed = await self._prepare(plugin, pod_class, cached, slots)
                     called[plugin.name] = generation
                     code = status.Code.SUCCESS if failed is None else failed.code
-                    watch.plugin(plugin.name, "Score", started, code)
-                    watch.point("Score", started, code)
+                    timer.plugin(plugin.name, "Score", started, code)
+                    timer.point("Score", started, code)
                     if failed is not None:
                         return failed
-                if not any(self._due_asynchronous(plugin, kept, called[plugin.name]).size for plugin in plugins):
+                if not any(self._due_asynchronous(plugin, cached, called[plugin.name]).size for plugin in plugins):
                     break
         return None
 
     def _due_asynchronous(
-        self, plugin: interfaces.AsyncScore, kept: class_scores.ClassScores, called: int | None
+        self, plugin: interfaces.AsyncScore, cached: class_scores.ClassScores, called: int | None
     ) -> arrays.SlotArray:
         """The slots to prepare; `called`: the plugin's last preparation for this evaluation was at that generation."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
-        column = kept.plugins.get(plugin.name)
+        column = cached.plugins.get(plugin.name)
         if column is None:
             return self._snap.nodes.live_slots()
         if called is None:
@@ -146,14 +154,14 @@ class Evaluator:
         self,
         plugin: interfaces.AsyncScore,
         pod_class: classes.PodClass,
-        kept: class_scores.ClassScores,
+        cached: class_scores.ClassScores,
         slots: arrays.SlotArray,
     ) -> status.Status | None:
         """Let one plugin find its scores, and write them to its column; a status where it failed."""
         generation, incarnation = self._snap.generation, self._snap.incarnation
-        column = kept.plugins.get(plugin.name)
+        column = cached.plugins.get(plugin.name)
         if column is None:
-            column = kept.plugins[plugin.name] = score_column.ScoreColumn(None, generation)
+            column = cached.plugins[plugin.name] = score_column.ScoreColumn(None, generation)
         if slots.size:
             prepared = await plugin.prepare(pod_class, self._snap, column.state, slots)
             self._snap.must_still_be(incarnation)
@@ -165,7 +173,7 @@ class Evaluator:
                 return None
             raw = plugin.score(pod_class, self._snap, column.state, slots)
             column.write(slots, raw, self._snap.nodes.capacity)
-            kept.scored_again(slots)
+            cached.scored_again(slots)
         column.generation = generation
         return None
 

@@ -6,19 +6,19 @@ from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2
 
 
-class InvalidQuestionError(ValueError):
+class InvalidRequestError(ValueError):
     """The question names what is not there, or does not fit together; the text begins with the field."""
 
 
-class StaleQuestionError(Exception):
+class StaleRequestError(Exception):
     """The question builds on what is not known here, or not any more; the text begins with the field."""
 
 
 def class_of(cycle: cycle_pb2.Cycle, profiles: Container[str], snap: snapshot.Snapshot) -> classes.PodClass:
-    """The class that the question is about. Raises: InvalidQuestionError where its profile or it is not there."""
+    """The class that the question is about. Raises: InvalidRequestError where its profile or it is not there."""
     if cycle.profile not in profiles:
-        raise InvalidQuestionError(f"cycle.profile: no profile {cycle.profile!r}")
+        raise InvalidRequestError(f"cycle.profile: no profile {cycle.profile!r}")
     pod_class = snap.classes.get(cycle.pod_class)
     if pod_class is None:
-        raise InvalidQuestionError(f"cycle.pod_class: no class {cycle.pod_class}")
+        raise InvalidRequestError(f"cycle.pod_class: no class {cycle.pod_class}")
     return pod_class

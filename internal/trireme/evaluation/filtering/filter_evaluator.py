@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trireme.evaluation import kept_classes, stopwatch
+from trireme.evaluation import column_cache, plugin_timer
 from trireme.evaluation.filtering import columns, dry_run_filter, filter_chain, nominated_pods, preparing
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
@@ -30,55 +30,55 @@ class EvaluatorStatistics:
     slots_evaluated: int = field(metadata={"help": "Nodes that in-tree plugins filtered, once for each evaluation."})
 
 
-class Evaluator:
+class FilterEvaluator:
     """Evaluates classes on one snapshot. One chain of plugins a profile, in the profile's order."""
 
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, filter_chain.FilterChain]) -> None:
         self._snap = snap
         self._chains = chains
         self._preparations = {profile: preparing.Preparation(snap, each) for profile, each in chains.items()}
-        self._kept = kept_classes.KeptClasses(snap, columns.ClassColumns)
+        self._cache = column_cache.ColumnCache(snap, columns.ClassColumns)
         self._slots_evaluated = 0
 
     def statistics(self) -> EvaluatorStatistics:
         """What it has done so far."""
-        return EvaluatorStatistics(len(self._kept), self._kept.nbytes, self._kept.made, self._slots_evaluated)
+        return EvaluatorStatistics(len(self._cache), self._cache.nbytes, self._cache.made, self._slots_evaluated)
 
     @property
-    def kept(self) -> Container[tuple[str, int]]:
+    def cached_classes(self) -> Container[tuple[str, int]]:
         """The classes (profile, number) that were evaluated lately."""
-        return self._kept
+        return self._cache
 
     async def evaluate(
-        self, profile: str, pod_class: classes.PodClass, watch: stopwatch.Stopwatch | None = None
+        self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
     ) -> columns.ClassColumns:
-        """The class's columns, no older than the snapshot was when this was called. `watch` gets what took how long.
+        """The class's columns, no older than the snapshot was when this was called. `timer` gets what took how long.
 
         Raises: OutOfStepError where the snapshot was replaced while plugins prepared their answers.
         """
-        kept = self._kept.of(profile, pod_class)
-        watch = watch or stopwatch.Stopwatch()
+        cached = self._cache.of(profile, pod_class)
+        timer = timer or plugin_timer.PluginTimer()
         preparation, plugins = self._preparations[profile], self._chains[profile].asynchronous
         if not plugins:
-            await preparation.prepare_synchronous(pod_class, kept)
-            self._refresh(profile, pod_class, kept, watch)
-            return kept
+            await preparation.prepare_synchronous(pod_class, cached)
+            self._refresh(profile, pod_class, cached, timer)
+            return cached
         for attempt in range(ATTEMPTS):
-            failed = await preparation.prepare_asynchronous(pod_class, kept, watch, only_changed=attempt > 0)
+            failed = await preparation.prepare_asynchronous(pod_class, cached, timer, only_changed=attempt > 0)
             if failed is not None:
-                kept.refusal = failed
-                kept.generation = -1
-                return kept
-            await preparation.prepare_synchronous(pod_class, kept)
-            self._refresh(profile, pod_class, kept, watch)
-            if kept.refusal is not None or not kept.undecided:
-                return kept
-        kept.refusal = status.error("", f"nodes change faster than {_list_names(plugins)} can be called about them")
-        kept.generation = -1
-        return kept
+                cached.refusal = failed
+                cached.generation = -1
+                return cached
+            await preparation.prepare_synchronous(pod_class, cached)
+            self._refresh(profile, pod_class, cached, timer)
+            if cached.refusal is not None or not cached.undecided:
+                return cached
+        cached.refusal = status.error("", f"nodes change faster than {_list_names(plugins)} can be called about them")
+        cached.generation = -1
+        return cached
 
     async def admits_nominated(
-        self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, watch: stopwatch.Stopwatch
+        self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer
     ) -> tuple[columns.ClassColumns, int] | None:
         """The slot that the cycle's pod is nominated to, if it may run there; no other one is looked at. Of the columns
         beside it only PreFilter's part is up to date. None: look at all of them.
@@ -90,37 +90,37 @@ class Evaluator:
         own = self._snap.nominations.get(cycle.pod.metadata.uid)
         if own is None or self._chains[profile].asynchronous:
             return None
-        kept = self._kept.of(profile, pod_class)
-        if kept.generation != generation:
-            await self._preparations[profile].prepare_slot(pod_class, kept, own.slot)
-            started = watch.now()
-            if self._pre_filter(profile, pod_class, kept, watch) or kept.refusal is not None:
-                kept.generation = -1
-            watch.point("PreFilter", started)
-        started = watch.now()
-        said = self.own_verdict(cycle, kept)
+        cached = self._cache.of(profile, pod_class)
+        if cached.generation != generation:
+            await self._preparations[profile].prepare_slot(pod_class, cached, own.slot)
+            started = timer.now()
+            if self._pre_filter(profile, pod_class, cached, timer) or cached.refusal is not None:
+                cached.generation = -1
+            timer.point("PreFilter", started)
+        started = timer.now()
+        said = self.own_verdict(cycle, cached)
         if said is None or said[1] != interfaces.PASSES or said[2] < 1:
             return None
-        watch.point("Filter", started)
-        return kept, said[0]
+        timer.point("Filter", started)
+        return cached, said[0]
 
     def admits_beside(
-        self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns, pods: Sequence[cycle_pb2.PodIdentity]
+        self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns, pods: Sequence[cycle_pb2.PodIdentity]
     ) -> list[int]:
         """Where the first of these pods may run, each on the slot that it is nominated to, once the cycle's pod runs
         where it is. It ends before who cannot be told apart from others: two are nominated to one slot, or what is so
         on one slot may change the answer about another.
         """
-        own = self._nominee(cycle.pod.metadata.uid, kept)
+        own = self._nominee(cycle.pod.metadata.uid, cached)
         if own is None or not pods:
             return []
         taken = {own.slot: own.uid}
         for pod in pods:
-            nominee = self._nominee(pod.uid, kept)
+            nominee = self._nominee(pod.uid, cached)
             if nominee is None or nominee.slot in taken:
                 break
             taken[nominee.slot] = nominee.uid
-        dry_run = self._without_nominations(cycle, self._snap.classes[cycle.pod_class], kept, *taken.values())
+        dry_run = self._without_nominations(cycle, self._snap.classes[cycle.pod_class], cached, *taken.values())
         slots = np.array(list(taken)[1:], dtype=np.intp)
         if not slots.size or not dry_run.by_slot:
             return []
@@ -132,106 +132,106 @@ class Evaluator:
         return admitted
 
     def _refresh(
-        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+        self, profile: str, pod_class: classes.PodClass, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
     ) -> None:
         """Bring the in-tree plugins' columns to the snapshot's generation, and combine what has changed."""
         generation = self._snap.generation
-        started = watch.now()
-        if kept.generation == generation and not kept.uncombined:
-            watch.point("PreFilter", started)
-            watch.point("Filter", started)
+        started = timer.now()
+        if cached.generation == generation and not cached.uncombined:
+            timer.point("PreFilter", started)
+            timer.point("Filter", started)
             return
-        touched = self._pre_filter(profile, pod_class, kept, watch)
-        if kept.refusal is not None:
-            watch.point("PreFilter", started, kept.refusal.code)
-            kept.generation = -1
-            self._keep_found(profile, pod_class, kept)
+        touched = self._pre_filter(profile, pod_class, cached, timer)
+        if cached.refusal is not None:
+            timer.point("PreFilter", started, cached.refusal.code)
+            cached.generation = -1
+            self._keep_found(profile, pod_class, cached)
             return
-        watch.point("PreFilter", started)
-        started = watch.now()
+        timer.point("PreFilter", started)
+        started = timer.now()
         size = self._snap.nodes.size
-        kept.reserve(max(size, self._snap.nodes.capacity))
+        cached.reserve(max(size, self._snap.nodes.capacity))
         live = self._snap.nodes.alive[:size]
-        parts = kept.uncombined
-        kept.uncombined = []
-        renewed = touched or kept.generation < 0
+        parts = cached.uncombined
+        cached.uncombined = []
+        renewed = touched or cached.generation < 0
         for plugin in self._chains[profile].synchronous:
-            column = kept.plugins[plugin.name]
+            column = cached.plugins[plugin.name]
             if not column.prefilter.skip:
                 renewed |= column.generation < 0
                 slots = column.due(plugin, self._snap, live)
-                asked = watch.now()
-                parts.append(self._run(plugin, pod_class, column, slots, kept))
-                watch.plugin(plugin.name, "Filter", asked)
+                asked = timer.now()
+                parts.append(self._run(plugin, pod_class, column, slots, cached))
+                timer.plugin(plugin.name, "Filter", asked)
         for prepared in self._chains[profile].asynchronous:
-            column = kept.plugins[prepared.name]
+            column = cached.plugins[prepared.name]
             column.reserve(self._snap.nodes.capacity)
             parts.append(column.changed_since(self._snap.nodes, column.answered_generation))
-        if kept.generation < 0 or touched:
+        if cached.generation < 0 or touched:
             due = np.arange(size)
         else:
-            due = changes.union([*parts, self._snap.nodes.changed_since(kept.generation, pods=False)], size)
-        due, beside = self._filter_with_nominees(self._chains[profile], pod_class, kept, due, renewed)
+            due = changes.union([*parts, self._snap.nodes.changed_since(cached.generation, pods=False)], size)
+        due, beside = self._filter_with_nominees(self._chains[profile], pod_class, cached, due, renewed)
         there = live[due]
         # Whoever was answered at this generation before must see what differs now as newer.
-        stamp = max(generation, kept.next_stamp)
-        self._combine(profile, kept, due[there], beside, stamp)
-        kept.clear(due[~there], stamp)
-        kept.generation = generation
-        kept.next_stamp = generation + 1
-        watch.point("Filter", started)
+        stamp = max(generation, cached.next_stamp)
+        self._combine(profile, cached, due[there], beside, stamp)
+        cached.clear(due[~there], stamp)
+        cached.generation = generation
+        cached.next_stamp = generation + 1
+        timer.point("Filter", started)
 
-    def _keep_found(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
+    def _keep_found(self, profile: str, pod_class: classes.PodClass, cached: columns.ClassColumns) -> None:
         """Write down what was prepared, though the pod is refused: preemption may ask about it."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
         for plugin in self._chains[profile].preparing:
-            column = kept.plugins[plugin.name]
+            column = cached.plugins[plugin.name]
             if column.prefilter.state is not None:
-                self._run(plugin, pod_class, column, column.due(plugin, self._snap, live), kept)
+                self._run(plugin, pod_class, column, column.due(plugin, self._snap, live), cached)
 
     def constraints(
-        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns
+        self, profile: str, pod_class: classes.PodClass, cached: columns.ClassColumns
     ) -> Iterator[domain_rules.DomainConstraint]:
         """How placements of the class change other nodes, plugin by plugin."""
         for name, plugin in self._chains[profile].by_domain.items():
-            prefilter = kept.plugins[name].prefilter
+            prefilter = cached.plugins[name].prefilter
             if not prefilter.skip:
                 yield from plugin.constraints(pod_class, self._snap, prefilter.state)
 
-    def own_verdict(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> tuple[int, int, int] | None:
+    def own_verdict(self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns) -> tuple[int, int, int] | None:
         """Slot, status and capacity where the cycle's pod is nominated to itself: there it does not count for itself.
         None where it is nominated nowhere, or no pod is named.
         """
-        own = self._nominee(cycle.pod.metadata.uid, kept)
+        own = self._nominee(cycle.pod.metadata.uid, cached)
         pod_class = self._snap.classes.get(cycle.pod_class)
-        if own is None or pod_class is None or kept.refusal is not None:
+        if own is None or pod_class is None or cached.refusal is not None:
             return None
-        dry_run = self._without_nominations(cycle, pod_class, kept, own.uid)
+        dry_run = self._without_nominations(cycle, pod_class, cached, own.uid)
         with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
             said = dry_run.filter(np.array([own.slot]), over)
         assert said.capacity is not None
         return own.slot, int(said.index[0]), int(said.capacity[0])
 
-    def _nominee(self, uid: str, kept: columns.ClassColumns) -> nominations.Nominee | None:
+    def _nominee(self, uid: str, cached: columns.ClassColumns) -> nominations.Nominee | None:
         """The pod's nomination, where its node is there and PreFilter left it."""
         own = self._snap.nominations.get(uid)
         if own is None or not self._snap.nodes.alive[own.slot]:
             return None
-        left = kept.narrowed is None or self._snap.nodes.names[own.slot] in kept.narrowed
+        left = cached.narrowed is None or self._snap.nodes.names[own.slot] in cached.narrowed
         return own if left else None
 
     def _without_nominations(
-        self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, kept: columns.ClassColumns, *uids: str
+        self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, cached: columns.ClassColumns, *uids: str
     ) -> dry_run_filter.DryRunFilter:
         """Filters for pods of the class on the slots that they are nominated to: these do not count for themselves."""
         nominees = nominated_pods.nominees(self._snap, pod_class.priority, *uids)
-        return dry_run_filter.DryRunFilter(self._chains[cycle.profile], kept, pod_class, self._snap, nominees)
+        return dry_run_filter.DryRunFilter(self._chains[cycle.profile], cached, pod_class, self._snap, nominees)
 
     def _filter_with_nominees(
         self,
         plugins: filter_chain.FilterChain,
         pod_class: classes.PodClass,
-        kept: columns.ClassColumns,
+        cached: columns.ClassColumns,
         due: arrays.SlotArray,
         renewed: bool,
     ) -> tuple[arrays.SlotArray, list[tuple[arrays.SlotArray, interfaces.Verdicts]]]:
@@ -243,63 +243,63 @@ class Evaluator:
         """
         size = self._snap.nodes.size
         nominees = nominated_pods.nominees(self._snap, pod_class.priority)
-        before = kept.nominated[kept.nominated < size]
+        before = cached.nominated[cached.nominated < size]
         if not nominees.slots.size and not before.size:
             return due, []
-        dry_run = dry_run_filter.DryRunFilter(plugins, kept, pod_class, self._snap, nominees)
+        dry_run = dry_run_filter.DryRunFilter(plugins, cached, pod_class, self._snap, nominees)
         nominated = np.zeros(size, dtype=np.bool_)
         nominated[nominees.slots] = True
         again = nominated.copy()
         again[before] = True
         if not renewed and dry_run.by_slot:
             moved = np.zeros(size, dtype=np.bool_)
-            moved[self._snap.nodes.changed_since(kept.generation, pods=True)] = True
+            moved[self._snap.nodes.changed_since(cached.generation, pods=True)] = True
             again &= moved
         again[due] = True
-        kept.nominated = np.flatnonzero(nominated)
+        cached.nominated = np.flatnonzero(nominated)
         slots = np.flatnonzero(nominated & again)
         return np.flatnonzero(again), list(dry_run.filter_with_nominees(slots)) if slots.size else []
 
     def _pre_filter(
-        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+        self, profile: str, pod_class: classes.PodClass, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
     ) -> bool:
         """Run PreFilter where its answer may have changed; whether an answer did, so that all slots are combined
         anew.
         """
         touched = False
-        kept.refusal = None
-        kept.narrowed_by = ()
+        cached.refusal = None
+        cached.narrowed_by = ()
         narrowed: frozenset[str] | None = None
         narrowing: list[str] = []
         for plugin in self._chains[profile].synchronous:
-            column = kept.plugins.get(plugin.name)
+            column = cached.plugins.get(plugin.name)
             if column is None or column.is_stale(plugin, self._snap):
-                asked = watch.now()
+                asked = timer.now()
                 if self._chains[profile].passes_over(plugin.name, pod_class):
                     answer = interfaces.PreFilterResult(skip=True)
                 else:
-                    answer = plugin.pre_filter(pod_class, self._snap, kept.table)
-                watch.plugin(plugin.name, "PreFilter", asked, _code(answer))
+                    answer = plugin.pre_filter(pod_class, self._snap, cached.table)
+                timer.plugin(plugin.name, "PreFilter", asked, _code(answer))
                 if column is None:
-                    column = kept.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)
+                    column = cached.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)
                     touched = True
                 touched |= answer.skip != column.prefilter.skip
                 column.renew(answer, self._snap.generation, self._affected(profile, plugin, column, answer))
         for name in self._chains[profile].order:
-            answer = kept.plugins[name].prefilter
+            answer = cached.plugins[name].prefilter
             if answer.status is not None:
-                kept.refusal = answer.status
+                cached.refusal = answer.status
                 if answer.status.code != status.Code.UNSCHEDULABLE:
                     return True
             if answer.nodes is not None:
                 narrowed = answer.nodes if narrowed is None else narrowed & answer.nodes
                 narrowing.append(name)
                 if not narrowed:
-                    kept.refusal = _nothing_left(narrowing)
-                    kept.narrowed_by = tuple(narrowing)
+                    cached.refusal = _nothing_left(narrowing)
+                    cached.narrowed_by = tuple(narrowing)
                     return True
-        touched |= kept.narrowed != narrowed
-        kept.narrowed, kept.narrowed_by = narrowed, tuple(narrowing)
+        touched |= cached.narrowed != narrowed
+        cached.narrowed, cached.narrowed_by = narrowed, tuple(narrowing)
         return touched
 
     def _affected(
@@ -324,11 +324,11 @@ class Evaluator:
         pod_class: classes.PodClass,
         column: columns.PluginColumn,
         slots: arrays.SlotArray,
-        kept: columns.ClassColumns,
+        cached: columns.ClassColumns,
     ) -> arrays.SlotArray:
         """Ask the plugin about the slots; those of which it says something else than before."""
         if slots.size:
-            verdicts = plugin.filter(pod_class, self._snap, column.prefilter.state, slots, kept.table)
+            verdicts = plugin.filter(pod_class, self._snap, column.prefilter.state, slots, cached.table)
             self._slots_evaluated += slots.size
             asked, slots = slots, column.differing(slots, verdicts)
             column.write(asked, verdicts, self._snap.nodes.capacity)
@@ -342,7 +342,7 @@ class Evaluator:
     def _combine(
         self,
         profile: str,
-        kept: columns.ClassColumns,
+        cached: columns.ClassColumns,
         slots: arrays.SlotArray,
         beside: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
         stamp: int,
@@ -350,12 +350,12 @@ class Evaluator:
         order = self._chains[profile].order
         allowed: arrays.BoolArray | None = None
         outside = interfaces.PASSES
-        if kept.narrowed is not None:
-            named = [self._snap.nodes.slots[name] for name in kept.narrowed if name in self._snap.nodes.slots]
+        if cached.narrowed is not None:
+            named = [self._snap.nodes.slots[name] for name in cached.narrowed if name in self._snap.nodes.slots]
             allowed = np.isin(slots, named)
-            narrowing = [name for name in order if kept.plugins[name].prefilter.nodes is not None]
-            outside = kept.table.intern(outside_status(narrowing))
-        kept.combine(slots, order, outside, allowed, beside, stamp, self._snap.nodes)
+            narrowing = [name for name in order if cached.plugins[name].prefilter.nodes is not None]
+            outside = cached.table.intern(outside_status(narrowing))
+        cached.combine(slots, order, outside, allowed, beside, stamp, self._snap.nodes)
 
 
 def _code(answer: interfaces.PreFilterResult) -> status.Code:

@@ -1,0 +1,70 @@
+"""The columns of the classes that filter or score evaluated last.
+
+The cache is bounded by memory. It holds for the snapshot's present incarnation alone: columns of an earlier one, or of
+a class that is gone, are never returned.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from trireme.snapshot import classes, snapshot
+
+# Memory limit in bytes; beyond it the classes that were evaluated longest ago are dropped, but for a few.
+COLUMN_BYTES = 64 * 1024 * 1024
+COLUMN_BYTES_PER_NODE = 300
+MIN_CLASSES = 8
+
+
+class _Columns(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+ColumnsT = TypeVar("ColumnsT", bound=_Columns)
+
+
+class ColumnCache(Generic[ColumnsT]):
+    """The columns of classes, by profile; `make` makes those of a class that is not in the cache."""
+
+    def __init__(self, snap: snapshot.Snapshot, make: Callable[[], ColumnsT]) -> None:
+        self._snap = snap
+        self._make = make
+        self._incarnation = snap.incarnation
+        self._columns: OrderedDict[tuple[str, int], ColumnsT] = OrderedDict()
+        # How many classes were not in the cache when they were evaluated.
+        self.made = 0
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the class (profile, number) is in the cache."""
+        return key in self._columns
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all columns, in bytes."""
+        return sum(columns.nbytes for columns in self._columns.values())
+
+    def of(self, profile: str, pod_class: classes.PodClass) -> ColumnsT:
+        """The columns of the class, made if they are missing."""
+        if self._incarnation != self._snap.incarnation:
+            self._columns.clear()
+            self._incarnation = self._snap.incarnation
+        key = (profile, pod_class.id)
+        columns = self._columns.get(key)
+        if columns is None:
+            self._drop_oldest()
+            columns = self._columns[key] = self._make()
+            self.made += 1
+        self._columns.move_to_end(key)
+        return columns
+
+    def _drop_oldest(self) -> None:
+        for key in [key for key in self._columns if key[1] not in self._snap.classes]:
+            del self._columns[key]
+        limit = max(COLUMN_BYTES, COLUMN_BYTES_PER_NODE * self._snap.nodes.capacity)
+        total = self.nbytes
+        while total > limit and len(self._columns) > MIN_CLASSES:
+            total -= self._columns.popitem(last=False)[1].nbytes
