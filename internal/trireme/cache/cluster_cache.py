@@ -206,6 +206,14 @@ class ClusterCache:
         self.remove_pod(uid)
         return True
 
+    def begin_trial(self) -> None:
+        """From now on a group is being tried: deltas say so, for replicas that are not to see what it assumes."""
+        self._deltas.set_trial(True)
+
+    def end_trial(self) -> None:
+        """The trial is over: the next delta shows what is left of it."""
+        self._deltas.set_trial(False)
+
     def hide(self, uids: Iterable[str]) -> None:
         """Remove these pods from their nodes in the replicas' view, until `show`, to try what their eviction allows."""
         for uid in uids:

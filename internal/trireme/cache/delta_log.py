@@ -41,6 +41,8 @@ class DeltaLog:
         self._free_rows: list[int] = []
         self._next_row = 0
         self._changes = _Changes()
+        # Whether a group is being tried, and whether the last delta was made while one was.
+        self._trial = self._trial_published = False
         self._pending_deltas: collections.deque[snapshot_pb2.Delta] = collections.deque()
         # Objects and nominations as of the last delta.
         self._published_objects: set[tuple[str, str, str]] = set()
@@ -122,21 +124,32 @@ class DeltaLog:
 
     # Deltas
 
+    def set_trial(self, trial: bool) -> None:
+        """Mark the deltas from now on: whether a group is being tried, so that what they show may be taken back."""
+        self._trial = trial
+
     def take_delta(self) -> snapshot_pb2.Delta | None:
         """Return the next delta, to the next generation; None if nothing has changed.
 
-        Many changes are split into several deltas (`delta_chunks`), so call this until it returns None.
+        Many changes are split into several deltas (`delta_chunks`), so call this until it returns None. After a trial
+        an empty delta of the same generation ends it, if nothing else does.
         """
         if not self._pending_deltas:
             changes = self._take_changes()
-            if changes is None:
+            if changes is not None:
+                self._pending_deltas.extend(delta_chunks.chunked(self._changed_parts(*changes), self._begin_delta))
+            elif self._trial_published and not self._trial:
+                end = snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation)
+                self._pending_deltas.append(end)
+            else:
                 return None
-            self._pending_deltas.extend(delta_chunks.chunked(self._changed_parts(*changes), self._begin_delta))
-        return self._pending_deltas.popleft()
+        delta = self._pending_deltas.popleft()
+        self._trial_published = delta.trial
+        return delta
 
     def _begin_delta(self) -> snapshot_pb2.Delta:
         self.generation += 1
-        return snapshot_pb2.Delta(from_generation=self.generation - 1, to_generation=self.generation)
+        return snapshot_pb2.Delta(from_generation=self.generation - 1, to_generation=self.generation, trial=self._trial)
 
     def _changed_parts(
         self, changes: "_Changes", added: Iterable[class_registry.ClassEntry], removed: Sequence[int]
@@ -166,6 +179,7 @@ class DeltaLog:
     def drop_delta(self) -> None:
         """Discard the changes if there are no followers: new ones start with a full sync."""
         self._pending_deltas.clear()
+        self._trial_published = False
         if self._take_changes() is not None:
             self.generation += 1
 
@@ -190,9 +204,12 @@ class DeltaLog:
         chunk_numbers = itertools.count()
 
         def begin() -> snapshot_pb2.Delta:
+            delta = snapshot_pb2.Delta(partial=True, to_generation=self.generation, trial=self._trial)
             if next(chunk_numbers) == 0:
-                return snapshot_pb2.Delta(reset=True, partial=True, to_generation=self.generation)
-            return snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation, partial=True)
+                delta.reset = True
+            else:
+                delta.from_generation = self.generation
+            return delta
 
         yield from delta_chunks.chunked(self._all_parts(pods), begin)
         last = begin()

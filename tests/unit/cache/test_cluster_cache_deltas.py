@@ -220,3 +220,32 @@ class CacheMachine(RuleBasedStateMachine):
 
 TestClusterCacheDeltas = CacheMachine.TestCase
 TestClusterCacheDeltas.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+def test_deltas_of_a_trial_are_marked_until_one_ends_it() -> None:
+    """Else who shows the cluster to people shows victims as gone that stay, or waits for the end for ever."""
+    cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
+    cache.set_node(core_pb2.Node(metadata={"name": "a"}))
+    assert _taken(cache) == [(0, 1, False)]
+    cache.begin_trial()
+    cache.set_node(core_pb2.Node(metadata={"name": "b"}))
+    assert _taken(cache) == [(1, 2, True)]
+    assert {delta.trial for delta in cache.full_sync()} == {True}
+    cache.end_trial()
+    # The generation stays: random choices begin with it, and depend on no mark.
+    assert _taken(cache) == [(2, 2, False)]
+    assert _taken(cache) == []
+    assert {delta.trial for delta in cache.full_sync()} == {False}
+
+
+def test_a_trial_without_deltas_needs_no_end() -> None:
+    """Else each attempt at a group costs all replicas a message."""
+    cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
+    cache.begin_trial()
+    cache.end_trial()
+    assert _taken(cache) == []
+
+
+def _taken(cache: cluster_cache.ClusterCache) -> list[tuple[int, int, bool]]:
+    deltas = iter(cache.take_delta, None)
+    return [(delta.from_generation, delta.to_generation, delta.trial) for delta in deltas]

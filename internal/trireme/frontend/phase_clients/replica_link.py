@@ -172,7 +172,8 @@ class ReplicaLink:
         """Send something that must be acknowledged, to learn whether the replica is there."""
         if not self._unheard_since:
             generation = self._published or self._acknowledged
-            delta = snapshot_pb2.Delta(from_generation=generation, to_generation=generation)
+            # Marked as part of a trial, so that it does not end one.
+            delta = snapshot_pb2.Delta(from_generation=generation, to_generation=generation, trial=True)
             self.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), generation)
 
     def restart(self) -> None:

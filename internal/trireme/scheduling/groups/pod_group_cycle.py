@@ -117,6 +117,7 @@ class PodGroupCycle:
             return Attempt.SCHEDULED
         klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.full_name))
         request = self._request(group, tree, members)
+        self._cache.begin_trial()
         self._queue.nominator.withhold(pod.uid for pod in members)
         try:
             started = self._observer.clock()
@@ -128,6 +129,7 @@ class PodGroupCycle:
                 end = _AFTER_POST_FILTER.get(post_filter.code, end)
         finally:
             self._queue.nominator.show()
+            self._cache.end_trial()
         if result.succeeded:
             self._bind(group, result)
         self._group_reporter.completed(request, result, post_filter)
