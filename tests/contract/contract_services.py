@@ -41,6 +41,7 @@ SERVICES: Mapping[str, frozenset[str]] = {
     "go": frozenset({PLUGIN, FILTER, SCORE}),
     "filter": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.FilterPhase"}),
     "score": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.ScorePhase"}),
+    "insight": frozenset({PLUGIN, SNAPSHOT, "trireme.v1.InsightService"}),
     "follower in python": frozenset({PLUGIN, SNAPSHOT, FILTER}),
     "follower in go": frozenset({PLUGIN, SNAPSHOT, FILTER}),
 }

@@ -85,7 +85,7 @@ const (
 	QueuedPodState_QUEUED_POD_STATE_ACTIVE QueuedPodState = 1
 	// In the back-off queue, until backoff_until_ms.
 	QueuedPodState_QUEUED_POD_STATE_BACKOFF QueuedPodState = 2
-	// Refused by plugins; waits for one of events.
+	// Refused by plugins; waits for an event that helps it.
 	QueuedPodState_QUEUED_POD_STATE_UNSCHEDULABLE QueuedPodState = 3
 	// Held back by a PreEnqueue plugin.
 	QueuedPodState_QUEUED_POD_STATE_GATED QueuedPodState = 4
@@ -1830,14 +1830,12 @@ type QueuedPod struct {
 	Attempts uint32 `protobuf:"varint,5,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	// OPTIONAL. The plugins that refused it, at Filter or PreEnqueue, sorted.
 	Plugins []string `protobuf:"bytes,6,rep,name=plugins,proto3" json:"plugins,omitempty"`
-	// OPTIONAL. The labels of the cluster events that may wake it, sorted; only while it is unschedulable or gated.
-	Events []string `protobuf:"bytes,7,rep,name=events,proto3" json:"events,omitempty"`
 	// OPTIONAL. End of its back-off, in milliseconds since 1970; only while it backs off.
-	BackoffUntilMs int64 `protobuf:"varint,8,opt,name=backoff_until_ms,json=backoffUntilMs,proto3" json:"backoff_until_ms,omitempty"`
+	BackoffUntilMs int64 `protobuf:"varint,7,opt,name=backoff_until_ms,json=backoffUntilMs,proto3" json:"backoff_until_ms,omitempty"`
 	// OPTIONAL. The pod group that it is scheduled with, of its namespace; empty: none.
-	PodGroup string `protobuf:"bytes,9,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
-	// OPTIONAL. Why it is held back or cannot be read, in words, where that is known.
-	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	PodGroup string `protobuf:"bytes,8,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	// OPTIONAL. Why it is held back, what of its group is missing, or why it cannot be read, in words.
+	Reason        string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1910,13 +1908,6 @@ func (x *QueuedPod) GetAttempts() uint32 {
 func (x *QueuedPod) GetPlugins() []string {
 	if x != nil {
 		return x.Plugins
-	}
-	return nil
-}
-
-func (x *QueuedPod) GetEvents() []string {
-	if x != nil {
-		return x.Events
 	}
 	return nil
 }
@@ -2129,19 +2120,17 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"QueueDelta\x12\x14\n" +
 	"\x05reset\x18\x01 \x01(\bR\x05reset\x12)\n" +
 	"\x04pods\x18\x02 \x03(\v2\x15.trireme.v1.QueuedPodR\x04pods\x12!\n" +
-	"\fremoved_pods\x18\x03 \x03(\tR\vremovedPods\"\xcc\x02\n" +
+	"\fremoved_pods\x18\x03 \x03(\tR\vremovedPods\"\xb4\x02\n" +
 	"\tQueuedPod\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x18\n" +
 	"\aprofile\x18\x03 \x01(\tR\aprofile\x120\n" +
 	"\x05state\x18\x04 \x01(\x0e2\x1a.trireme.v1.QueuedPodStateR\x05state\x12\x1a\n" +
 	"\battempts\x18\x05 \x01(\rR\battempts\x12\x18\n" +
-	"\aplugins\x18\x06 \x03(\tR\aplugins\x12\x16\n" +
-	"\x06events\x18\a \x03(\tR\x06events\x12(\n" +
-	"\x10backoff_until_ms\x18\b \x01(\x03R\x0ebackoffUntilMs\x12\x1b\n" +
-	"\tpod_group\x18\t \x01(\tR\bpodGroup\x12\x16\n" +
-	"\x06reason\x18\n" +
-	" \x01(\tR\x06reason\"Y\n" +
+	"\aplugins\x18\x06 \x03(\tR\aplugins\x12(\n" +
+	"\x10backoff_until_ms\x18\a \x01(\x03R\x0ebackoffUntilMs\x12\x1b\n" +
+	"\tpod_group\x18\b \x01(\tR\bpodGroup\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\"Y\n" +
 	"\fSyncResponse\x12-\n" +
 	"\x12applied_generation\x18\x01 \x01(\x04R\x11appliedGeneration\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance*c\n" +

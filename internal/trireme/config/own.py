@@ -36,6 +36,7 @@ _PHASE_DEADLINE = Duration(30 * SECOND)
 _BIND_DEADLINE = Duration(60 * SECOND)
 _DEADLINE = Duration(SECOND)
 _OPEN_FOR = Duration(30 * SECOND)
+_INSIGHT_DEADLINE = Duration(10 * SECOND)
 _LINGER = Duration(500 * MILLISECOND)
 
 
@@ -75,6 +76,18 @@ class Phase:
     #: The deadline of a call.
     deadline: Duration = _PHASE_DEADLINE
     #: Replaces `tls.allowedIdentities` for this phase; empty: those of `tls`.
+    allowed_identities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """Where insight runs, which explains pods and is not needed for scheduling."""
+
+    #: As those of a phase. Empty: there is none, and `trireme explain` shows what filter last answered.
+    endpoints: tuple[str, ...] = ()
+    #: The deadline of a call.
+    deadline: Duration = _INSIGHT_DEADLINE
+    #: Replaces `tls.allowedIdentities` for insight; empty: those of `tls`.
     allowed_identities: tuple[str, ...] = ()
 
 
@@ -146,6 +159,8 @@ class TriremeConfiguration:
     score: Phase = Phase()
     #: Where bind runs.
     bind: Phase = Phase(deadline=_BIND_DEADLINE)
+    #: Where insight runs.
+    insight: Insight = Insight()
     #: What happens when no endpoint of a phase answers.
     fallback: Fallback = Fallback()
     #: Plugins that are services of their own.
@@ -174,8 +189,9 @@ class TriremeConfiguration:
         return {"filter": self.filter, "score": self.score, "bind": self.bind}[name]
 
     def identities(self, name: str) -> tuple[str, ...]:
-        """Whom the frontend expects at a phase's endpoints."""
-        return self.phase(name).allowed_identities or self.tls.allowed_identities
+        """Whom the frontend expects at the endpoints of a phase, or of `insight`."""
+        own = self.insight if name == "insight" else self.phase(name)
+        return own.allowed_identities or self.tls.allowed_identities
 
     def remote_plugin(self, name: str) -> RemotePlugin | None:
         """The remote plugin of that name."""

@@ -20,6 +20,7 @@ from trireme.config.own import (
     Batch,
     CircuitBreaker,
     Fallback,
+    Insight,
     Phase,
     RemotePlugin,
     TriremeConfiguration,
@@ -83,6 +84,14 @@ def _phase(value: Value, default: Phase) -> Phase:
     )
 
 
+def _insight(value: Value) -> Insight:
+    return Insight(
+        endpoints=tuple(value.get("endpoints") or ()),
+        deadline=value.get("deadline", Insight().deadline),
+        allowed_identities=tuple(value.get("allowedIdentities") or ()),
+    )
+
+
 def _tls(value: Value) -> TLS:
     return TLS(
         cert_file=value.get("certFile", ""),
@@ -139,6 +148,7 @@ def _configuration(value: Value) -> TriremeConfiguration:
         filter=_phase(phases.get("filter") or {}, default.filter),
         score=_phase(phases.get("score") or {}, default.score),
         bind=_phase(phases.get("bind") or {}, default.bind),
+        insight=_insight(value.get("insight") or {}),
         fallback=Fallback(fallback.get("mode", "local"), fallback.get("after", default.fallback.after)),
         remote_plugins=tuple(_remote_plugin(plugin) for plugin in value.get("remotePlugins") or ()),
         tls=_tls(value.get("tls") or {}),

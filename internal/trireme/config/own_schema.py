@@ -41,6 +41,16 @@ CONFIGURATION = struct(
         "phases",
         struct("v1alpha1", "Phases", Field("filter", PHASE), Field("score", PHASE), Field("bind", PHASE)),
     ),
+    Field(
+        "insight",
+        struct(
+            "v1alpha1",
+            "Insight",
+            Field("endpoints", Many(STRING)),
+            Field("deadline", DURATION),
+            Field("allowedIdentities", Many(STRING)),
+        ),
+    ),
     Field("fallback", struct("v1alpha1", "Fallback", Field("mode", STRING), Field("after", DURATION))),
     Field("remotePlugins", Many(REMOTE_PLUGIN)),
     Field("tls", TLS),

@@ -13,6 +13,8 @@ from trireme.config.own import (
     MAX_BATCH_PODS,
     PHASES,
     TLS,
+    Insight,
+    Phase,
     RemotePlugin,
     TriremeConfiguration,
 )
@@ -32,6 +34,8 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
     problems: list[Problem] = []
     for name in PHASES:
         problems.extend(_phase_problems(child("phases", name), config, name))
+    problems.extend(_endpoint_problems("insight", config, "insight", config.insight))
+    problems.extend(_positive("insight.deadline", config.insight.deadline))
     if not config.tls.mutual:
         problems.extend(
             required("tls", f"{endpoint} of phases.bind is beyond loopback and Unix sockets")
@@ -124,11 +128,19 @@ def address_problem(address: str) -> str:
 
 def _phase_problems(path: str, config: TriremeConfiguration, name: str) -> list[Problem]:
     phase = config.phase(name)
-    problems = _identity_problems(path, phase.allowed_identities)
-    if phase.allowed_identities and not config.tls.enabled:
+    problems = _endpoint_problems(path, config, name, phase)
+    if phase.local_replicas <= 0:
+        problems.append(invalid(child(path, "localReplicas"), phase.local_replicas, "must be greater than zero"))
+    return problems + _positive(child(path, "deadline"), phase.deadline)
+
+
+def _endpoint_problems(path: str, config: TriremeConfiguration, name: str, service: Phase | Insight) -> list[Problem]:
+    """Problems of where a service runs, and of whom the frontend expects there."""
+    problems = _identity_problems(path, service.allowed_identities)
+    if service.allowed_identities and not config.tls.enabled:
         problems.append(required("tls", f"{path}.allowedIdentities are those of certificates"))
     names: set[str] = set()
-    for position, endpoint in enumerate(phase.endpoints):
+    for position, endpoint in enumerate(service.endpoints):
         where = index(child(path, "endpoints"), position)
         rule = address_problem(endpoint)
         if rule:
@@ -139,9 +151,7 @@ def _phase_problems(path: str, config: TriremeConfiguration, name: str) -> list[
             why = f"no certificate names the addresses that {endpoint} stands for"
             problems.append(required(child(path, "allowedIdentities"), why))
         names.add(endpoint)
-    if phase.local_replicas <= 0:
-        problems.append(invalid(child(path, "localReplicas"), phase.local_replicas, "must be greater than zero"))
-    return problems + _positive(child(path, "deadline"), phase.deadline)
+    return problems
 
 
 def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:

@@ -18,6 +18,7 @@ from trireme.extenders import extender_calls
 from trireme.framework import amounts, resizes
 from trireme.frontend import (
     inbox,
+    insight_feed,
     own_namespace,
     phase_configuration,
     plugin_membership,
@@ -26,7 +27,14 @@ from trireme.frontend import (
     scheduler_metrics,
 )
 from trireme.frontend.leader_status import LeaderStatus
-from trireme.frontend.phase_clients import class_answers, phase_links, plugin_streams, publishing, remote_evaluators
+from trireme.frontend.phase_clients import (
+    class_answers,
+    insight_replicas,
+    phase_links,
+    plugin_streams,
+    publishing,
+    remote_evaluators,
+)
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
 from trireme.frontend.scheduling_builder import build_scheduling
@@ -67,6 +75,7 @@ class App:
     informers: Sequence[informer.Informer[Any]]
     plugin_updates: plugin_updates.PluginUpdates
     namespace: own_namespace.OwnNamespace
+    insight_feed: insight_feed.InsightFeed | None
 
     @property
     def synced(self) -> bool:
@@ -146,7 +155,23 @@ def build(
         phases.streams,
         scheduling.shell,
     )
-    return App(site, cluster, phases, scheduling, recorder, events_in, informers, updates, namespace)
+    feed = build_insight_feed(site, cluster.cache, phases.links.insight, scheduling)
+    return App(site, cluster, phases, scheduling, recorder, events_in, informers, updates, namespace, feed)
+
+
+def build_insight_feed(
+    site: Site,
+    cache: cluster_cache.ClusterCache,
+    insight: insight_replicas.InsightReplicas | None,
+    scheduling: Scheduling,
+) -> insight_feed.InsightFeed | None:
+    """What sends the queue to insight, if there is an insight."""
+    if insight is None:
+        return None
+    now, wall = site.clocks.now, site.clocks.wall
+    return insight_feed.InsightFeed(
+        insight, scheduling.queue.contents, lambda: cache.generation, lambda at: clocks.to_wall(at, now(), wall())
+    )
 
 
 def build_cluster(
@@ -191,7 +216,7 @@ def build_phases(
         site.clocks.monotonic,
         site.wakeup.set,
     )
-    for followers in (links.filters, links.scores):
+    for followers in links.followers():
         publisher.add_followers(followers)
     answers = class_answers.ClassAnswers()
     evaluators = remote_evaluators.RemoteEvaluators(

@@ -112,6 +112,8 @@ class Leadership:
         _add(group, "endpoints", self._watch_endpoints)
         _add(group, "publisher", self._publish_steadily)
         _add(group, "status outbox", self._app.scheduling.outbox.run)
+        if self._app.insight_feed is not None:
+            _add(group, "insight", self._app.insight_feed.run)
 
     async def _publish_steadily(self) -> None:
         """Publish changes while no scheduling cycle does.
@@ -159,6 +161,10 @@ class Leadership:
         await self._local.until_started()
         links, own = self._app.phases.links, self._completed.trireme
         async with asyncio.TaskGroup() as group:
+            if links.insight is not None:
+                take = links.insight.replicas.set_endpoints
+                following = functools.partial(endpoints.follow, own.insight.endpoints, (), take, self._scheduling)
+                _add(group, "endpoints of insight", following)
             for name, phase in (("filter", links.filters), ("score", links.scores), ("bind", links.binders)):
                 take = phase.set_endpoints
                 if own.phase(name).endpoints and own.fallback.mode == "local":

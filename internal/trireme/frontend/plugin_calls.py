@@ -48,7 +48,8 @@ class PluginCalls:
         """Poll the phases every few seconds until cancelled. Those that do not answer are left out."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            channels = [channel for phase in self._links for _, channel in phase.channels()]
+            of_followers = [entry for each in self._links.followers() for entry in each.channels()]
+            channels = [channel for _, channel in (*of_followers, *self._links.binders.channels())]
             answers = await asyncio.gather(*(_ask(channel) for channel in channels))
             self._of_phases = [entry for answer in answers for entry in answer]
 

@@ -52,6 +52,17 @@ class QueueContents:
         others = itertools.chain(transitions.in_flight.values(), transitions.done.values(), self._members())
         return next((pod for pod in others if pod.record.key == key), None)
 
+    def with_uid(self, key: str, uid: str) -> QueuedPodInfo | None:
+        """The pod of that name and UID; None: there is none."""
+        transitions = self._transitions
+        pod = transitions.queued.get(key)
+        if pod is not None and pod.uid == uid:
+            return pod
+        group = None if self._groups is None else self._groups.of_member(uid)
+        if group is not None:
+            return group.members[uid]
+        return transitions.in_flight.get(uid) or transitions.done.get(uid)
+
     def pods(self) -> list[QueuedPodInfo]:
         """All pods."""
         transitions = self._transitions
@@ -94,6 +105,14 @@ class QueueContents:
     def transitions_of(self, key: str) -> list[Transition]:
         """The pod's last transitions, as far as they are remembered."""
         return self._transitions.log.of(key)
+
+    def take_changed_pods(self) -> dict[str, str] | None:
+        """UID to key of what changed since the last call, see `TransitionLog.take_changed_pods`."""
+        return self._transitions.log.take_changed_pods()
+
+    def ignore_changes(self) -> None:
+        """Record no more what changes, until `take_changed_pods` is called again."""
+        self._transitions.log.ignore_changes()
 
     def statistics(self) -> QueueStatistics:
         """The queue in numbers, of pods."""

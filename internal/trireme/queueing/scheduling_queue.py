@@ -147,6 +147,7 @@ class SchedulingQueue:
         Of a pod that is in flight or done the change is only recorded. An unknown pod is added.
         """
         groups = self._groups
+        self._transitions.log.object_changed(record.key, record.uid)
         if groups is not None and (group := groups.of_member(record.uid)) is not None:
             groups.update(group, record, now)
             return self._calls.take_instructions()
@@ -177,6 +178,7 @@ class SchedulingQueue:
     def reclassify(self, key: str, uid: str, class_id: int) -> None:
         """The pod belongs to another class now, though its object is the same: plugins distinguish more than before."""
         groups = self._groups
+        self._transitions.log.object_changed(key, uid)
         if groups is not None and (group := groups.of_member(uid)) is not None:
             groups.reclassify(group, uid, class_id)
             return

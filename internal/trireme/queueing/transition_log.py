@@ -35,15 +35,35 @@ class Transition(NamedTuple):
 class TransitionLog:
     """The last transitions of all pods."""
 
-    __slots__ = ("_transitions",)
+    __slots__ = ("_changed_pods", "_transitions")
 
     def __init__(self, length: int = DEFAULT_LENGTH) -> None:
+        self._changed_pods: dict[str, str] | None = None
         self._transitions: deque[tuple[float, str, str, type[QueueState], str]] = deque(maxlen=length)
 
     def append(self, now: float, pod: QueuedEntity, cause: str) -> None:
         """Records how the pod got into its current state."""
         record = pod.record
         self._transitions.append((now, record.key, record.uid, type(pod.state), cause))
+        if self._changed_pods is not None:
+            self._changed_pods[record.uid] = record.key
+
+    def object_changed(self, key: str, uid: str) -> None:
+        """Records that the pod's object or class changed, which may be no transition."""
+        if self._changed_pods is not None:
+            self._changed_pods[uid] = key
+
+    def take_changed_pods(self) -> dict[str, str] | None:
+        """UID to key of the pods, and groups, that changed since the last call; None at the first one.
+
+        Nothing is recorded before the first call, or after `ignore_changes`.
+        """
+        changed, self._changed_pods = self._changed_pods, {}
+        return changed
+
+    def ignore_changes(self) -> None:
+        """Records changes no more, until `take_changed_pods` is called again."""
+        self._changed_pods = None
 
     def of(self, key: str) -> list[Transition]:
         """What is remembered of the pods of that name, oldest first."""

@@ -64,7 +64,7 @@ class _QueuedPodStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Queued
     QUEUED_POD_STATE_BACKOFF: _QueuedPodState.ValueType  # 2
     """In the back-off queue, until backoff_until_ms."""
     QUEUED_POD_STATE_UNSCHEDULABLE: _QueuedPodState.ValueType  # 3
-    """Refused by plugins; waits for one of events."""
+    """Refused by plugins; waits for an event that helps it."""
     QUEUED_POD_STATE_GATED: _QueuedPodState.ValueType  # 4
     """Held back by a PreEnqueue plugin."""
     QUEUED_POD_STATE_PRE_ENQUEUE_PENDING: _QueuedPodState.ValueType  # 5
@@ -86,7 +86,7 @@ QUEUED_POD_STATE_ACTIVE: QueuedPodState.ValueType  # 1
 QUEUED_POD_STATE_BACKOFF: QueuedPodState.ValueType  # 2
 """In the back-off queue, until backoff_until_ms."""
 QUEUED_POD_STATE_UNSCHEDULABLE: QueuedPodState.ValueType  # 3
-"""Refused by plugins; waits for one of events."""
+"""Refused by plugins; waits for an event that helps it."""
 QUEUED_POD_STATE_GATED: QueuedPodState.ValueType  # 4
 """Held back by a PreEnqueue plugin."""
 QUEUED_POD_STATE_PRE_ENQUEUE_PENDING: QueuedPodState.ValueType  # 5
@@ -933,7 +933,6 @@ class QueuedPod(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     PLUGINS_FIELD_NUMBER: _builtins.int
-    EVENTS_FIELD_NUMBER: _builtins.int
     BACKOFF_UNTIL_MS_FIELD_NUMBER: _builtins.int
     POD_GROUP_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
@@ -950,7 +949,7 @@ class QueuedPod(_message.Message):
     pod_group: _builtins.str
     """OPTIONAL. The pod group that it is scheduled with, of its namespace; empty: none."""
     reason: _builtins.str
-    """OPTIONAL. Why it is held back or cannot be read, in words, where that is known."""
+    """OPTIONAL. Why it is held back, what of its group is missing, or why it cannot be read, in words."""
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod."""
@@ -958,10 +957,6 @@ class QueuedPod(_message.Message):
     @_builtins.property
     def plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. The plugins that refused it, at Filter or PreEnqueue, sorted."""
-
-    @_builtins.property
-    def events(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """OPTIONAL. The labels of the cluster events that may wake it, sorted; only while it is unschedulable or gated."""
 
     def __init__(
         self,
@@ -972,14 +967,13 @@ class QueuedPod(_message.Message):
         state: Global___QueuedPodState.ValueType = ...,
         attempts: _builtins.int = ...,
         plugins: _abc.Iterable[_builtins.str] | None = ...,
-        events: _abc.Iterable[_builtins.str] | None = ...,
         backoff_until_ms: _builtins.int = ...,
         pod_group: _builtins.str = ...,
         reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "backoff_until_ms", b"backoff_until_ms", "events", b"events", "plugins", b"plugins", "pod", b"pod", "pod_class", b"pod_class", "pod_group", b"pod_group", "profile", b"profile", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "backoff_until_ms", b"backoff_until_ms", "plugins", b"plugins", "pod", b"pod", "pod_class", b"pod_class", "pod_group", b"pod_group", "profile", b"profile", "reason", b"reason", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,21 +1,26 @@
-"""The links to the replicas of all three phases."""
+"""The links to the replicas of all three phases, and of insight where it runs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 from trireme.config import commandline
-from trireme.frontend.phase_clients import bind_phase_client, replica_link, replicas
+from trireme.frontend.phase_clients import bind_phase_client, insight_replicas, replica_link, replicas
 from trireme.rpc import dialing
 from trireme.v1 import bind_phase_pb2, cycle_pb2
 from trireme_kube.componentbase import supervision
 
 
 class PhaseLinks(NamedTuple):
-    """The replicas of each phase."""
+    """The replicas of each phase, and of insight; without endpoints of insight there are none."""
 
     filters: replicas.Replicas
     scores: replicas.Replicas
     binders: bind_phase_client.BindPhaseClient
+    insight: insight_replicas.InsightReplicas | None = None
+
+    def followers(self) -> list[replicas.Replicas]:
+        """The replicas that follow the cluster."""
+        return [self.filters, self.scores, *([] if self.insight is None else [self.insight.replicas])]
 
     def available(self) -> bool:
         """Whether every phase can be asked."""
@@ -28,18 +33,18 @@ class PhaseLinks(NamedTuple):
 
     def supervisors(self) -> list[supervision.Supervisor]:
         """What fails where a link's own work does."""
-        return [self.filters.supervisor, self.scores.supervisor, self.binders.supervisor]
+        return [self.binders.supervisor, *(each.supervisor for each in self.followers())]
 
     def restart(self) -> None:
         """The configuration changed: all replicas get it before they are asked again."""
-        self.filters.restart()
-        self.scores.restart()
+        for each in self.followers():
+            each.restart()
         self.binders.restart()
 
     async def close(self) -> None:
         """End all links."""
-        await self.filters.close()
-        await self.scores.close()
+        for each in self.followers():
+            await each.close()
         await self.binders.close()
 
 
@@ -64,13 +69,17 @@ def connect(
     binders = bind_phase_client.BindPhaseClient(
         fence, fence_request, _dialer(completed, "bind"), own.bind.deadline.seconds, wake, config_hash
     )
-    return PhaseLinks(filters, scores, binders)
+    insight = None
+    if own.insight.endpoints:
+        dialer, deadline = _dialer(completed, "insight"), own.insight.deadline.seconds
+        insight = insight_replicas.InsightReplicas(source, dialer, deadline, clock)
+    return PhaseLinks(filters, scores, binders, insight)
 
 
-def _dialer(completed: commandline.CompletedConfig, phase: str) -> dialing.Dialer:
+def _dialer(completed: commandline.CompletedConfig, service: str) -> dialing.Dialer:
     config = completed.trireme
     tls = config.tls
     if not tls.enabled:
         return dialing.Dialer()
-    identities = config.identities(phase)
+    identities = config.identities(service)
     return dialing.Dialer(dialing.Settings(tls.ca_file, tls.cert_file, tls.key_file, identities))

@@ -1,0 +1,130 @@
+"""Sends what changes in the scheduling queue to insight.
+
+Changes are collected for a moment: a pod that is scheduled at once costs an entry in a set, and is never sent.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from trireme.frontend.phase_clients import insight_replicas
+from trireme.queueing import queue_contents, queued_pod
+from trireme.queueing.states import (
+    Active,
+    BackOff,
+    Done,
+    Gated,
+    Gone,
+    GroupInFlight,
+    InFlight,
+    PreEnqueuePending,
+    QueueState,
+    Unschedulable,
+    WaitingForGroup,
+)
+from trireme.v1 import snapshot_pb2
+
+# How often changes are sent.
+PERIOD_SECONDS = 0.25
+# Pods in one message, some 200 bytes each.
+PODS_PER_MESSAGE = 2_000
+# The next message waits a period where a replica has so much left to read.
+MAX_BACKLOG_BYTES = 1 << 20
+
+_STATES: dict[type[QueueState], snapshot_pb2.QueuedPodState.ValueType] = {
+    Active: snapshot_pb2.QUEUED_POD_STATE_ACTIVE,
+    BackOff: snapshot_pb2.QUEUED_POD_STATE_BACKOFF,
+    Unschedulable: snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE,
+    Gated: snapshot_pb2.QUEUED_POD_STATE_GATED,
+    PreEnqueuePending: snapshot_pb2.QUEUED_POD_STATE_PRE_ENQUEUE_PENDING,
+    WaitingForGroup: snapshot_pb2.QUEUED_POD_STATE_WAITING_FOR_GROUP,
+    GroupInFlight: snapshot_pb2.QUEUED_POD_STATE_GROUP_IN_FLIGHT,
+    InFlight: snapshot_pb2.QUEUED_POD_STATE_IN_FLIGHT,
+}
+
+
+class InsightFeed:
+    """Keeps the replicas of insight up to date about the queue; `run` does so until cancelled."""
+
+    def __init__(
+        self,
+        insight: insight_replicas.InsightReplicas,
+        queue: queue_contents.QueueContents,
+        generation: Callable[[], int],
+        to_wall: Callable[[float], float],
+    ) -> None:
+        """`generation` returns that of the last delta; `to_wall` converts the queue's clock to the wall clock."""
+        self._insight = insight
+        self._queue = queue
+        self._generation = generation
+        self._to_wall = to_wall
+        # UIDs of the pods that the replicas know of.
+        self._sent: set[str] = set()
+
+    async def run(self) -> None:
+        """Send the queue, and what changes in it, until cancelled."""
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            if not self._insight.replicas.followed:
+                self._queue.ignore_changes()
+                continue
+            for delta in self.take_deltas():
+                if self._insight.backlog_bytes > MAX_BACKLOG_BYTES:
+                    await asyncio.sleep(PERIOD_SECONDS)
+                self._insight.publish_queue(delta, self._generation())
+
+    def take_deltas(self) -> Iterator[snapshot_pb2.QueueDelta]:
+        """What changed since the last call; all of the queue if a stream began."""
+        changed = self._queue.take_changed_pods()
+        if self._insight.take_new_stream() or changed is None:
+            self._sent.clear()
+            return self._deltas(self._queue.pods(), (), reset=True)
+        found = [(uid, self._queue.with_uid(key, uid)) for uid, key in changed.items()]
+        gone = [uid for uid, pod in found if (pod is None or not _is_queued(pod)) and uid in self._sent]
+        self._sent.difference_update(gone)
+        return self._deltas([pod for _, pod in found if pod is not None], gone, reset=False)
+
+    def _deltas(
+        self, pods: Iterable[queued_pod.QueuedPodInfo], removed: Sequence[str], *, reset: bool
+    ) -> Iterator[snapshot_pb2.QueueDelta]:
+        """Messages of a bounded size; none if nothing changed."""
+        queued = [pod for pod in pods if _is_queued(pod)]
+        for start in range(0, len(queued), PODS_PER_MESSAGE):
+            part = queued[start : start + PODS_PER_MESSAGE]
+            self._sent.update(pod.uid for pod in part)
+            yield snapshot_pb2.QueueDelta(reset=reset, pods=map(self._message, part), removed_pods=removed)
+            reset, removed = False, ()
+        if reset or removed:
+            yield snapshot_pb2.QueueDelta(reset=reset, removed_pods=removed)
+
+    def _message(self, pod: queued_pod.QueuedPodInfo) -> snapshot_pb2.QueuedPod:
+        record, state = pod.latest, pod.state
+        parsed = record.pod.parsed
+        message = snapshot_pb2.QueuedPod(
+            pod_class=record.class_id,
+            profile=record.profile,
+            state=_STATES.get(type(state), snapshot_pb2.QUEUED_POD_STATE_UNSPECIFIED),
+            attempts=pod.attempts,
+            plugins=sorted(pod.rejectors),
+            pod_group=parsed.group,
+        )
+        message.pod.namespace, message.pod.name, message.pod.uid = parsed.namespace, parsed.name, record.uid
+        if isinstance(state, BackOff):
+            message.backoff_until_ms = round(self._to_wall(state.until) * 1000)
+        message.reason = record.pod.invalid or _reason(state)
+        return message
+
+
+def _is_queued(pod: queued_pod.QueuedPodInfo) -> bool:
+    """Whether it waits or is being tried; a pod that is being bound is on its node, as far as insight is concerned."""
+    state = pod.state
+    return not (isinstance(state, (Done, Gone)) or (isinstance(state, InFlight) and state.deleted))
+
+
+def _reason(state: QueueState) -> str:
+    match state:
+        case Gated(reason=reason):
+            return reason
+        case WaitingForGroup(missing=missing):
+            return f"waits {missing}"
+        case _:
+            return ""

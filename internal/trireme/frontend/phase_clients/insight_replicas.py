@@ -1,0 +1,74 @@
+"""The replicas of insight, which follow the cluster and the queue and explain pods. Scheduling never waits for them."""
+
+from collections.abc import Callable, Sequence
+
+import grpc
+from grpc import aio
+
+from trireme.frontend.phase_clients import replica_link, replicas
+from trireme.rpc import dialing
+from trireme.v1 import insight_pb2, insight_pb2_grpc, snapshot_pb2
+
+
+class InsightUnavailable(Exception):
+    """No replica of insight answers; the text says why."""
+
+
+class InsightRefusal(Exception):
+    """Insight cannot answer this request; the text says what is wrong with it."""
+
+
+class InsightReplicas:
+    """Streams to the replicas of insight, and calls to them. It is also where their streams begin."""
+
+    def __init__(
+        self,
+        source: replica_link.Source,
+        dialer: dialing.Dialer,
+        deadline_seconds: float,
+        clock: Callable[[], float],
+    ) -> None:
+        """`source` is where streams of phases begin."""
+        self._source = source
+        self._new_stream = False
+        self.replicas = replicas.Replicas("insight", self, dialer, deadline_seconds, clock, lambda: None)
+
+    def hello(self) -> snapshot_pb2.Hello:
+        """The first message to a replica, as a phase gets it."""
+        return self._source.hello()
+
+    def full_sync(self) -> Sequence[bytes]:
+        """All of the cluster, as a phase gets it; the queue is due after it."""
+        self._new_stream = True
+        return self._source.full_sync()
+
+    def take_new_stream(self) -> bool:
+        """Whether a stream began since the last call, so that all of the queue is to be sent."""
+        new, self._new_stream = self._new_stream, False
+        return new
+
+    @property
+    def backlog_bytes(self) -> int:
+        """How much waits for the replica that has most left to read."""
+        return max((link.backlog_bytes for link in self.replicas.statistics()), default=0)
+
+    def publish_queue(self, delta: snapshot_pb2.QueueDelta, generation: int) -> None:
+        """Send what changed in the queue; `generation` is that of the last delta of the cluster."""
+        self.replicas.publish(snapshot_pb2.SyncRequest(queue=delta).SerializeToString(), generation)
+
+    async def explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
+        """The answer of the first replica that has one. Raises: InsightUnavailable, InsightRefusal."""
+        problem = "no replica of insight is in step"
+        for link in self.replicas.preferred("", 0):
+            stub = insight_pb2_grpc.InsightServiceStub(link.channel)
+            try:
+                response: insight_pb2.ExplainResponse = await stub.Explain(
+                    request, timeout=self.replicas.deadline_seconds
+                )
+            except aio.AioRpcError as error:
+                problem = f"{link.address}: {error.code().name}: {error.details()}"
+                if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
+                    raise InsightRefusal(error.details() or error.code().name) from error
+            else:
+                return response
+        raise InsightUnavailable(problem)

@@ -1,0 +1,260 @@
+"""The insight process behind the frontend's links: it follows the cluster and the queue, and explains or refuses."""
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import certificates
+import grpc
+import pytest
+from contract_services import DEADLINE, ROOT
+from grpc import aio
+
+from trireme.cache import class_registry, cluster_cache, pod_projection
+from trireme.frontend import phase_configuration
+from trireme.frontend.phase_clients import insight_replicas, publishing
+from trireme.rpc import dialing
+from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, plugin_pb2, snapshot_pb2, status_pb2
+
+pytestmark = pytest.mark.processes
+
+PROFILE = "default-scheduler"
+
+
+class Frontend:
+    """The frontend's end: a cache, the publisher of what is in it, and the queue as the test says."""
+
+    def __init__(self, address: str, dialer: dialing.Dialer | None = None) -> None:
+        self.registry = class_registry.ClassRegistry()
+        self.cache = cluster_cache.ClusterCache(self.registry)
+        configuration = _configuration()
+        hello = snapshot_pb2.Hello(
+            fence=cycle_pb2.Fence(epoch=1),
+            config_hash=phase_configuration.config_hash(configuration),
+            configuration=configuration,
+        )
+        self.publisher = publishing.Publisher(self.cache, lambda: hello)
+        self.insight = insight_replicas.InsightReplicas(
+            self.publisher, dialer or dialing.Dialer(), DEADLINE, time.monotonic
+        )
+        self.publisher.add_followers(self.insight.replicas)
+        self._address = address
+
+    @contextlib.asynccontextmanager
+    async def leading(self) -> AsyncIterator["Frontend"]:
+        """Its links are up while the block runs."""
+        self.insight.replicas.set_endpoints([self._address])
+        try:
+            await eventually(lambda: bool(self.insight.replicas.available))
+            yield self
+        finally:
+            await self.insight.replicas.close()
+
+    def add_node(self, name: str, cpu: str) -> None:
+        node = core_pb2.Node(metadata={"name": name})
+        node.status.allocatable["cpu"].string, node.status.allocatable["pods"].string = cpu, "9"
+        self.cache.set_node(node)
+
+    def enqueue(self, name: str, cpu: str) -> None:
+        """The pod waits, and insight is told."""
+        parsed = _parsed(name, cpu)
+        number = self.registry.intern(self.registry.base_of(parsed.base), ())
+        self.publisher.publish()
+        pod = cycle_pb2.PodIdentity(namespace="ns", name=name, uid=parsed.uid)
+        queued = snapshot_pb2.QueuedPod(
+            pod=pod, pod_class=number, profile=PROFILE, state=snapshot_pb2.QUEUED_POD_STATE_UNSCHEDULABLE, attempts=2
+        )
+        self.insight.publish_queue(snapshot_pb2.QueueDelta(pods=[queued]), self.cache.generation)
+
+    def assume(self, name: str, cpu: str, node: str) -> None:
+        parsed = _parsed(name, cpu)
+        self.cache.assume(parsed.key, parsed.uid, node, self.registry.base_of(parsed.base), (), 0)
+
+    async def explain(self, name: str, **fields: Any) -> insight_pb2.ExplainResponse:
+        pod = cycle_pb2.PodIdentity(namespace="ns", name=name)
+        return await self.insight.explain(insight_pb2.ExplainRequest(pod=pod, **fields))
+
+    async def explained(self, name: str, **fields: Any) -> insight_pb2.ExplainResponse:
+        """As explain, once the pod and its class have arrived."""
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                try:
+                    response = await self.explain(name, **fields)
+                except (insight_replicas.InsightRefusal, insight_replicas.InsightUnavailable):
+                    await asyncio.sleep(0.02)
+                    continue
+                if response.evaluated_generation >= self.cache.generation:
+                    return response
+                await asyncio.sleep(0.02)
+
+
+def _configuration() -> snapshot_pb2.Configuration:
+    plugins = (
+        (plugin_pb2.EXTENSION_POINT_FILTER, "NodeResourcesFit"),
+        (plugin_pb2.EXTENSION_POINT_SCORE, "NodeResourcesFit"),
+    )
+    sets = [
+        snapshot_pb2.PluginSet(extension_point=point, plugins=[snapshot_pb2.WeightedPlugin(name=name, weight=1)])
+        for point, name in plugins
+    ]
+    return snapshot_pb2.Configuration(profiles=[snapshot_pb2.Profile(scheduler_name=PROFILE, plugin_sets=sets)])
+
+
+def _parsed(name: str, cpu: str) -> Any:
+    return pod_projection.parse(
+        {
+            "metadata": {"namespace": "ns", "name": name, "uid": f"uid-{name}"},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+        }
+    )
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+@contextlib.contextmanager
+def process(address: str, *arguments: str) -> Any:
+    """An insight process that listens there."""
+    command = [sys.executable, str(ROOT / "cmd" / "insight"), "--listen", address, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
+        try:
+            assert running.stdout is not None
+            line = running.stdout.readline().strip()
+            assert line.startswith("listening on ")
+            yield line.removeprefix("listening on ")
+        finally:
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(DEADLINE) == 0
+
+
+async def test_it_follows_the_cluster_and_the_queue_and_explains(tmp_path: Path) -> None:
+    """The whole way, from the frontend's cache to an answer, and what changes on the way."""
+    with process(f"unix:{tmp_path}/insight.sock") as address:
+        frontend = Frontend(address)
+        frontend.add_node("small", "2")
+        frontend.add_node("large", "8")
+        async with frontend.leading():
+            frontend.enqueue("wide", "9")
+            response = await frontend.explained("wide")
+            (refusal,) = response.refusals
+            assert sorted(refusal.nodes) == ["large", "small"]
+            assert refusal.status.plugin == "NodeResourcesFit"
+            assert refusal.status.code == status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE
+            assert response.queued_pod.attempts == 2
+            assert response.disconnected_ms == 0
+
+            frontend.add_node("huge", "16")
+            frontend.publisher.publish()
+            response = await frontend.explained("wide", scores=True)
+            assert [node.name for node in response.feasible_nodes] == ["huge"]
+            assert [plugin.name for plugin in response.score_plugins] == ["NodeResourcesFit"]
+
+            frontend.assume("wide", "9", "huge")
+            frontend.publisher.publish()
+            gone = snapshot_pb2.QueueDelta(removed_pods=["uid-wide"])
+            frontend.insight.publish_queue(gone, frontend.cache.generation)
+            response = await frontend.explained("wide")
+            assert response.node_name == "huge" or (await frontend.explained("wide")).node_name == "huge"
+
+
+async def test_it_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    """The message names the field, and what can be done."""
+    with process(f"unix:{tmp_path}/insight.sock") as address:
+        frontend = Frontend(address)
+        frontend.add_node("small", "2")
+        async with frontend.leading():
+            with pytest.raises(
+                insight_replicas.InsightRefusal, match=r"ns/unknown is neither in the queue nor .* check"
+            ):
+                await frontend.explain("unknown")
+            frontend.enqueue("a", "1")
+            await frontend.explained("a")
+            with pytest.raises(insight_replicas.InsightRefusal, match="nodes: there is no node other"):
+                await frontend.explain("a", nodes=["small", "other"])
+
+
+async def test_victims_of_a_trial_stay_for_it(tmp_path: Path) -> None:
+    """What the frontend hides while it tries a group is not gone."""
+    with process(f"unix:{tmp_path}/insight.sock") as address:
+        frontend = Frontend(address)
+        frontend.add_node("small", "2")
+        frontend.assume("victim", "2", "small")
+        async with frontend.leading():
+            frontend.enqueue("a", "1")
+            assert (await frontend.explained("a")).feasible_count == 0
+            frontend.cache.begin_trial()
+            frontend.cache.hide(["uid-victim"])
+            hidden = frontend.publisher.publish()
+            await asyncio.sleep(0.3)
+            during = await frontend.explain("a")
+            assert during.feasible_count == 0
+            assert during.evaluated_generation < hidden
+            frontend.cache.show(["uid-victim"])
+            frontend.cache.end_trial()
+            shown = frontend.publisher.publish()
+            response = await frontend.explained("a")
+            assert response.feasible_count == 0
+            assert response.evaluated_generation == shown
+            assert (await frontend.explain("victim")).node_name == "small"
+
+
+async def test_it_says_how_old_its_state_is_once_the_stream_is_broken(tmp_path: Path) -> None:
+    """Before there was a stream it answers UNAVAILABLE; after it broke, with the age of what it knows."""
+    with process(f"unix:{tmp_path}/insight.sock") as address:
+        async with aio.insecure_channel(address) as channel:
+            call: Any = channel.unary_unary(
+                "/trireme.v1.InsightService/Explain",
+                request_serializer=insight_pb2.ExplainRequest.SerializeToString,
+                response_deserializer=insight_pb2.ExplainResponse.FromString,
+            )
+            request = insight_pb2.ExplainRequest(pod=cycle_pb2.PodIdentity(namespace="ns", name="a"))
+            with pytest.raises(aio.AioRpcError) as caught:
+                await call(request, timeout=DEADLINE)
+            assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+            frontend = Frontend(address)
+            frontend.add_node("small", "2")
+            async with frontend.leading():
+                frontend.enqueue("a", "1")
+                await frontend.explained("a")
+            await asyncio.sleep(0.3)
+            response = await call(request, timeout=DEADLINE)
+            assert response.feasible_count == 1
+            assert 0 < response.disconnected_ms < 60_000
+
+
+async def test_only_allowed_identities_are_answered(tmp_path: Path) -> None:
+    """An explanation names nodes and pods of everybody: who may not read those must not get it here."""
+    authority = certificates.Authority()
+    certificate, key = authority.issue("insight", "insight").write(tmp_path, "insight")
+    (tmp_path / "ca.crt").write_bytes(authority.certificate)
+    arguments = (
+        f"--tls-cert-file={certificate}",
+        f"--tls-private-key-file={key}",
+        f"--client-ca-file={tmp_path / 'ca.crt'}",
+        "--allowed-identities=frontend",
+    )
+
+    def caller(name: str) -> dialing.Dialer:
+        files = [str(path) for path in authority.issue(name, name).write(tmp_path, name)]
+        return dialing.Dialer(dialing.Settings(str(tmp_path / "ca.crt"), *files, ("insight",)))
+
+    with process("127.0.0.1:0", *arguments) as address:
+        frontend = Frontend(address, caller("frontend"))
+        async with frontend.leading():
+            with pytest.raises(insight_replicas.InsightRefusal, match="neither in the queue"):
+                await frontend.explain("a")
+        stranger = Frontend(address, caller("stranger"))
+        stranger.insight.replicas.set_endpoints([address])
+        await eventually(lambda: "PERMISSION_DENIED" in stranger.insight.replicas.statistics()[0].last_error)
+        assert not stranger.insight.replicas.available
+        await stranger.insight.replicas.close()

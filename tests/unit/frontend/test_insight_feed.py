@@ -1,0 +1,117 @@
+"""InsightFeed: the queue as it is sent to insight, all of it once and then what changes."""
+
+from typing import Any
+
+import queue_builders
+from queue_builders import T0, fail, popped, record
+
+from trireme.frontend import insight_feed
+from trireme.insight import queued_pods
+from trireme.queueing.scheduling_queue import SchedulingQueue
+from trireme.v1 import snapshot_pb2
+
+
+class Replicas:
+    """Insight's replicas, of which a stream begins when the test says so."""
+
+    new_stream = True
+
+    def take_new_stream(self) -> bool:
+        new, self.new_stream = self.new_stream, False
+        return new
+
+
+class World:
+    """A queue, its feed, and what a replica of insight knows by it."""
+
+    def __init__(self) -> None:
+        self.queue: SchedulingQueue = queue_builders.queue()
+        self.replicas: Any = Replicas()
+        self.feed = insight_feed.InsightFeed(self.replicas, self.queue.contents, lambda: 1, lambda moment: moment - T0)
+        self.known = queued_pods.QueuedPods()
+
+    def sent(self) -> list[snapshot_pb2.QueueDelta]:
+        deltas = [snapshot_pb2.QueueDelta.FromString(each.SerializeToString()) for each in self.feed.take_deltas()]
+        for delta in deltas:
+            self.known.apply(delta)
+        return deltas
+
+    def state(self, name: str) -> str | None:
+        self.sent()
+        found = self.known.get("ns", name)
+        return None if found is None else snapshot_pb2.QueuedPodState.Name(found.state)
+
+
+def test_a_pod_is_followed_through_the_queue() -> None:
+    """Else insight says of a pod that backs off that its turn comes."""
+    world = World()
+    world.queue.add(record("a"), T0)
+    assert world.state("a") == "QUEUED_POD_STATE_ACTIVE"
+    (pod,) = popped(world.queue, T0)
+    assert world.state("a") == "QUEUED_POD_STATE_IN_FLIGHT"
+    world.queue.requeue(pod, T0, rejectors=frozenset({"Taint", "Fit"}))
+    assert world.state("a") == "QUEUED_POD_STATE_UNSCHEDULABLE"
+    found = world.known.get("ns", "a")
+    assert found is not None
+    assert (list(found.plugins), found.attempts, found.pod_class) == (["Fit", "Taint"], 1, 1)
+    world.queue.delete("ns/a", "uid-a", T0)
+    assert world.state("a") is None
+
+
+def test_a_pod_that_backs_off_says_until_when() -> None:
+    """Units and clocks: the queue's own clock means nothing to others."""
+    world = World()
+    world.queue.add(record("a"), T0)
+    fail(world.queue, T0)
+    assert world.state("a") == "QUEUED_POD_STATE_BACKOFF"
+    found = world.known.get("ns", "a")
+    assert found is not None
+    assert 0 < found.backoff_until_ms <= 10_000
+
+
+def test_a_pod_that_is_scheduled_at_once_is_never_sent() -> None:
+    """Else insight costs the frontend a message for each pod, however fast it is."""
+    world = World()
+    assert [delta.reset for delta in world.sent()] == [True]
+    world.queue.add(record("a"), T0)
+    popped(world.queue, T0)
+    world.queue.done("uid-a", T0)
+    assert world.sent() == []
+
+
+def test_another_class_is_sent_though_nothing_moved() -> None:
+    """Else insight asks about a class that is no more."""
+    world = World()
+    world.queue.add(record("a"), T0)
+    world.sent()
+    world.queue.reclassify("ns/a", "uid-a", 7)
+    world.sent()
+    found = world.known.get("ns", "a")
+    assert found is not None
+    assert found.pod_class == 7
+    assert world.sent() == []
+
+
+def test_a_new_stream_gets_all_of_the_queue_in_parts(monkeypatch: Any) -> None:
+    """A replica that was started again knows nothing, and one message holds only so many pods."""
+    monkeypatch.setattr(insight_feed, "PODS_PER_MESSAGE", 2)
+    world = World()
+    world.sent()
+    for number in range(5):
+        world.queue.add(record(f"p{number}"), T0)
+    world.sent()
+    world.replicas.new_stream = True
+    deltas = world.sent()
+    assert [(delta.reset, len(delta.pods)) for delta in deltas] == [(True, 2), (False, 2), (False, 1)]
+    assert len(world.known) == 5
+
+
+def test_without_followers_nothing_is_recorded() -> None:
+    """Else a frontend without insight remembers every pod there ever was."""
+    world = World()
+    world.queue.add(record("a"), T0)
+    world.sent()
+    world.queue.contents.ignore_changes()
+    world.queue.add(record("b"), T0)
+    # The first call begins anew, with all of the queue.
+    assert [(delta.reset, len(delta.pods)) for delta in world.sent()] == [(True, 2)]
