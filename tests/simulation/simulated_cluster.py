@@ -23,7 +23,7 @@ from trireme.bind import process as bind_process
 from trireme.config import commandline
 from trireme.filter import process as filter_process
 from trireme.frontend import early_lists, running
-from trireme.frontend.phase_clients import children
+from trireme.frontend.phase_clients import local_phases
 from trireme.phases import phase_process
 from trireme.rpc import grpc_server, listening
 from trireme.score import process as score_process
@@ -242,4 +242,4 @@ class _StopSignal:
 async def _run_frontend(completed: commandline.CompletedConfig, process: Process) -> int:
     stop: Any = _StopSignal(process)
     async with early_lists.request_lists(completed) as early:
-        return await running.run(completed, early, children.Children({}, {}), stop)
+        return await running.run(completed, early, local_phases.LocalPhases({}, {}), stop)
