@@ -16,7 +16,7 @@ from trireme.config import model
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.plugins.topology_placement_generator import placement_generate
-from trireme.queueing.nominator import Nominated, Nominator
+from trireme.queueing.nominator import NominatedPod, Nominator
 from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import by_priority
 from trireme.results import class_answer
@@ -172,7 +172,7 @@ class Cluster:
             own_policy=own_policy,
         )
 
-    def _mirror(self, pod: Nominated, before: str, after: str) -> None:
+    def _mirror(self, pod: NominatedPod, before: str, after: str) -> None:
         assert self.promises_seen.pop(pod.uid, "") == before
         if after:
             self.promises_seen[pod.uid] = after

@@ -68,7 +68,7 @@ class QueueShell:
             float(config.pod_max_backoff_seconds),
             pop_early=completed.gates.enabled("SchedulerPopFromBackoffQ"),
         )
-        self.pre_enqueue = pre_enqueue.LocalPlugins(
+        self.pre_enqueue = pre_enqueue.LocalPreEnqueuePlugins(
             completed.profiles,
             PreEnqueueContext(completed.gates, self._view, preempting_for),
             self._described,
@@ -142,7 +142,7 @@ class QueueShell:
     def _hint_answered(self, call_id: int, answers: Sequence[queueing_hint_map.Hint] | None) -> None:
         self.execute(self.queue.hint_answered(call_id, answers, self._now()))
 
-    def _nominated(self, pod: nominator.Nominated, before: str, after: str) -> None:
+    def _nominated(self, pod: nominator.NominatedPod, before: str, after: str) -> None:
         """The next delta carries the nomination to the replicas."""
         namespace, _, name = pod.key.partition("/")
         identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)

@@ -31,7 +31,7 @@ _SLACK = 64
 _SERVED_SLACK = 256
 
 
-class ClassAhead(NamedTuple):
+class NextClass(NamedTuple):
     """A class, or group, that comes next: its first entity, and how many wait at that level."""
 
     key: BatchKey
@@ -66,7 +66,7 @@ class ClassPods:
                 return entity
             heapq.heappop(heap)
 
-    def due(self) -> Turn:
+    def current_turn(self) -> Turn:
         """When its turn is now."""
         head = self.head()
         return max((head.timestamp, head.stamp), self.served)
@@ -75,7 +75,7 @@ class ClassPods:
         """Takes the entity out."""
         entity.container = None
         self.alive -= 1
-        self.band.left(self)
+        self.band.on_removed(self)
         if len(self.heap) > 2 * self.alive + _SLACK:
             self.heap = [entry for entry in self.heap if entry[3].container is self and entry[3].stamp == entry[2]]
             heapq.heapify(self.heap)
@@ -141,7 +141,7 @@ class PriorityBand:
             if turn != class_pods.turn:
                 self._schedule(class_pods, turn)
 
-    def left(self, class_pods: ClassPods) -> None:
+    def on_removed(self, class_pods: ClassPods) -> None:
         """An entity was taken out of `class_pods`."""
         self.size -= 1
         self.owner.size -= 1
@@ -158,7 +158,7 @@ class PriorityBand:
             if not class_pods.alive or class_pods.turn != (time, stamp):
                 heapq.heappop(turns)
                 continue
-            due = class_pods.due()
+            due = class_pods.current_turn()
             if due == class_pods.turn:
                 return class_pods
             class_pods.turn = due
@@ -171,14 +171,14 @@ class PriorityBand:
         self.size -= len(batch)
         class_pods.served = served
         if class_pods.alive:
-            class_pods.turn = class_pods.due()
+            class_pods.turn = class_pods.current_turn()
             heapq.heapreplace(self.turns, (*class_pods.turn, class_pods))
         else:
             heapq.heappop(self.turns)
             self._retire(class_pods)
         return batch
 
-    def ahead(self, count: int) -> Iterator[ClassAhead]:
+    def next_classes(self, count: int) -> Iterator[NextClass]:
         """The classes of the next batches, in order. Cost: O(count log count), not the number of classes."""
         turns = self.turns
         front = [(*turns[0][:2], 0)] if turns else []
@@ -188,7 +188,7 @@ class PriorityBand:
             class_pods = turns[index][2]
             if class_pods.alive and class_pods.turn == (time, stamp) and class_pods.key not in seen:
                 seen.add(class_pods.key)
-                yield ClassAhead(class_pods.key, class_pods.head(), class_pods.alive)
+                yield NextClass(class_pods.key, class_pods.head(), class_pods.alive)
             for child in (2 * index + 1, 2 * index + 2):
                 if child < len(turns):
                     heapq.heappush(front, (*turns[child][:2], child))
@@ -252,11 +252,11 @@ class ActiveQueue:
             self.drop(band)
         return batch
 
-    def ahead(self, count: int) -> list[ClassAhead]:
+    def next_classes(self, count: int) -> list[NextClass]:
         """The classes of the next batches, at most `count`, in order."""
-        found: list[ClassAhead] = []
+        found: list[NextClass] = []
         for level in sorted(self._bands):
-            found.extend(self._bands[level].ahead(count - len(found)))
+            found.extend(self._bands[level].next_classes(count - len(found)))
             if len(found) >= count:
                 break
         return found

@@ -4,7 +4,7 @@ from trireme.queueing.active import ActiveQueue
 from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
 from trireme.queueing.groups.group_settings import GroupSettings
 from trireme.queueing.groups.group_transitions import GroupTransitions
-from trireme.queueing.groups.member_calls import MemberCaller
+from trireme.queueing.groups.member_pre_enqueue_calls import MemberPreEnqueueCaller
 from trireme.queueing.groups.queue_groups import QueueGroups
 from trireme.queueing.groups.queued_group import PodGroups
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
@@ -47,7 +47,7 @@ def build_queue(
     queue_groups = None
     if groups is not None:
         registry = PodGroups(composite=groups.composite)
-        caller = MemberCaller(calls, events)
+        caller = MemberPreEnqueueCaller(calls, events)
         group_transitions = GroupTransitions(
             registry, transitions, caller, groups, events=events, nominator=nominator, pre_enqueue=pre_enqueue
         )

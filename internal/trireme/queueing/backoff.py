@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trireme.queueing.active import ActiveQueue, ClassAhead
+from trireme.queueing.active import ActiveQueue, NextClass
 from trireme.queueing.batch_key import BatchKey
 from trireme.queueing.queued_entity import QueuedEntity
 
@@ -49,12 +49,12 @@ class BackoffPolicy:
                 entity.backoff_expiration = self._aligned(entity.timestamp + self.duration(failures, size))
         return entity.backoff_expiration
 
-    def backing_off(self, entity: QueuedEntity, now: float) -> bool:
+    def is_backing_off(self, entity: QueuedEntity, now: float) -> bool:
         """The entity still has to wait."""
         expiry = self.expiry(entity)
-        return expiry > 0 and not self.over(expiry, now)
+        return expiry > 0 and not self.is_over(expiry, now)
 
-    def over(self, expiry: float, now: float) -> bool:
+    def is_over(self, expiry: float, now: float) -> bool:
         """A back-off that ends at `expiry` is over."""
         return expiry < self._aligned(now)
 
@@ -145,27 +145,27 @@ class BackoffQueue:
         window = self._first_window()
         return window.take(limit, now, stamp) if window else []
 
-    def completed(self, now: float) -> list[QueuedEntity]:
+    def take_completed(self, now: float) -> list[QueuedEntity]:
         """Takes out the pods whose back-off is over."""
         entities: list[QueuedEntity] = []
-        while (window := self._first_window()) is not None and self._policy.over(self._due[0], now):
+        while (window := self._first_window()) is not None and self._policy.is_over(self._due[0], now):
             entities += window
             del self._windows[heapq.heappop(self._due)]
         for entity in entities:
             entity.container = None
-        while (expiry := self._errors.first_expiry()) is not None and self._policy.over(expiry, now):
+        while (expiry := self._errors.first_expiry()) is not None and self._policy.is_over(expiry, now):
             entities.append(self._errors.pop())
         # Where their timestamps agree, they go on in the order in which they came.
         entities.sort(key=lambda entity: entity.stamp)
         return entities
 
-    def ahead(self, count: int) -> list[ClassAhead]:
+    def next_classes(self, count: int) -> list[NextClass]:
         """The classes of the next batches that `take_early` would give, while they are of one second."""
         window = self._first_window()
-        return window.ahead(count) if window else []
+        return window.next_classes(count) if window else []
 
     def next_expiry(self) -> float | None:
-        """The earliest moment at which `completed` has something; None: no pod backs off."""
+        """The earliest moment at which `take_completed` has something; None: no pod backs off."""
         moments = [] if self._first_window() is None else [self._due[0]]
         errors = self._errors.first_expiry()
         if errors is not None:

@@ -38,7 +38,7 @@ class EventRequeuer:
         for profile, registrations in self._hints.registrations.matching(event).items():
             groups = [
                 group
-                for group in self._unschedulable.refused_by(profile, (r.plugin for r in registrations))
+                for group in self._unschedulable.groups_refused_by(profile, (r.plugin for r in registrations))
                 if (max_priority is None or group.priority <= max_priority)
                 and (not group.key.gated_by or self._hints.registrations.has_registered(group.key.gated_by, event))
             ]
@@ -75,7 +75,7 @@ class EventRequeuer:
 
     def flush(self, before: float, now: float) -> None:
         """Moves the pods that have been unschedulable, or gated, since before that moment."""
-        for pod in self._unschedulable.parked_before(before):
+        for pod in self._unschedulable.pods_since_before(before):
             pod.flushed = True
             pod.flushed_at = now
             self._move(pod, Decision.AFTER_BACKOFF, cluster_event.UNSCHEDULABLE_TIMEOUT, now)
@@ -97,7 +97,7 @@ class EventRequeuer:
     ) -> None:
         """Evaluates one pod of each group, and moves the pods of the groups that the event may help."""
         event, old, new = change
-        examples = [group.example() for group in groups]
+        examples = [group.any_pod() for group in groups]
         decisions, remote = self._hints.evaluate(profile, event, old, new, examples)
         for registration, indexes in remote:
             pods = [examples[index] for index in indexes]
@@ -109,7 +109,7 @@ class EventRequeuer:
                     decisions[index] = Decision.AFTER_BACKOFF
         for group, decision in zip(groups, decisions, strict=True):
             if decision is not Decision.SKIP:
-                for pod in self._transitions.movable(group):
+                for pod in self._transitions.movable_pods(group):
                     if pod.record.uid != exclude_uid and not self._transitions.still_gated(pod):
                         self._move(pod, decision, event, now)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from trireme.queueing.pod_info import PodInfo
 
 
-class Nominated(NamedTuple):
+class NominatedPod(NamedTuple):
     """A pod that waits for a node."""
 
     uid: str
@@ -25,12 +25,12 @@ class Nominated(NamedTuple):
 
 
 # (pod, node before, node after); empty: none.
-OnChange = Callable[[Nominated, str, str], None]
+OnChange = Callable[[NominatedPod, str, str], None]
 # Whether the pod of that key and uid still exists and has no node.
 StillPending = Callable[[str, str], bool]
 
 
-def _ignore(pod: Nominated, before: str, after: str) -> None:
+def _ignore(pod: NominatedPod, before: str, after: str) -> None:
     """Does nothing: the nominations are mirrored nowhere."""
 
 
@@ -49,7 +49,7 @@ class Nominator:
         self._node_of: dict[str, str] = {}
         self._withheld: frozenset[str] = frozenset()
         # node -> uid -> pod, in the order of nomination
-        self._by_node: dict[str, dict[str, Nominated]] = {}
+        self._by_node: dict[str, dict[str, NominatedPod]] = {}
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -65,7 +65,7 @@ class Nominator:
         before = self._node_of.get(record.uid, "")
         if not new_node and not before:
             return
-        pod = Nominated(record.uid, record.key, record.class_id, record.priority)
+        pod = NominatedPod(record.uid, record.key, record.class_id, record.priority)
         if before:
             if before == new_node and self._by_node[before][record.uid] == pod:
                 return
@@ -96,14 +96,14 @@ class Nominator:
             self._notify(pod, node, "")
 
     def withhold(self, uids: Iterable[str]) -> None:
-        """Until `show`, the nominations of these pods are removed from whatever mirrors them."""
+        """Until `restore_withheld`, the nominations of these pods are removed from whatever mirrors them."""
         uids = frozenset(uids)
         for uid in uids & self._node_of.keys():
             node = self._node_of[uid]
             self._notify(self._by_node[node][uid], node, "")
         self._withheld = uids
 
-    def show(self) -> None:
+    def restore_withheld(self) -> None:
         """What was withheld is seen again, as it is by now."""
         uids, self._withheld = self._withheld, frozenset()
         for uid in uids & self._node_of.keys():
@@ -119,11 +119,11 @@ class Nominator:
         """The node that the pod is nominated to; empty: none."""
         return self._node_of.get(uid, "")
 
-    def pods_for(self, node: str) -> list[Nominated]:
+    def pods_for(self, node: str) -> list[NominatedPod]:
         """The pods that wait for the node, in the order of nomination."""
         return list(self._by_node.get(node, {}).values())
 
-    def _notify(self, pod: Nominated, before: str, after: str) -> None:
+    def _notify(self, pod: NominatedPod, before: str, after: str) -> None:
         if pod.uid not in self._withheld:
             self._on_change(pod, before, after)
 

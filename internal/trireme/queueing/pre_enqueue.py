@@ -25,7 +25,7 @@ class PreEnqueueResult(enum.Enum):
 PreEnqueue = Callable[[queued_pod.QueuedPodInfo], str | PreEnqueueResult]
 
 
-class LocalPlugins:
+class LocalPreEnqueuePlugins:
     """PreEnqueue of the plugins in this process, those of a profile in its order."""
 
     def __init__(

@@ -56,7 +56,7 @@ class PreEnqueueAnswers:
             transitions.admit(pod, pod.record.class_id, call.destination, call.label, now)
             return
         transitions.add_rejector(pod, gated_by)
-        call_again = self._evaluator.helped(pod, gated_by, call.cursor)
+        call_again = self._evaluator.event_may_help(pod, gated_by, call.cursor)
         transitions.end_call(call)
         if call_again:
             transitions.call_pre_enqueue(pod, call.destination, call.label, now)

@@ -136,7 +136,7 @@ class QueueContents:
             refused_by={key: count for key, count in transitions.refused_by.items() if count},
             hints=dict(self._hints.results),
         )
-        return whole if self._groups is None else group_statistics.with_groups(whole, self._groups.registry)
+        return whole if self._groups is None else group_statistics.add_groups(whole, self._groups.registry)
 
     def _members(self) -> Iterable[QueuedPodInfo]:
         """The members of groups that have no node."""

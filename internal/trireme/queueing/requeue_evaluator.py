@@ -66,7 +66,7 @@ class RequeueEvaluator:
             return Decision.AFTER_BACKOFF, []
         return self._call(pod, verdict, own)
 
-    def helped(self, pod: QueuedPodInfo, plugin: str, cursor: EventCursor) -> bool:
+    def event_may_help(self, pod: QueuedPodInfo, plugin: str, cursor: EventCursor) -> bool:
         """An event since the cursor was opened may help a pod that the PreEnqueue plugin refused."""
         events = self._events.since(cursor.start)
         if events is None:

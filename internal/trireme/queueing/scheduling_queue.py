@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.queueing.active import ActiveQueue, ClassAhead
+from trireme.queueing.active import ActiveQueue, NextClass
 from trireme.queueing.backoff import BackoffQueue
 from trireme.queueing.batch_key import ClassId
 from trireme.queueing.event_requeuer import EventRequeuer
@@ -127,7 +127,7 @@ class SchedulingQueue:
                 return self.update(record, (), None, None, now)
             groups.add(record, now)
             return self._calls.take_instructions()
-        if self._popped(record.uid) is not None:
+        if self._popped_pod(record.uid) is not None:
             return self.update(record, (), None, None, now)
         known = transitions.queued.get(record.key)
         if known is not None:
@@ -151,7 +151,7 @@ class SchedulingQueue:
         if groups is not None and (group := groups.of_member(record.uid)) is not None:
             groups.update(group, record, now)
             return self._calls.take_instructions()
-        popped = self._popped(record.uid)
+        popped = self._popped_pod(record.uid)
         if popped is not None:
             if isinstance(popped.state, InFlight):
                 self._transitions.update_attempt(popped, popped.state.updated(record, events, old, new))
@@ -182,7 +182,7 @@ class SchedulingQueue:
         if groups is not None and (group := groups.of_member(uid)) is not None:
             groups.reclassify(group, uid, class_id)
             return
-        popped = self._popped(uid)
+        popped = self._popped_pod(uid)
         pod = self._transitions.queued.get(key)
         if popped is not None:
             self._update_latest(popped, popped.latest._replace(class_id=class_id))
@@ -202,7 +202,7 @@ class SchedulingQueue:
             groups.delete(group, uid, now, cause)
             return self._calls.take_instructions()
         self.nominator.delete(uid)
-        popped = self._popped(uid)
+        popped = self._popped_pod(uid)
         if popped is not None:
             match popped.state:
                 case Done() as state:
@@ -224,7 +224,7 @@ class SchedulingQueue:
         for key, uid in pods:
             if groups is not None and groups.activate(key, uid, now):
                 continue
-            popped = self._popped(uid)
+            popped = self._popped_pod(uid)
             if popped is not None:
                 if isinstance(popped.state, InFlight):
                     transitions.update_attempt(popped, replace(popped.state, activated=True))
@@ -357,7 +357,7 @@ class SchedulingQueue:
     def flush_backoff(self, now: float) -> Instructions:
         """Moves the pods whose back-off is over. To be called at `next_backoff`: on whole seconds."""
         transitions, groups = self._transitions, self._groups
-        for entity in self._backoff.completed(now):
+        for entity in self._backoff.take_completed(now):
             if isinstance(entity, QueuedPodInfo):
                 passed = transitions.policy.pop_early
                 transitions.enter(entity, Destination.ACTIVE, _BACKED_OFF, now, pre_enqueue=not passed)
@@ -405,15 +405,15 @@ class SchedulingQueue:
         """`pop` would hand something out."""
         return self._active.size > 0 or self._backoff.refused > 0
 
-    def peek_next_classes(self, count: int) -> list[ClassAhead]:
+    def peek_next_classes(self, count: int) -> list[NextClass]:
         """The classes that come next, in order, at most `count`, so that their columns can be prepared.
 
         After the active ones, those that back off until the earliest second: what is taken early when nothing is left.
         """
-        ahead = self._active.ahead(count)
+        ahead = self._active.next_classes(count)
         if len(ahead) < count:
             active = {each.key for each in ahead}
-            ahead += [each for each in self._backoff.ahead(count) if each.key not in active]
+            ahead += [each for each in self._backoff.next_classes(count) if each.key not in active]
         return ahead[:count]
 
     @property
@@ -431,7 +431,7 @@ class SchedulingQueue:
 
     # --- within ------------------------------------------------------------------------------------------------------
 
-    def _popped(self, uid: str) -> QueuedPodInfo | None:
+    def _popped_pod(self, uid: str) -> QueuedPodInfo | None:
         """The pod, if it is in flight or done."""
         return self._transitions.in_flight.get(uid) or self._transitions.done.get(uid)
 

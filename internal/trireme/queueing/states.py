@@ -73,7 +73,7 @@ class Gated:
 
 @dataclass(frozen=True, slots=True)
 class PreEnqueuePending:
-    """Remote PreEnqueue plugins are called. The calls for members of a group are in `groups.member_calls`."""
+    """Remote PreEnqueue plugins are called. The calls for a member of a group are not in its state."""
 
     label: ClassVar[str] = "pre-enqueue pending"
     call: PreEnqueueCall | None = None

@@ -90,7 +90,7 @@ class Transitions:
         """Moves a pod that is in no structure according to the decision. `counted`: see `enter`."""
         if decision is Decision.SKIP:
             self.make_unschedulable(pod, label, now)
-        elif decision is Decision.AFTER_BACKOFF and self.policy.backing_off(pod, now):
+        elif decision is Decision.AFTER_BACKOFF and self.policy.is_backing_off(pod, now):
             self.enter(pod, Destination.BACKOFF, label, now, counted=counted)
         else:
             self.enter(pod, Destination.ACTIVE, label, now, counted=counted)
@@ -127,7 +127,7 @@ class Transitions:
         self.stamp += 1
         entity.stamp = self.stamp
         state: Active | BackOff = ACTIVE
-        if destination is Destination.BACKOFF and self.policy.backing_off(entity, now):
+        if destination is Destination.BACKOFF and self.policy.is_backing_off(entity, now):
             state = entity.state = self._backoff_until(entity.backoff_expiration)
             self._backoff.add(entity, key)
         else:
@@ -225,7 +225,7 @@ class Transitions:
         plugin = pod.gated_by
         return bool(plugin) and self._pre_enqueue(pod) == plugin
 
-    def movable(self, group: RefusalGroup) -> list[QueuedPodInfo]:
+    def movable_pods(self, group: RefusalGroup) -> list[QueuedPodInfo]:
         """The pods of the group, in their order, without the preemptors that are gated until their preemption ends.
 
         With many preemptors every deletion of a victim would otherwise evaluate each of them.

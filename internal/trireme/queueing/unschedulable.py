@@ -43,9 +43,9 @@ class RefusalGroup:
         """Takes the pod out."""
         del self.pods[entity.record.key]
         entity.container = None
-        self._owner.left(self)
+        self._owner.on_removed(self)
 
-    def example(self) -> QueuedPodInfo:
+    def any_pod(self) -> QueuedPodInfo:
         """Any of them, in place of all."""
         return next(iter(self.pods.values()))
 
@@ -87,7 +87,7 @@ class UnschedulablePods:
             self.refused += 1
         return group.state
 
-    def left(self, group: RefusalGroup) -> None:
+    def on_removed(self, group: RefusalGroup) -> None:
         """A pod was taken out of `group`."""
         key = group.key
         if key.gated_by:
@@ -102,7 +102,7 @@ class UnschedulablePods:
                 if not groups:
                     del self._by_plugin[group.profile, plugin]
 
-    def refused_by(self, profile: str, plugins: Iterable[str]) -> list[RefusalGroup]:
+    def groups_refused_by(self, profile: str, plugins: Iterable[str]) -> list[RefusalGroup]:
         """The groups of that profile that any of the plugins refused."""
         if not self._groups:
             return []
@@ -115,7 +115,7 @@ class UnschedulablePods:
         """The group of that key, if it has any pod."""
         return self._groups.get(key)
 
-    def parked_before(self, moment: float) -> list[QueuedPodInfo]:
+    def pods_since_before(self, moment: float) -> list[QueuedPodInfo]:
         """The pods that have been here, unflushed, since before `moment`; the caller takes them all out."""
         found: list[QueuedPodInfo] = []
         for group in self._groups.values():

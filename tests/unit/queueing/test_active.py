@@ -138,7 +138,7 @@ def test_upcoming_classes_are_those_of_the_next_batches() -> None:
     for index in range(60):
         clock.pod(pods, record(f"p{index}", generator.randrange(12), generator.randrange(2)))
         clock.now += 1
-    ahead = [(each.key, each.waiting) for each in pods.ahead(8)]
+    ahead = [(each.key, each.waiting) for each in pods.next_classes(8)]
     expected = []
     while len(expected) < 8:
         batch = pods.take(100, clock.now, clock.stamp)
@@ -157,7 +157,7 @@ def test_an_upcoming_class_is_listed_once() -> None:
     older.container.discard(older)
     assert clock.take(pods, 1) == ["b"]
     clock.pod(pods, record("d", 3), T0 + 9)
-    assert [each.key for each in pods.ahead(3)] == [2, 1, 3]
+    assert [each.key for each in pods.next_classes(3)] == [2, 1, 3]
 
 
 @given(st.lists(st.tuples(st.sampled_from("aadt"), st.integers(0, 5), st.integers(0, 1), st.integers(1, 3))))

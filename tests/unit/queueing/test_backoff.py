@@ -71,7 +71,7 @@ def test_a_group_may_wait_longer_by_the_root_of_its_size() -> None:
 )
 def test_backing_off_ends_with_the_second(policy: BackoffPolicy, at: float, now: float, expected: bool) -> None:
     """Else pods of one second come back apart, or before their time."""
-    assert policy.backing_off(failed("p", T0 + at, refusals=1), T0 + now) is expected
+    assert policy.is_backing_off(failed("p", T0 + at, refusals=1), T0 + now) is expected
 
 
 def test_completed_gives_all_that_are_due_and_no_other() -> None:
@@ -80,10 +80,10 @@ def test_completed_gives_all_that_are_due_and_no_other() -> None:
     for name, refusals, errors in (("a", 1, 0), ("b", 2, 0), ("c", 0, 1), ("d", 0, 3)):
         add(backoff, failed(name, T0 + 0.5, refusals, errors))
     assert backoff.next_expiry() == T0 + 2
-    assert keys(backoff.completed(T0 + 1.99)) == []
-    assert sorted(keys(backoff.completed(T0 + 2))) == ["a", "c"]
+    assert keys(backoff.take_completed(T0 + 1.99)) == []
+    assert sorted(keys(backoff.take_completed(T0 + 2))) == ["a", "c"]
     assert backoff.next_expiry() == T0 + 3
-    assert keys(backoff.completed(T0 + 100)) in (["b", "d"], ["d", "b"])
+    assert keys(backoff.take_completed(T0 + 100)) in (["b", "d"], ["d", "b"])
     assert backoff.next_expiry() is None
 
 
@@ -105,7 +105,7 @@ def test_without_early_pops_no_pod_leaves_backoff_early() -> None:
     add(backoff, failed("a", T0 + 0.5, refusals=1))
     assert backoff.take_early(8, T0, 0) == []
     assert backoff.next_expiry() == T0 + 1.5
-    assert keys(backoff.completed(T0 + 1.51)) == ["a"]
+    assert keys(backoff.take_completed(T0 + 1.51)) == ["a"]
 
 
 @pytest.mark.parametrize("errors", [0, 1], ids=["refused", "error"])
@@ -119,5 +119,5 @@ def test_a_pod_taken_out_is_out(errors: int) -> None:
         if index != 7:
             pod.container.discard(pod)
     assert len(list(backoff)) == backoff.refused + backoff.errors == 1
-    assert keys(backoff.completed(T0 + 60)) == ["p7"]
+    assert keys(backoff.take_completed(T0 + 60)) == ["p7"]
     assert list(backoff) == []

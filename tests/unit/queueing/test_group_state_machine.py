@@ -248,7 +248,7 @@ class Machine:
             for each in self.queue.contents.transitions_of(f"ns/p{number}"):
                 histories.setdefault(each.uid, []).append(each.to)
         for history in histories.values():
-            assert not state_machine.impossible(history, state_machine.MEMBERS)
+            assert not state_machine.impossible_steps(history, state_machine.MEMBERS)
 
     def drain(self) -> None:
         """In the end everything that may be tried is tried."""

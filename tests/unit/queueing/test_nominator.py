@@ -3,7 +3,7 @@
 import pytest
 from queue_builders import record
 
-from trireme.queueing.nominator import Nominated, Nominator
+from trireme.queueing.nominator import NominatedPod, Nominator
 
 
 def nominations(nominator: Nominator) -> dict[str, list[str]]:
@@ -71,7 +71,7 @@ def test_a_listener_gets_each_change_of_nominations_once() -> None:
     """Else filter and score count nominated pods on the wrong nodes."""
     changes: list[tuple[str, str, str]] = []
 
-    def on_change(pod: Nominated, before: str, after: str) -> None:
+    def on_change(pod: NominatedPod, before: str, after: str) -> None:
         changes.append((pod.uid, before, after))
 
     nominator = Nominator(on_change=on_change)
@@ -107,5 +107,5 @@ def test_a_hidden_nomination_reappears_in_its_current_state() -> None:
     nominator.delete("uid-other")
     assert changes == [("uid-other", "n1", "")]
     changes.clear()
-    nominator.show()
+    nominator.restore_withheld()
     assert sorted(changes) == [("uid-b", "", "n2"), ("uid-c", "", "n1"), ("uid-d", "", "n2")]

@@ -8,19 +8,19 @@ from queue_builders import pending
 
 from trireme.plugin_api.pre_enqueue import PodToEnqueue, PreEnqueueContext
 from trireme.queueing.pod_info import by_priority
-from trireme.queueing.pre_enqueue import LocalPlugins, PreEnqueueResult
+from trireme.queueing.pre_enqueue import LocalPreEnqueuePlugins, PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.states import Gated
 
 GATED = PodToEnqueue("u", ("later",), None)
 
 
-def _plugins(*names: str, missing: str = "", remote: bool = False) -> LocalPlugins:
+def _plugins(*names: str, missing: str = "", remote: bool = False) -> LocalPreEnqueuePlugins:
     profile: Any = SimpleNamespace(scheduler_name="p", names=lambda point: names)
     unused: Any = None
     gates: Any = SimpleNamespace(enabled=lambda name: False)
     context = PreEnqueueContext(gates, unused, lambda uid: True)
-    return LocalPlugins([profile], context, lambda pod: GATED, lambda name: remote, lambda name: missing)
+    return LocalPreEnqueuePlugins([profile], context, lambda pod: GATED, lambda name: remote, lambda name: missing)
 
 
 def _pod() -> QueuedPodInfo:

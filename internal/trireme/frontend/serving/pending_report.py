@@ -51,7 +51,7 @@ class PendingReport:
         reporter: attempt_reporter.AttemptReporter,
         binding: binding_cycle.BindingCycle,
         preemptions: preemption_executor.PreemptionExecutor,
-        pre_enqueue_plugins: pre_enqueue.LocalPlugins,
+        pre_enqueue_plugins: pre_enqueue.LocalPreEnqueuePlugins,
         remote_queue: remote_plugins.RemoteQueue,
         membership: plugin_membership.PluginMembership,
         leading: bool,

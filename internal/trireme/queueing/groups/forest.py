@@ -64,12 +64,12 @@ class GroupNode:
         return topology[0].key if topology else ""
 
     @property
-    def too_deep(self) -> bool:
+    def too_deep_to_queue(self) -> bool:
         """More levels than kube-scheduler allows to enter."""
         return self.levels > _MAX_ENTERING
 
     @property
-    def too_high(self) -> bool:
+    def too_deep_to_place(self) -> bool:
         """More levels than kube-scheduler looks through for pods that have a node."""
         return self.levels > _MAX_LEVELS
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from trireme.framework import cluster_event, event_phrases
 from trireme.queueing.groups.group_settings import GroupSettings
-from trireme.queueing.groups.member_calls import MemberCaller
+from trireme.queueing.groups.member_pre_enqueue_calls import MemberPreEnqueueCaller
 from trireme.queueing.groups.queued_group import PodGroups, QueuedPodGroupInfo, group_of
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.nominator import Nominator
@@ -45,7 +45,7 @@ class GroupTransitions:
         self,
         registry: PodGroups,
         transitions: Transitions,
-        caller: MemberCaller,
+        caller: MemberPreEnqueueCaller,
         settings: GroupSettings,
         *,
         events: InFlightEvents,
@@ -62,7 +62,7 @@ class GroupTransitions:
         self._gang_profiles = settings.gang_profiles
         self._preempting = settings.preempting
 
-    def forget(self, group: QueuedPodGroupInfo, uid: str, now: float, cause: str) -> None:
+    def remove_member(self, group: QueuedPodGroupInfo, uid: str, now: float, cause: str) -> None:
         """A member without a node is gone, or has one."""
         self._nominator.delete(uid)
         pod = group.members[uid]
@@ -72,9 +72,9 @@ class GroupTransitions:
         self.caller.forget(group.calls, uid)
         if group.blocker is pod:
             group.blocker = None
-        self.forget_member(pod, now, cause)
+        self.end_member(pod, now, cause)
 
-    def forget_member(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
+    def end_member(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
         """Ends the state of a member that was removed from its group."""
         pod.state = GONE
         self._transitions.log.append(now, pod, cause)
@@ -87,7 +87,7 @@ class GroupTransitions:
             return
         group.waiting[pod.record.uid] = pod
         if group.tree is None:
-            self.hold(group, now)
+            self.wait_for_tree(group, now)
         elif not group.queued:
             self.enter(group, Destination.ACTIVE, label, now)
         elif group.gated_by and group.calls.refused is not None:
@@ -127,7 +127,7 @@ class GroupTransitions:
             group.pending = {}
             if group.attempt is None:
                 self.dequeue(group)
-            self.hold(group, now)
+            self.wait_for_tree(group, now)
             self._registry.drop_if_empty(group)
         elif group.attempt is not None:
             for pod in group.waiting.values():
@@ -140,11 +140,11 @@ class GroupTransitions:
             self.reenter(group, CHANGED, now)
         elif group.gated_by and group.calls.refused is not None:
             # It is held back for another member.
-            self.hold_back(group, group.gated_by, ADDED, now, group.gate_reason)
+            self.gate(group, group.gated_by, ADDED, now, group.gate_reason)
         else:
             self.enter(group, self.destination(group), ADDED, now)
 
-    def hold(self, group: QueuedPodGroupInfo, now: float) -> None:
+    def wait_for_tree(self, group: QueuedPodGroupInfo, now: float) -> None:
         """The members of a group without a tree wait for it."""
         if group.tree is None:
             state = WaitingForGroup(self._registry.missing(group))
@@ -152,7 +152,7 @@ class GroupTransitions:
                 self._move(pod, state, CHANGED, now)
         self.update_waiting_since(group, now)
 
-    def recheck(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
+    def recheck_gate(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
         """Whether the group, which is held back, still has to be."""
         if group.gated_by and group.attempt is None and not self._gated_by(group):
             self.enter(group, Destination.BACKOFF, label, now)
@@ -190,12 +190,12 @@ class GroupTransitions:
         if group.queued:
             _detach(group)
         else:
-            group.renew()
+            group.start_queueing()
         group.refresh_record()
         gated_by = self._gated_by(group)
         if gated_by:
             self.caller.restart(group.calls)
-            self.hold_back(group, gated_by, label, now)
+            self.gate(group, gated_by, label, now)
             return
         members = {uid: pod for uid, pod in group.waiting.items() if self._needs_call(group, pod)}
         if self.caller.call(group.calls, members, destination, label):
@@ -209,7 +209,7 @@ class GroupTransitions:
             self._move(pod, group.state, label, now)
         self.update_waiting_since(group, now)
 
-    def hold_back(self, group: QueuedPodGroupInfo, plugin: str, label: str, now: float, reason: str = "") -> None:
+    def gate(self, group: QueuedPodGroupInfo, plugin: str, label: str, now: float, reason: str = "") -> None:
         """The plugin holds back the group, which is in no structure, for this reason."""
         state = group.state = Gated(plugin, reason)
         for pod in group.waiting.values():
@@ -252,7 +252,7 @@ class GroupTransitions:
         assert state.cursor is not None  # only members have none
         self._events.close(state.cursor)
 
-    def leave(self, group: QueuedPodGroupInfo, now: float, cause: str) -> None:
+    def end(self, group: QueuedPodGroupInfo, now: float, cause: str) -> None:
         """Ends the state of a group that is in no structure: it is not queued."""
         group.state = GONE
         self._transitions.log.append(now, group, cause)

@@ -3,7 +3,7 @@
 A pod that names a group is not queued by itself: it is in `members` of its group (`queued_group`), and while members
 wait, the group is queued in their place. Members have the state of their group while they wait, and two states of their
 own (`states`): an object of the group is missing, or the group is being tried without them. Remote PreEnqueue plugins
-are called for each member (`member_calls`).
+are called for each member (`member_pre_enqueue_calls`).
 
 Where groups are in groups, the group that is queued is the whole tree, named after its root.
 
@@ -106,7 +106,7 @@ class QueueGroups:
         pod.record = record
         self._nominator.update(before, record)
         if group.blocker is pod or group.calls.refused is pod:
-            self._group_transitions.recheck(group, CHANGED, now)
+            self._group_transitions.recheck_gate(group, CHANGED, now)
         elif record.uid in group.calls.open:
             # The answer under way is about the old object.
             self._group_transitions.caller.call_again(group.calls, pod, CHANGED)
@@ -124,7 +124,7 @@ class QueueGroups:
 
     def delete(self, group: QueuedPodGroupInfo, uid: str, now: float, cause: str) -> None:
         """The member is gone, or has a node; where members are too few now, the group is held back."""
-        self._group_transitions.forget(group, uid, now, cause)
+        self._group_transitions.remove_member(group, uid, now, cause)
         self._group_transitions.reenter(group, CHANGED, now)
         self.registry.drop_if_empty(group)
 
@@ -143,7 +143,7 @@ class QueueGroups:
             return ()
         group = self.registry.group_for(key)
         if uid in group.members:
-            self._group_transitions.forget(group, uid, now, "bound")
+            self._group_transitions.remove_member(group, uid, now, "bound")
         self.registry.add_placed(group, uid, key.partition("/")[2])
         self._group_transitions.reenter(group, CHANGED, now)
         return self._calls.take_instructions()
@@ -195,8 +195,8 @@ class QueueGroups:
         group.waiting |= left
         self._group_transitions.end_attempt(group, group.state)
         if not group.waiting or group.tree is None:
-            self._group_transitions.leave(group, now, "attempted")
-            self._group_transitions.hold(group, now)
+            self._group_transitions.end(group, now, "attempted")
+            self._group_transitions.wait_for_tree(group, now)
             self.registry.drop_if_empty(group)
             return self._calls.take_instructions()
         if how is Attempt.SCHEDULED:
@@ -232,7 +232,7 @@ class QueueGroups:
         """The attempt at the member failed: it joins its group again, and backs off with it."""
         group = self.registry.of_member(pod.record.uid)
         if group is None:
-            self._group_transitions.forget_member(pod, now, "gone when requeued")
+            self._group_transitions.end_member(pod, now, "gone when requeued")
             return
         self._transitions.record_failure(pod, latest, now, rejectors, pending_plugins, nominated_node)
         self._group_transitions.join(group, pod, _FAILED, now)
@@ -247,7 +247,7 @@ class QueueGroups:
         """Checks the groups again that are held back by a plugin that registered the event."""
         for group in list(self._held()):
             if self._registrations.has_registered(group.gated_by, event):
-                self._group_transitions.recheck(group, event.label, now)
+                self._group_transitions.recheck_gate(group, event.label, now)
 
     def backoff_completed(self, entity: QueuedEntity, now: float) -> None:
         """The back-off of the group is over, and it was taken out of the back-off queue."""
@@ -257,7 +257,7 @@ class QueueGroups:
     def flush_unschedulable(self, now: float) -> None:
         """Checks all groups that are held back again, and reports those of which something is missing for long."""
         for group in list(self._held()):
-            self._group_transitions.recheck(group, _TIMED_OUT, now)
+            self._group_transitions.recheck_gate(group, _TIMED_OUT, now)
         for group in list(self.registry):
             if group.waiting_since and not group.notified and now - group.waiting_since >= NOTIFY_AFTER:
                 group.notified = True
@@ -291,7 +291,7 @@ class QueueGroups:
             self._group_transitions.caller.call_again(calls, pod, label)
         else:
             self._group_transitions.caller.restart(calls, pod)
-            self._group_transitions.hold_back(group, gated_by, label, now, reason)
+            self._group_transitions.gate(group, gated_by, label, now, reason)
 
     # --- what is where -----------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.groups.forest import Forest, GroupNode
-from trireme.queueing.groups.member_calls import MemberCalls
+from trireme.queueing.groups.member_pre_enqueue_calls import MemberPreEnqueueCalls
 from trireme.queueing.queued_entity import Container
 from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo
 from trireme.queueing.states import GONE, Gated, Gone, QueueState
@@ -87,7 +87,7 @@ class QueuedPodGroupInfo:
         #: The member for which PreEnqueue holds the group back, if it is one member.
         self.blocker: QueuedPodInfo | None = None
         #: Of remote PreEnqueue plugins, for the members.
-        self.calls = MemberCalls()
+        self.calls = MemberPreEnqueueCalls()
         #: Since when an object or members are missing; 0: nothing is.
         self.waiting_since = 0.0
         #: Its owner was notified that it does.
@@ -157,7 +157,9 @@ class QueuedPodGroupInfo:
     @property
     def lacks_pods(self) -> bool:
         """Fewer members are known than have to go at once; or the tree is too deep to be scheduled."""
-        return self.tree is not None and (self.tree.too_deep or not self.tree.has_minimum(self.known.__getitem__))
+        return self.tree is not None and (
+            self.tree.too_deep_to_queue or not self.tree.has_minimum(self.known.__getitem__)
+        )
 
     @property
     def empty(self) -> bool:
@@ -170,7 +172,7 @@ class QueuedPodGroupInfo:
         priority = self.priority
         self.record = self.record._replace(profile=first.record.profile, priority=priority, level=-priority)
 
-    def renew(self) -> None:
+    def start_queueing(self) -> None:
         """Begins to be queued: as old as the first member that waits, with no failure behind it."""
         first = next(iter(self.waiting.values()))
         self.timestamp, self.initial_attempt_timestamp = first.timestamp, first.initial_attempt_timestamp
@@ -257,7 +259,7 @@ class PodGroups:
         """The member is gone, or has a node; returns its group."""
         group = self._of_member.pop(uid, None)
         if group is not None:
-            _less(group.known, group_of(group.members.pop(uid)))
+            _decrement(group.known, group_of(group.members.pop(uid)))
             group.waiting.pop(uid, None)
             group.pending.pop(uid, None)
         return group
@@ -272,7 +274,7 @@ class PodGroups:
         """A member that had a node is gone; returns its group."""
         group = self._of_placed.pop(uid, None)
         if group is not None:
-            _less(group.known, group.placed.pop(uid))
+            _decrement(group.known, group.placed.pop(uid))
         return group
 
     def missing(self, group: QueuedPodGroupInfo) -> str:
@@ -288,7 +290,7 @@ class PodGroups:
             self._groups.pop(group.group_key, None)
 
 
-def _less(counted: Counter[str], name: str) -> None:
+def _decrement(counted: Counter[str], name: str) -> None:
     counted[name] -= 1
     if not counted[name]:
         del counted[name]

@@ -128,7 +128,7 @@ class PodGroupCycle:
                 post_filter = await self._run_post_filters(request, result)
                 end = _AFTER_POST_FILTER.get(post_filter.code, end)
         finally:
-            self._queue.nominator.show()
+            self._queue.nominator.restore_withheld()
             self._cache.end_trial()
         if result.succeeded:
             self._bind(group, result)

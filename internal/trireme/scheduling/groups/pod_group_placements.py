@@ -162,7 +162,7 @@ class PodGroupPlacements:
         return None if entry is None else entry.metadata.labels
 
     def _scheduled(self, request: PodGroupRequest, node: GroupNode) -> Iterator[placements.PlacedMember]:
-        if node.too_high:
+        if node.too_deep_to_place:
             raise placements.NoPlacementError(f"exceeded maximum hierarchy depth under {node.key}")
         group, names = request.group, {leaf.name for leaf in node.leaves()}
         placed = (uid for uid, name in group.placed.items() if name in names)

@@ -15,7 +15,7 @@ from trireme.queueing.remote_calls import RemoteCalls
 from trireme.queueing.states import Destination, PreEnqueueCall
 
 
-class MemberCalls:
+class MemberPreEnqueueCalls:
     """The calls for the members of one group, which enters the queue `destination` when all have passed."""
 
     __slots__ = ("destination", "open", "passed", "refused")
@@ -30,7 +30,7 @@ class MemberCalls:
         self.refused: QueuedPodInfo | None = None
 
 
-class MemberCaller:
+class MemberPreEnqueueCaller:
     """Opens calls of plugins for members, and closes them with their answers."""
 
     def __init__(self, calls: RemoteCalls, events: InFlightEvents) -> None:
@@ -38,7 +38,7 @@ class MemberCaller:
         self._events = events
 
     def call(
-        self, entry: MemberCalls, members: Mapping[str, QueuedPodInfo], destination: Destination, label: str
+        self, entry: MemberPreEnqueueCalls, members: Mapping[str, QueuedPodInfo], destination: Destination, label: str
     ) -> bool:
         """Has plugins called for those of the members who have not passed; returns whether there are any."""
         entry.destination = destination
@@ -52,19 +52,19 @@ class MemberCaller:
                 self._open(entry, pod, label)
         return bool(entry.open)
 
-    def answered(self, entry: MemberCalls, pod: QueuedPodInfo) -> list[InFlightEvent] | None:
+    def answered(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo) -> list[InFlightEvent] | None:
         """The call for the member is answered: the events since it was made; None: not all are known."""
         call = entry.open.pop(pod.uid)
         events = self._events.since(call.cursor.start)
         self._close(call)
         return events
 
-    def call_again(self, entry: MemberCalls, pod: QueuedPodInfo, label: str) -> None:
+    def call_again(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo, label: str) -> None:
         """The object changed, or an event happened, since the call was made: it is void."""
         self.forget(entry, pod.uid)
         self._open(entry, pod, label)
 
-    def repeat(self, entry: MemberCalls, uid: str) -> bool:
+    def repeat(self, entry: MemberPreEnqueueCalls, uid: str) -> bool:
         """The call failed and is made again now; False: its answer is not used any more."""
         call = entry.open.get(uid)
         if call is None:
@@ -73,7 +73,7 @@ class MemberCaller:
         entry.open[uid] = call._replace(cursor=self._events.open(1))
         return True
 
-    def forget(self, entry: MemberCalls, uid: str) -> None:
+    def forget(self, entry: MemberPreEnqueueCalls, uid: str) -> None:
         """The member is gone, or has changed."""
         call = entry.open.pop(uid, None)
         if call is not None:
@@ -82,14 +82,14 @@ class MemberCaller:
         if entry.refused is not None and entry.refused.uid == uid:
             entry.refused = None
 
-    def restart(self, entry: MemberCalls, refused: QueuedPodInfo | None = None) -> None:
+    def restart(self, entry: MemberPreEnqueueCalls, refused: QueuedPodInfo | None = None) -> None:
         """The group entered, was held back, or was refused for this member: all members need calls the next time."""
         for uid in list(entry.open):
             self.forget(entry, uid)
         entry.passed.clear()
         entry.refused = refused
 
-    def _open(self, entry: MemberCalls, pod: QueuedPodInfo, label: str) -> None:
+    def _open(self, entry: MemberPreEnqueueCalls, pod: QueuedPodInfo, label: str) -> None:
         call_id = self._calls.call_pre_enqueue(pod)
         entry.open[pod.uid] = PreEnqueueCall(call_id, self._events.open(1), entry.destination, label)
 
