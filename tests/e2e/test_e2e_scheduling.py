@@ -168,6 +168,7 @@ async def test_the_end_is_clean(cluster: clusters.OpenCluster) -> None:
 async def test_the_end_without_leader_election(cluster: clusters.OpenCluster) -> None:
     """kube-scheduler takes the end of one that is alone for an error: what restarts it goes by the exit code."""
     async with cluster(nodes=1) as here:
+        here.bind_flags.append("--leader-elect=false")
         await here.start(configuration={"leaderElection": {"leaderElect": False}})
         assert here.frontends[0].stop() == 1
         last = here.frontends[0].said.splitlines()[-1]
