@@ -82,7 +82,7 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
     """A frontend whose phases and extenders are the world's, that leads, and knows all there is."""
     unused: Any = None  # the clients of the API server: the world shows the frontend what they would
 
-    def connect(*_: Any) -> phase_links.PhaseLinks:
+    def connect(*_: Any, **__: Any) -> phase_links.PhaseLinks:
         phases: tuple[Any, ...] = (
             frontend_world_services.FakePhase(world.respond, world.follow),
             frontend_world_services.FakePhase(world.respond, lambda request: None),
@@ -105,10 +105,10 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
         app.Clients(unused, unused, {}),
         {},
         scheduler_metrics.of_configuration(completed, world.loop.time),
-        lambda: world.rejected,
-        ports.Clocks(world.now, world.loop.time, world.wall),
-        connect,
-        make_extenders,
+        rejected=lambda: world.rejected,
+        clocks=ports.Clocks(world.now, world.loop.time, world.wall),
+        connect=connect,
+        make_extenders=make_extenders,
     )
     built.site.leader.begin(Term(1, "", lambda: 10.0))
     return dataclasses.replace(built, informers=())

@@ -51,8 +51,9 @@ class Actor:
         clock: Callable[[], float],
         wall: Callable[[], int],
     ) -> None:
-        """`wall` answers nanoseconds since 1970, for the times that are written. `cancel_pre_bind` ends the PreBind of
-        the pod with that UID: what it wrote is to be undone.
+        """`wall` returns nanoseconds since 1970, for the times that are written.
+
+        `cancel_pre_bind` ends the PreBind of the pod with that UID, because what it wrote is to be undone.
         """
         self._writer = writer
         self._in_flight = register
@@ -177,8 +178,10 @@ class Actor:
         return _status_of(outcome)
 
     async def _evict(self, pod: api_writes.PodName, evict: bind_pb2.Evict, tenure: Tenure) -> Status:
-        """Marks the pod and deletes it. Who names the generation has seen the pod: it is read only where there is doubt
-        that it is this one still.
+        """Mark the pod with DisruptionTarget and delete it.
+
+        With an observed generation the caller has seen the pod, and the pod is read only if the patch leaves a doubt
+        that it is still the same.
         """
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         if evict.observed_generation:

@@ -63,8 +63,9 @@ def disruption_patch(pod: Mapping[str, Any], evict: bind_pb2.Evict, now: str) ->
 
 
 def blind_disruption_patch(uid: str, evict: bind_pb2.Evict, now: str) -> dict[str, Any]:
-    """The status patch that marks a pod as evicted, whatever conditions it has; the API server refuses it for any other
-    pod of that name.
+    """The status patch that marks a pod as evicted without knowing its conditions.
+
+    The API server refuses the patch for another pod of that name.
     """
     marked = status_patch.Condition(DISRUPTION_TARGET, "True", PREEMPTED, evict.message, evict.observed_generation)
     patch = status_patch.pod_status_patch((), marked, now)

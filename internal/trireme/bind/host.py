@@ -1,11 +1,11 @@
-"""The plugin host of Permit, PreBindPreFlight, PreBind, Bind and PostBind: makes one answer of those of a profile's
-plugins.
+"""Calls the plugins of a profile at Permit, PreBindPreFlight, PreBind, Bind and PostBind, and merges their answers.
 
-It speaks the contract's own messages on both sides, so a plugin in this process and one behind a gRPC channel look the
-same to it. The rules are kube-scheduler's framework's: the first plugin that refuses a pod decides; Permit goes on
-asking after a plugin that lets the pod wait; Bind goes on after a plugin that skips the pod. What kube-scheduler says
-in front of an error (`running Bind plugin "X": …`) each plugin here says itself, because who failed may be either the
-plugin or the way to it.
+It uses the contract's own messages on both sides, so a plugin in this process and one behind a gRPC channel look the
+same to it. The rules are those of kube-scheduler's framework: the first plugin that refuses a pod decides; Permit
+continues after a plugin that makes the pod wait; Bind continues after a plugin that skips the pod. kube-scheduler's
+prefix of an error (`running Bind plugin "X": …`) comes from each plugin here, because either the plugin or the way to
+it may have failed.
+
 Source: pkg/scheduler/framework/runtime of Kubernetes 1.37.
 """
 
@@ -132,8 +132,9 @@ def _no_context(plugin: str, writes: bool) -> AbstractAsyncContextManager[None]:
 async def pre_bind_pre_flight(
     chain: Chain, request: bind_pb2.PreBindPreFlightRequest, around: Around = _no_context
 ) -> bind_pb2.PreBindPreFlightResponse:
-    """Whether any PreBind plugin has work for each pod: CODE_SUCCESS or CODE_SKIP, else what the first that failed
-    says.
+    """Whether any PreBind plugin has work for each pod.
+
+    CODE_SUCCESS or CODE_SKIP, else the status of the first plugin that failed.
     """
     ended: dict[int, status_pb2.Status] = {}
     working: set[int] = set()

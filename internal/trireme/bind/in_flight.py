@@ -38,8 +38,10 @@ class InFlight:
 
     @contextmanager
     def under(self, leader: Leader, until: float, settle: float = float("inf")) -> Iterator[Work]:
-        """Lists work for as long as the block runs; where an exception or a cancellation ends it, until its `until`,
-        but no longer than `settle` seconds more.
+        """List work while the block runs.
+
+        If the block ends by an exception or a cancellation, the work stays listed until its `until`, but no longer than
+        `settle` seconds more.
         """
         self._forget_settled()
         work = Work(leader, until)

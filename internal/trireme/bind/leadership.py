@@ -32,8 +32,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaseReader:
-    """Reads the Lease as it is now; None: there is none. Raises ApiError or ApiUnreachable, after a deadline of its
-    own.
+    """Reads the Lease as it is now; None: there is none.
+
+    Raises: ApiError, or ApiUnreachable after a deadline of its own.
     """
 
     name: str  # namespace and name of the Lease, for people

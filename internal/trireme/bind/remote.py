@@ -1,8 +1,8 @@
-"""Remote plugins at Permit, PreBindPreFlight, PreBind, Bind and PostBind, as the plugin host wants its plugins.
+"""Remote plugins at Permit, PreBindPreFlight, PreBind, Bind and PostBind, as plugins of the bind phase.
 
-What a plugin is asked and how its failure is worded is `trireme.remote.remote_stages`' matter; here the failure of a
-whole call becomes a result for each pod. Bind is the one where a failure says nothing: the plugin may have bound pods
-before it went silent. So those without a result are read back; what is bound is a success whatever the plugin said.
+`trireme.remote.remote_stages` makes the requests and words the failures; here the failure of a whole call becomes a
+result for each pod. A failure of Bind does not show what happened, because the plugin may have bound pods before. So
+the pods without a result are read back: one that is bound is a success, whatever the plugin answered.
 """
 
 import asyncio
@@ -35,8 +35,9 @@ class RemotePlugins:
         clock: Callable[[], float],
         config_hash: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`register` lists the calls that may write, for a new leader to wait for; `clock` is the register's.
-        `config_hash` answers the hash of the configuration in force.
+        """`register` lists the calls that may write, for a new leader to wait for; `clock` is its clock.
+
+        `config_hash` returns the hash of the configuration in force.
         """
         self._writer = writer
         self._in_flight = register
@@ -57,18 +58,20 @@ class RemotePlugins:
             if connection is None:
                 connection = self._connections[key] = PluginConnection(config, config_hash=self._config_hash)
             client = PluginClient(config, cycle_pb2.Cycle, connection)
-            made[config.name] = _plugin(client, self._writer, self._listed)
+            made[config.name] = _RemoteCalls(client, self._writer, self._listed).plugin()
         return made
 
     def _listed(self, client: PluginClient, leader: Leader) -> contextlib.AbstractContextManager[object]:
-        """Lists one call to the plugin; where it ends without an answer, until its deadline: the plugin may go on
-        though its caller does not wait any more.
+        """List one call to the plugin.
+
+        If it ends without an answer, it stays listed until its deadline: the plugin may go on although its caller does
+        not wait any more.
         """
         until = self._clock() + client.connection.deadline_seconds + binding_retries.SETTLE_SECONDS
         return self._in_flight.under(leader, until)
 
     def statistics(self) -> dict[str, ConnectionStatistics]:
-        """What each plugin in use was asked, by name."""
+        """The calls to each plugin in use, by name."""
         return {connection.name: connection.statistics() for connection in list(self._connections.values())}
 
     async def close(self) -> None:
@@ -77,84 +80,100 @@ class RemotePlugins:
             await connection.close()
 
 
-def _plugin(
-    client: PluginClient,
-    writer: writes.Writer,
-    listed: Callable[[PluginClient, Leader], contextlib.AbstractContextManager[object]],
-) -> bind_phase_plugin.BindPhasePlugin:
-    remote = RemoteBindPlugin(client)
+class _RemoteCalls:
+    """The calls of one plugin in the form of BindPhasePlugin: where a call fails, each pod gets the failure."""
 
-    async def permit(request: bind_pb2.PermitRequest) -> Sequence[bind_pb2.PermitResult]:
-        answer = await remote.permit(request.cycle, request.items)
+    def __init__(
+        self,
+        client: PluginClient,
+        writer: writes.Writer,
+        listed: Callable[[PluginClient, Leader], contextlib.AbstractContextManager[object]],
+    ) -> None:
+        self._client = client
+        self._remote = RemoteBindPlugin(client)
+        self._writer = writer
+        self._listed = listed
+
+    def plugin(self) -> bind_phase_plugin.BindPhasePlugin:
+        """The plugin, with the calls of the extension points that it serves."""
+        serves = self._client.serves
+        return bind_phase_plugin.BindPhasePlugin(
+            self._client.name,
+            self._permit if serves(plugin_pb2.EXTENSION_POINT_PERMIT) else None,
+            self._pre_bind if serves(plugin_pb2.EXTENSION_POINT_PRE_BIND) else None,
+            self._bind if serves(plugin_pb2.EXTENSION_POINT_BIND) else None,
+            self._post_bind if serves(plugin_pb2.EXTENSION_POINT_POST_BIND) else None,
+            self._pre_bind_pre_flight,
+        )
+
+    async def _permit(self, request: bind_pb2.PermitRequest) -> Sequence[bind_pb2.PermitResult]:
+        answer = await self._remote.permit(request.cycle, request.items)
         if isinstance(answer, list):
             return answer
         return [bind_pb2.PermitResult(status=to_message(answer or status.SUCCESS)) for _ in request.items]
 
-    async def pre_bind_pre_flight(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
-        answer = await remote.pre_bind_pre_flight(request.cycle, request.items)
+    async def _pre_bind_pre_flight(self, request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
+        answer = await self._remote.pre_bind_pre_flight(request.cycle, request.items)
         if isinstance(answer, list):
             return answer
         return [to_message(answer or status.SKIP) for _ in request.items]
 
-    async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
+    async def _pre_bind(self, request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         fence = request.cycle.fence
-        during = functools.partial(listed, client, Leader(fence.scheduler_id, fence.epoch))
-        answer = await remote.pre_bind(request.cycle, request.items, during)
+        during = functools.partial(self._listed, self._client, Leader(fence.scheduler_id, fence.epoch))
+        answer = await self._remote.pre_bind(request.cycle, request.items, during)
         if isinstance(answer, list):
             return answer
         return [bind_pb2.PreBindResult(status=to_message(answer or status.SKIP)) for _ in request.items]
 
-    async def bind(
-        request: bind_pb2.BindRequest, tenure: Tenure
+    async def _bind(
+        self, request: bind_pb2.BindRequest, tenure: Tenure
     ) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
         missing = set(range(len(request.items)))
         if not tenure.active:
-            failed = status.error(client.name, f"not bound: {tenure.ended_because}")
+            failed = status.error(self._client.name, f"not bound: {tenure.ended_because}")
             yield [bind_pb2.BindResult(index=index, status=to_message(failed)) for index in missing]
             return
 
         def during() -> contextlib.AbstractContextManager[object]:
             if not tenure.active:
                 raise PluginError(f"not bound: {tenure.ended_because}")
-            return listed(client, tenure.leader)
+            return self._listed(self._client, tenure.leader)
 
         try:
-            async with aclosing(remote.bind(request.cycle, request.items, during)) as results:  # type: ignore[type-var]
+            async with aclosing(self._remote.bind(request.cycle, request.items, during)) as results:  # type: ignore[type-var]
                 async for result in results:
                     missing.discard(result.index)
                     yield [result]
         except PluginError as error:
-            # Where its failure is ignored the next plugin binds what is not bound.
-            words = f'running Bind plugin "{client.name}"'
-            otherwise = to_message(client.failure(words, str(error)) or status.SKIP)
             left = sorted(missing)
-            found = await asyncio.gather(*(_read_back(writer, request.items[index], otherwise) for index in left))
+            statuses = await self._read_back([request.items[index] for index in left], error)
             yield [
-                bind_pb2.BindResult(index=index, status=told)
-                for index, told in zip(left, found, strict=True)
-                if told is not None
+                bind_pb2.BindResult(index=index, status=found)
+                for index, found in zip(left, statuses, strict=True)
+                if found is not None
             ]
-            unread = found.count(None)
+            unread = statuses.count(None)
             if unread:
                 raise bind_phase_plugin.BindResultUnknown(f"{unread} pods may be bound or not: {error}") from error
 
-    async def post_bind(request: bind_pb2.PostBindRequest) -> None:
-        await remote.post_bind(request.cycle, request.items)
+    async def _read_back(
+        self, items: Sequence[bind_pb2.BindItem], error: PluginError
+    ) -> list[status_pb2.Status | None]:
+        """The statuses of pods whose plugin failed before it answered about them; None: the pod cannot be read."""
+        # Where the failure is ignored, the next plugin binds what is not bound.
+        failure = self._client.failure(f'running Bind plugin "{self._client.name}"', str(error))
+        otherwise = to_message(failure or status.SKIP)
+        return await asyncio.gather(*(_read_back(self._writer, item, otherwise) for item in items))
 
-    return bind_phase_plugin.BindPhasePlugin(
-        client.name,
-        permit if client.serves(plugin_pb2.EXTENSION_POINT_PERMIT) else None,
-        pre_bind if client.serves(plugin_pb2.EXTENSION_POINT_PRE_BIND) else None,
-        bind if client.serves(plugin_pb2.EXTENSION_POINT_BIND) else None,
-        post_bind if client.serves(plugin_pb2.EXTENSION_POINT_POST_BIND) else None,
-        pre_bind_pre_flight,
-    )
+    async def _post_bind(self, request: bind_pb2.PostBindRequest) -> None:
+        await self._remote.post_bind(request.cycle, request.items)
 
 
 async def _read_back(
     writer: writes.Writer, item: bind_pb2.BindItem, otherwise: status_pb2.Status
 ) -> status_pb2.Status | None:
-    """The status of a pod whose binder went silent; None: it cannot be read."""
+    """The status of a pod that may be bound: success if it is, else `otherwise`; None: it cannot be read."""
     pod = api_writes.PodName(item.pod.namespace, item.pod.name, item.pod.uid)
     outcome = await writer.settle_binding(pod, item.node_name, binding_retries.READ_DEADLINE_SECONDS)
     match outcome:

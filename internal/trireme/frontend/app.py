@@ -107,13 +107,16 @@ def build(
     clients: Clients,
     infos: Mapping[str, plugin_pb2.PluginInfo],
     metrics: scheduler_metrics.SchedulerMetrics,
+    *,
     rejected: Callable[[], frozenset[str]] = frozenset,
     clocks: ports.Clocks = CLOCKS,
     connect: Callable[..., phase_links.PhaseLinks] = phase_links.connect,
     make_extenders: MakeExtenders = extender_calls.of,
 ) -> App:
-    """Build the frontend. `infos` are the remote plugins' descriptions by name, and `rejected` returns those of them
-    that are rejected now. `connect` and `make_extenders` make the clients of the phases and of extenders.
+    """Build the frontend.
+
+    `infos` are the remote plugins' descriptions by name, and `rejected` returns those of them that are rejected now.
+    `connect` and `make_extenders` make the clients of the phases and of extenders.
 
     Raises:
         ListenError: a certificate of the configuration cannot be used.
@@ -142,18 +145,18 @@ def build(
         cluster.node_json,
     )
     updates = plugin_updates.PluginUpdates(
-        completed,
-        cluster.registry,
-        cluster.pod_reads,
-        cluster.node_json,
-        informers,
-        membership,
-        settings,
-        leader,
-        phases.evaluators,
-        phases.links,
-        phases.streams,
-        scheduling.shell,
+        completed=completed,
+        registry=cluster.registry,
+        pod_reads=cluster.pod_reads,
+        nodes=cluster.node_json,
+        informers=informers,
+        membership=membership,
+        settings=settings,
+        leader=leader,
+        evaluators=phases.evaluators,
+        links=phases.links,
+        streams=phases.streams,
+        shell=scheduling.shell,
     )
     feed = build_insight_feed(site, cluster.cache, phases.links.insight, scheduling)
     return App(site, cluster, phases, scheduling, recorder, events_in, informers, updates, namespace, feed)
@@ -210,11 +213,11 @@ def build_phases(
     links = connect(
         site.completed,
         publisher,
-        fence,
-        settings.fence_request,
-        settings.config_hash,
-        site.clocks.monotonic,
-        site.wakeup.set,
+        fence=fence,
+        fence_request=settings.fence_request,
+        config_hash=settings.config_hash,
+        clock=site.clocks.monotonic,
+        wake=site.wakeup.set,
     )
     for followers in links.followers():
         publisher.add_followers(followers)

@@ -19,8 +19,9 @@ class Inbox:
         namespace: own_namespace.OwnNamespace,
         wake: Callable[[], None],
     ) -> None:
-        """`waits` has the callers that wait for a change of an object; `wake` has the scheduler check again whether a
-        batch is possible.
+        """`waits` has the callers that wait for a change of an object.
+
+        `wake` has the scheduler check again whether a batch is possible.
         """
         self._handlers = handlers
         self._pacer = pacer

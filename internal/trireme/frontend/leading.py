@@ -54,8 +54,9 @@ class Leadership:
         make_fallback: Callable[[str], local_phases.LocalPhases],
         clock: Callable[[], float],
     ) -> None:
-        """`local` are our own phases; `make_fallback` makes those that replace configured replicas. `clock` returns
-        monotonic seconds.
+        """`local` are our own phases, `make_fallback` makes those that replace configured replicas.
+
+        `clock` returns monotonic seconds.
         """
         self._completed = completed
         self._app = app
@@ -94,8 +95,9 @@ class Leadership:
             _add(group, f"informer {entry.resource.name}", entry.run)
 
     async def _populated(self) -> None:
-        """Return once everything has been listed: a frontend that cannot read the cluster must not keep others from
-        leading.
+        """Return once everything has been listed.
+
+        A frontend that cannot read the cluster must not keep others from leading.
         """
         waiting = list(self._app.informers)
         while waiting:

@@ -39,8 +39,9 @@ _FAILURE_POLICIES = {
 def configuration(
     completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo]
 ) -> snapshot_pb2.Configuration:
-    """Build the message. `infos` are the descriptions of the remote plugins that take part, by name; other remote
-    plugins are left out.
+    """Build the message that the phases get.
+
+    `infos` are the descriptions of the remote plugins that take part, by name; other remote plugins are left out.
     """
     missing = frozenset(plugin.name for plugin in completed.trireme.remote_plugins if plugin.name not in infos)
     return snapshot_pb2.Configuration(

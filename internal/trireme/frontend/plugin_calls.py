@@ -1,6 +1,4 @@
-"""The outcome of calls to remote plugins, over all processes that make them: the frontend, and every replica of a
-phase.
-"""
+"""Statistics of the calls to remote plugins, by the frontend and by every replica of a phase."""
 
 import asyncio
 import logging

@@ -16,8 +16,9 @@ class PluginMembership:
         infos: Mapping[str, plugin_pb2.PluginInfo],
         rejected: Callable[[], frozenset[str]],
     ) -> None:
-        """`infos` are the plugins' descriptions by name. `rejected` returns those that took part and are rejected now:
-        under Fail they stay in the phases' configuration.
+        """`infos` are the plugins' descriptions by name.
+
+        `rejected` returns those that took part and are rejected now: under Fail they stay in the phases' configuration.
         """
         self._completed = completed
         self._infos = infos

@@ -53,6 +53,7 @@ class PluginUpdates:
 
     def __init__(
         self,
+        *,
         completed: commandline.CompletedConfig,
         registry: class_registry.ClassRegistry,
         pod_reads: PodReads,
@@ -81,8 +82,9 @@ class PluginUpdates:
         self._shell = shell
 
     async def apply(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
-        """Apply the plugins' new descriptions: reconfigure the phases, schedule pods that waited for a plugin, and hold
-        back those that need a rejected one.
+        """Apply the plugins' new descriptions.
+
+        Reconfigures the phases, schedules pods that waited for a plugin, and holds back those that need a rejected one.
         """
         if self._pod_reads.extend(infos, self._registry):
             log.info("reading all pods again: remote plugins read more of them than before")

@@ -30,6 +30,7 @@ class QueueShell:
 
     def __init__(
         self,
+        *,
         completed: commandline.CompletedConfig,
         cache: cluster_cache.ClusterCache,
         settings: PhaseSettings,
@@ -41,8 +42,10 @@ class QueueShell:
         preempting_for: Callable[[str], bool],
         groups: group_settings.GroupSettings | None,
     ) -> None:
-        """`wake` has the scheduler check again whether a batch is possible. `still_pending` returns whether a pod (UID)
-        is known and has no node, `preempting_for` whether victims of it are still to be deleted.
+        """`wake` has the scheduler check again whether a batch is possible.
+
+        `still_pending` returns whether a pod (UID) is known and has no node, `preempting_for` whether victims of it are
+        still to be deleted.
         """
         self._completed = completed
         self._cache = cache
@@ -56,11 +59,11 @@ class QueueShell:
             settings.configuration,
             settings.config_hash,
             completed.profiles,
-            self._pod_of,
-            self._pre_enqueue_answered,
-            self._repeat_pre_enqueue,
-            self._hint_answered,
-            self._now,
+            pod_of=self._pod_of,
+            pre_enqueue_answered=self._pre_enqueue_answered,
+            repeat_pre_enqueue=self._repeat_pre_enqueue,
+            hint_answered=self._hint_answered,
+            now=self._now,
         )
         config = completed.configuration
         self.backoff = backoff.BackoffPolicy(
@@ -96,8 +99,9 @@ class QueueShell:
         return [pod for pod in dict.fromkeys(pods) if self.queue.contents.is_active(*pod)]
 
     def plugins_changed(self) -> None:
-        """The set of remote plugins that take part has changed: schedule pods that waited for one, and hold back those
-        that need a rejected one.
+        """Follow a change in the set of remote plugins that take part.
+
+        Schedules pods that waited for one, and holds back those that need a rejected one.
         """
         started = self._metrics.clock()
         instructions = self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now())

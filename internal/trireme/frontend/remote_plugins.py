@@ -32,8 +32,9 @@ _WILDCARD = cluster_event.ClusterEvent(cluster_event.Resource.WILDCARD, cluster_
 
 @dataclass(frozen=True, slots=True)
 class PodReadSet:
-    """The pod fields that plugins read beside those of the projection; they decide the pod's class. `label_keys` None:
-    all.
+    """The pod fields that plugins read beside those of the projection; they decide the pod's class.
+
+    `label_keys` None: all.
     """
 
     label_keys: frozenset[str] | None = frozenset()
@@ -85,8 +86,9 @@ def missing_required(
 def registrations(
     profile: model.CompletedProfile, infos: Mapping[str, plugin_pb2.PluginInfo], missing: Iterable[str] = ()
 ) -> list[queueing_hint_map.EventRegistration]:
-    """The events that the profile's remote plugins register for. A plugin that names none gets all, and a `missing` one
-    the event of its own joining.
+    """The events that the profile's remote plugins register for.
+
+    A plugin that names none gets all, and a `missing` one the event of its own joining.
     """
     out = [queueing_hint_map.EventRegistration(name, PLUGIN_JOINED) for name in missing if name in profile.all_names()]
     for name in profile.all_names():
@@ -109,14 +111,16 @@ class RemoteQueue:
         configuration: snapshot_pb2.Configuration,
         config_hash: Callable[[], int],
         profiles: Sequence[model.CompletedProfile],
+        *,
         pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
         pre_enqueue_answered: Callable[[int, str, str], None],
         repeat_pre_enqueue: Callable[[int], bool],
         hint_answered: Callable[[int, Sequence[queueing_hint_map.Hint] | None], None],
         now: Callable[[], float],
     ) -> None:
-        """`configuration` names the plugins, `config_hash` is its hash; `now` is the queue's clock. The three functions
-        before `now` report to the queue, as its methods of these names do.
+        """`configuration` names the plugins, `config_hash` is its hash; `now` is the queue's clock.
+
+        The three functions before `now` report to the queue, as its methods of these names do.
         """
         self._config_hash = config_hash
         self._profiles = profiles

@@ -55,10 +55,11 @@ async def run(
     local: local_phases.LocalPhases,
     stop: stop_signal.StopSignal,
 ) -> int:
-    """Run until a signal to stop arrives or the Lease is lost. `early` has the lists requested so far, `local` are our
-    own phases, which may be starting.
+    """Run until a signal to stop arrives or the Lease is lost. Returns the exit code.
 
-    Returns the exit code. Raises: KubeconfigError, naming the file and the field at fault.
+    `early` has the lists requested so far, `local` are our own phases, which may be starting.
+
+    Raises: KubeconfigError, naming the file and the field at fault.
     """
     try:
         reason = await _run(completed, early, local, stop)
@@ -105,7 +106,7 @@ async def _run(
     scheduling = early.api
     async with await client.connect(early.settings, observer) as writing:
         clients = app.Clients(scheduling, writing, early.lists)
-        built = app.build(completed, clients, monitor.infos(), metrics, monitor.rejected)
+        built = app.build(completed, clients, monitor.infos(), metrics, rejected=monitor.rejected)
         leadership = leading.Leadership(
             completed, built, scheduling, local, functools.partial(local_phases.fallback, completed), time.monotonic
         )
@@ -125,7 +126,15 @@ async def _run(
                 serving.serve(completed, state, supervisor) as site,
                 handle.serve(completed.trireme, handles),
             ):
-                return await _until_stopped(built, leadership, elector, local, stopping, site, supervisor)
+                return await _until_stopped(
+                    built=built,
+                    leadership=leadership,
+                    elector=elector,
+                    local=local,
+                    stopping=stopping,
+                    site=site,
+                    supervisor=supervisor,
+                )
         finally:
             await supervisor.close()
             await monitor.close()
@@ -133,6 +142,7 @@ async def _run(
 
 
 async def _until_stopped(
+    *,
     built: app.App,
     leadership: leading.Leadership,
     elector: "Elector",

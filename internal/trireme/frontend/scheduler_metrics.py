@@ -55,8 +55,10 @@ class SchedulerMetrics:
         groups: bool = False,
         placements: bool = False,
     ) -> None:
-        """`profiles` name the plugins with a PreFilter and a PreScore, which the phases do not report separately, and
-        those that preempt. `groups`: there are groups of pods; `placements`: they may have to be in one domain.
+        """`groups`: there are groups of pods; `placements`: they may have to be in one domain.
+
+        `profiles` name the plugins with a PreFilter and a PreScore, which the phases do not report separately, and
+        those that preempt.
         """
         self.clock = clock
         self._preempting = frozenset(
@@ -242,8 +244,9 @@ class SchedulerMetrics:
                 self.instruments.point_seconds.observe(seconds / pods, (timing.extension_point, label, profile), pods)
 
     def plugins(self, profile: str, point: str, names: Iterable[str], pods: int) -> None:
-        """These plugins took part in the attempts of so many pods, at this point and, if they have it, the one before
-        it.
+        """Count the plugins that took part in the attempts of so many pods at this point.
+
+        They took part in the point before it, too, if they have it.
         """
         before = self._before.get((profile, point), frozenset())
         for name in names:

@@ -46,16 +46,16 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
 
     groups = _groups(site, effects, outbox, preempting_for)
     shell = queue_shell.QueueShell(
-        completed,
-        cache,
-        site.settings,
-        site.membership,
-        site.metrics,
-        site.clocks,
-        site.wakeup.set,
-        lambda uid: handlers.pending(uid) is not None and cache.pod(uid) is None,
-        preempting_for,
-        None if groups is None else groups.queue_settings(),
+        completed=completed,
+        cache=cache,
+        settings=site.settings,
+        membership=site.membership,
+        metrics=site.metrics,
+        clocks=site.clocks,
+        wake=site.wakeup.set,
+        still_pending=lambda uid: handlers.pending(uid) is not None and cache.pod(uid) is None,
+        preempting_for=preempting_for,
+        groups=None if groups is None else groups.queue_settings(),
     )
     handlers = event_handlers.EventHandlers(
         cache,
@@ -80,7 +80,16 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
     )
     reserved = reservations.Reservations(cache, phases.evaluators, handlers.on_assumed)
     in_pre_bind = pods_in_pre_bind.PodsInPreBind()
-    binding = _binding(site, cluster, shell, effects.binder, waiting, reporter, reserved, in_pre_bind)
+    binding = _binding(
+        site,
+        cluster,
+        shell,
+        binder=effects.binder,
+        waiting=waiting,
+        reporter=reporter,
+        reserved=reserved,
+        in_pre_bind=in_pre_bind,
+    )
     preemptions = preemption_executor.PreemptionExecutor(
         cache,
         shell.queue.nominator,
@@ -97,7 +106,19 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
     gone = inbox.DeletedPods(cache, reporter, waiting, preemptions, cluster.waits)
     limit = _batch_limit(site, cluster)
     pacer = pacing.Pacer(site.clocks.monotonic, completed.trireme.batch.linger.seconds, limit)
-    loop = _scheduler(site, cluster, phases, shell, reporter, reserved, binding, preemptions, limit, pacer, groups)
+    loop = _scheduler(
+        site,
+        cluster,
+        phases,
+        shell,
+        reporter=reporter,
+        reserved=reserved,
+        binding=binding,
+        preemptions=preemptions,
+        limit=limit,
+        pacer=pacer,
+        groups=groups,
+    )
     return Scheduling(
         shell, shell.queue, handlers, waiting, reporter, outbox, reserved, binding, preemptions, pacer, loop
     )
@@ -130,6 +151,7 @@ def _binding(
     site: Site,
     cluster: ClusterState,
     shell: queue_shell.QueueShell,
+    *,
     binder: ports.Binder,
     waiting: waiting_pods.WaitingPods,
     reporter: attempt_reporter.AttemptReporter,
@@ -170,6 +192,7 @@ def _scheduler(
     cluster: ClusterState,
     phases: PhaseClients,
     shell: queue_shell.QueueShell,
+    *,
     reporter: attempt_reporter.AttemptReporter,
     reserved: reservations.Reservations,
     binding: binding_cycle.BindingCycle,
@@ -180,7 +203,7 @@ def _scheduler(
 ) -> scheduler.Scheduler:
     completed, publish = site.completed, phases.publisher.publish
     attempts = _attempts(site, cluster, phases, shell, reserved, limit)
-    post_filters = _post_filters(site, cluster, phases, shell, reporter, preemptions, limit)
+    post_filters = _post_filters(site, cluster, phases, shell, reporter=reporter, preemptions=preemptions, limit=limit)
     speculations = speculation.Speculation(cluster.cache, phases.evaluators, limit, publish)
     cycle = scheduling_cycle.SchedulingCycle(
         cache=cluster.cache,
@@ -253,6 +276,7 @@ def _post_filters(
     cluster: ClusterState,
     phases: PhaseClients,
     shell: queue_shell.QueueShell,
+    *,
     reporter: attempt_reporter.AttemptReporter,
     preemptions: preemption_executor.PreemptionExecutor,
     limit: batch_limit.BatchLimit,

@@ -67,8 +67,10 @@ class State(Protocol):
 
 
 class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
-    """One replica's end of the stream. `configured` is called with each new configuration, before anything else of
-    it; where it raises ValueError, it has changed nothing.
+    """One replica's end of the stream.
+
+    `configured` is called with each new configuration, before anything else of it; where it raises ValueError, it has
+    changed nothing.
     """
 
     def __init__(
@@ -80,8 +82,9 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         requires_configuration: bool = True,
         take_queue: Callable[[snapshot_pb2.QueueDelta], None] | None = None,
     ) -> None:
-        """`requires_configuration`: calls must name the stream's configuration. `take_queue` gets what changes in the
-        queue, where the frontend sends that.
+        """`requires_configuration`: calls must name the stream's configuration.
+
+        `take_queue` gets what changes in the queue, where the frontend sends that.
         """
         self._snap = snap
         self._configured = configured
@@ -164,8 +167,9 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
         self._ending = [asyncio.create_task(_end(stream)) for stream in self._streams]
 
     async def _acknowledge(self, stream: "_Stream", number: int, delay: float) -> None:
-        """Acknowledge all that was applied, what comes while it writes included: nothing else may follow for long, and
-        the leader takes who does not acknowledge for gone.
+        """Acknowledge all that was applied, including what is applied meanwhile.
+
+        The next message may be long in coming, and the leader considers a replica that does not acknowledge as gone.
         """
         acknowledged_deltas = -1
         while acknowledged_deltas != self._deltas:

@@ -104,9 +104,10 @@ class BindPhaseClient:
         changed: Callable[[], None],
         config_hash: Callable[[], int] | None = None,
     ) -> None:
-        """`deadline_seconds` is how long Permit, PostBind and each PreBind plugin may take; Bind and Apply last until
-        the replica is silent for `SILENCE_SECONDS`.
-        `config_hash` answers the hash of the configuration in force, where that may change.
+        """`deadline_seconds` is how long Permit, PostBind and each PreBind plugin may take.
+
+        Bind and Apply last until the replica is silent for `SILENCE_SECONDS`. `config_hash` returns the hash of the
+        configuration in force, where that may change.
         """
         self._config_hash = config_hash
         self._deadline = deadline_seconds
@@ -340,8 +341,9 @@ class BindPhaseClient:
             await link.connection.close()
 
     async def _unary(self, call: Callable[[Any], Awaitable[Answer]]) -> Answer:
-        """The answer of the next replica, and of another one while the last is unavailable or has another
-        configuration. Raises: AioRpcError.
+        """The answer of the next replica, or of one after it. Raises: AioRpcError.
+
+        The call is repeated on another replica if one is unavailable or has another configuration.
         """
         for tries_left in reversed(range(UNARY_TRIES)):
             link = await self._next()
@@ -362,8 +364,9 @@ class BindPhaseClient:
     async def _stream(
         self, call: Callable[[Any], Any], choose: Callable[[], _BindLink | None] | None = None
     ) -> AsyncIterator[Any]:
-        """The results of one streaming call on the replica that `choose` names, by default the next; whatever is
-        missing is the caller's to ask again.
+        """The results of one streaming call on the replica that `choose` returns, by default the next.
+
+        If results are missing at the end, the caller calls again for them.
         """
         link = await self._next(choose)
         link.in_flight += 1
@@ -487,8 +490,9 @@ class BindPhaseClient:
 
 
 def _unless_cancelled(error: BaseException) -> None:
-    """Raise CancelledError where the task was cancelled: of a call that fails at that moment gRPC tells the failure
-    alone, and whoever then went on would never end.
+    """Raise CancelledError if the task is being cancelled.
+
+    When a call fails at that moment, gRPC reports the failure alone, and a caller that went on would never end.
     """
     if supervision.is_being_cancelled():
         raise asyncio.CancelledError from error

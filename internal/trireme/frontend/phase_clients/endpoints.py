@@ -1,5 +1,6 @@
-"""Where the replicas of a phase are: fixed addresses, every address of a DNS name, the EndpointSlices of a Service, or
-children of our own.
+"""The addresses of a phase's replicas.
+
+Fixed addresses, every address of a DNS name, the EndpointSlices of a Service, or local phases.
 """
 
 import asyncio

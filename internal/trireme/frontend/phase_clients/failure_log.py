@@ -18,8 +18,10 @@ class FailureLog:
         self._kind = ""
 
     def failed(self, kind: str, text: str, level: int | None = None) -> None:
-        """It failed. The line `text` is logged unless the last failure was of the same kind and said the same but for
-        numbers, such as ports and times, with no success since. `level`: where it is not that of other failures.
+        """Log the failure, unless it repeats the last one.
+
+        It does if it is of the same `kind`, the `text` is the same but for numbers (ports, times), and there was no
+        success since. `level` replaces the level of other failures.
         """
         kind = f"{kind} {_NUMBER.sub('', text)}"
         level = logging.DEBUG if kind == self._kind else self._level if level is None else level

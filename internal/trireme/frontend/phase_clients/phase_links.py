@@ -51,6 +51,7 @@ class PhaseLinks(NamedTuple):
 def connect(
     completed: commandline.CompletedConfig,
     source: replica_link.Source,
+    *,
     fence: Callable[[], cycle_pb2.Fence],
     fence_request: Callable[[], bind_phase_pb2.FenceRequest],
     config_hash: Callable[[], int],

@@ -41,8 +41,9 @@ Evaluated = TypeVar("Evaluated", bound=_Evaluated)
 
 
 class RemoteEvaluators:
-    """Asks filter and score. `fence` gives the current leadership for each call, `config_hash` the
-    configuration in force.
+    """The evaluators of scheduling, which call the replicas of filter and score.
+
+    `fence` returns the current leadership for each call, `config_hash` the hash of the configuration in force.
     """
 
     def __init__(

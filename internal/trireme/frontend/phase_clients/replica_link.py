@@ -124,8 +124,10 @@ class ReplicaLink:
 
     @property
     def identity(self) -> tuple[str, int]:
-        """This replica, and which of all streams it follows: what it knew before the last full sync it has forgotten.
-        The number is unique, since a replica at an address may be another one than before.
+        """The replica and the number of its stream, which no other stream has.
+
+        A new stream begins with a full sync, and the replica at an address may be another one than before: what a
+        replica cached under another identity is gone.
         """
         return self.address, self._stream_number
 
@@ -242,8 +244,9 @@ class ReplicaLink:
         await self._connection.close()
 
     def _notify_if_in_step_again(self, was_in_step: bool) -> None:
-        """Time alone takes a silent replica out of step and notifies nobody, so its return must: whoever found no
-        replica in step waits for that.
+        """Notify callers that wait for a replica if this one is in step again.
+
+        A silent replica falls out of step by time alone, without a notification.
         """
         if self.in_step and not was_in_step:
             self._changed()
@@ -293,8 +296,10 @@ class ReplicaLink:
                 reader.exception()  # it is known by now, or of no interest any more
 
     async def _wait_for_work(self) -> None:
-        """Return once there is something to do. Raises: TimeoutError where meanwhile the replica does not acknowledge
-        what it was sent; where it has acknowledged everything, nothing is looked at.
+        """Return once there is something to do.
+
+        Raises: TimeoutError if meanwhile the replica does not acknowledge what it was sent. A replica that has
+        acknowledged everything is not checked.
         """
         while not self._wake.is_set():
             self._check_behind()

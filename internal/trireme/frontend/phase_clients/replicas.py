@@ -131,8 +131,9 @@ class Replicas:
         class_id: int,
         call: Callable[[replica_link.ReplicaLink], Awaitable[Answer]],
     ) -> Answer:
-        """The first answer, asking one replica after the other. Raises: PhaseUnavailable; AioRpcError that no other
-        replica would answer better.
+        """The first answer; replicas are called one after the other.
+
+        Raises: PhaseUnavailable; AioRpcError that no other replica would answer better.
         """
         last = "no replica is in step"
         candidates = self.preferred(profile, class_id)

@@ -14,8 +14,10 @@ from trireme_kube.componentbase import clocks
 
 @dataclass(frozen=True, slots=True)
 class FrontendState:
-    """Read-only. `plugin_rows` are the remote plugins as `trireme status` shows them; `candidate_synced` returns
-    whether the informer of our LeaseCandidate has synced.
+    """What the serving endpoints read of the frontend.
+
+    `plugin_rows` are the remote plugins as `trireme status` shows them; `candidate_synced` returns whether the informer
+    of our LeaseCandidate has synced.
     """
 
     site: Site

@@ -87,7 +87,9 @@ def _waiting(state: FrontendState) -> Iterable[Instrument]:
 
 def _entering(state: FrontendState) -> Iterable[Instrument]:
     def entities() -> Mapping[Values, float]:
-        """A pod that is requeued after its attempt does not enter anew, and neither does one that an event moves to the
+        """Pods that entered the queue.
+
+        A pod that is requeued after its attempt does not enter anew, and neither does one that an event moves to the
         back-off queue.
         """
         incoming = state.scheduling.queue.statistics().incoming

@@ -72,8 +72,10 @@ def _unit(resource: str) -> str:
 
 
 def _total(pod: core_pb2.Pod, kind: str) -> Nanos:
-    """The total of one resource: containers together, or the most that init containers need in turn beside the sidecars
-    started before them; pod-level values instead of these; and the overhead, for resources with a limit.
+    """The total of one resource that a pod requests or is limited to.
+
+    Containers together, or the most that init containers need in turn beside the sidecars started before them;
+    pod-level values instead of these; and the overhead, for resources with a limit.
     """
 
     def of(container: core_pb2.Container) -> Nanos:

@@ -59,8 +59,9 @@ class PendingReport:
         missing: Sequence[str],
         to_wall: Callable[[float], float],
     ) -> None:
-        """`leading`, `synced` and `missing` (the phases that cannot be called) are as they are now; `to_wall` converts
-        the queue's clock to the wall clock.
+        """`leading`, `synced` and `missing` (the phases that cannot be called) return the present state.
+
+        `to_wall` converts the queue's clock to the wall clock.
         """
         self._queue = queue
         self._cache = cache
@@ -158,21 +159,21 @@ class PendingReport:
                 return self._gate(pod, status, gate)
             case Unschedulable():
                 return self._event(pod, status)
-            case PreEnqueuePending() if failed := self._failed_call(pod):
-                until = self._to_wall(failed.until)
-                waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
-                text = f"plugin {failed.plugin} could not be called: {failed.error}; is tried again at {_clock(until)}"
-                return waits, text
             case PreEnqueuePending():
-                plugins = self._remote_queue.gates(pod.record.profile)
-                return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_any(plugins)} agrees"
-            case WaitingForGroup(missing):
-                return {"for": "group", "group": status.group}, f"waits {missing}"
-            case GroupInFlight():
-                text = f"waits while its {_root(status)} is being scheduled"
-                return {"for": "group", "group": status.group}, text
+                return self._pre_enqueue_calls(pod)
+            case WaitingForGroup() | GroupInFlight():
+                return _group(status)
             case _:
                 return self._under_way(pod)
+
+    def _pre_enqueue_calls(self, pod: queued_pod.QueuedPodInfo) -> Waits:
+        if failed := self._failed_call(pod):
+            until = self._to_wall(failed.until)
+            waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
+            text = f"plugin {failed.plugin} could not be called: {failed.error}; is tried again at {_clock(until)}"
+            return waits, text
+        plugins = self._remote_queue.gates(pod.record.profile)
+        return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_any(plugins)} agrees"
 
     def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> pre_enqueue_calls.FailedCall | None:
         """The failed call of a remote plugin that the pod waits for, unless it is being retried."""
@@ -276,6 +277,14 @@ def _any(names: Sequence[str]) -> str:
 
 def _clock(moment: float) -> str:
     return f"{datetime.datetime.fromtimestamp(moment, datetime.UTC):%H:%M:%S} UTC"
+
+
+def _group(status: queue_status.QueueStatus) -> Waits:
+    if isinstance(status.state, WaitingForGroup):
+        text = f"waits {status.state.missing}"
+    else:
+        text = f"waits while its {_root(status)} is being scheduled"
+    return {"for": "group", "group": status.group}, text
 
 
 def _root(status: queue_status.QueueStatus) -> str:

@@ -1,5 +1,6 @@
-"""The pages that the frontend serves on every listener: health, metrics, configuration, flags and profiles as in
-kube-scheduler; and Trireme's own status and explanations.
+"""The pages that the frontend serves on every listener.
+
+Health, metrics, configuration, flags and profiles as in kube-scheduler; and Trireme's own status and explanations.
 
 Source: cmd/kube-scheduler/app/server.go.
 """
