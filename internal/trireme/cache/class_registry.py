@@ -50,8 +50,10 @@ class InvalidPod(ValueError):
 
 @dataclass(slots=True)
 class ClassEntry:
-    """One class. `pod` is its message; `pods` counts the placed and pending pods that belong to it; `derived` is for
-    who derives something from it.
+    """One class of pods.
+
+    `pod` is its message; `pods` counts the placed and pending pods that belong to it; `derived` is for who derives
+    something from it.
     """
 
     id: int
@@ -82,8 +84,10 @@ class ClassRegistry:
         rules: amounts.Rules = amounts.DEFAULT_RULES,
         keep_deferred: bool = False,
     ) -> None:
-        """`all_labels`: a plugin reads all labels of a pod, so classes distinguish all of them. `rules`: how pods are
-        counted. `keep_deferred`: classes distinguish pods whose resize is deferred.
+        """The arguments say what classes distinguish.
+
+        `all_labels`: all labels of a pod, because a plugin reads all. `rules`: how pods are counted. `keep_deferred`:
+        pods whose resize is deferred.
         """
         self.rules = rules
         self.keep_deferred = keep_deferred

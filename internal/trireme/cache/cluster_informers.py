@@ -8,7 +8,7 @@ in JSON, because that is the form they get.
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
@@ -25,15 +25,30 @@ OnEvents = Callable[[Sequence[Any]], None]
 Decoders = tuple[Callable[[Any], Any], Callable[[bytes], Any] | None]
 
 
+class EventHandlers(Protocol):
+    """Where the events of pods, of nodes, and of other kinds go."""
+
+    def on_pods(self, batch: Sequence[Any]) -> None:
+        """Pods were added, changed or deleted."""
+        ...
+
+    def on_nodes(self, batch: Sequence[Any]) -> None:
+        """Nodes were added, changed or deleted."""
+        ...
+
+    def on_objects(self, kind: object_kinds.ObjectKind, batch: Sequence[Any]) -> None:
+        """Objects of this kind were added, changed or deleted."""
+        ...
+
+
 def make(
     api: client.ApiClient,
     prefetched: Mapping[resources.Resource, list_prefetch.ListPrefetch],
     gate: Callable[[str], bool],
     paths: Set[tuple[str, str]],
     extender_cache: extender_objects.ExtenderObjects | None,
-    on_pods: OnEvents,
-    on_nodes: OnEvents,
-    on_objects: Callable[[object_kinds.ObjectKind, Sequence[Any]], None],
+    handlers: EventHandlers,
+    *,
     json: node_json.NodeJson,
 ) -> list[informer.Informer[Any]]:
     """Make the informers of pods, of nodes and of each kind whose feature gates are on.
@@ -46,7 +61,7 @@ def make(
         functools.partial(pod_projection.parse_protobuf, extra=paths),
     )
     nodes = _decoders(core_pb2.Node)
-    pod_consumers, node_consumers = [_Consumer(on_pods)], [_Consumer(on_nodes)]
+    pod_consumers, node_consumers = [_Consumer(handlers.on_pods)], [_Consumer(handlers.on_nodes)]
     if extender_cache is not None:
         pods = extender_cache.pod_decoder(pods[0]), None
         # Last, so that the other consumers still find deleted objects.
@@ -59,7 +74,7 @@ def make(
     informers = [make_one(resources.PODS, pods, pod_consumers), make_one(resources.NODES, nodes, node_consumers)]
     for kind in object_kinds.KINDS:
         if all(gate(name) for name in kind.gates):
-            consumer = _Consumer(functools.partial(on_objects, kind))
+            consumer = _Consumer(functools.partial(handlers.on_objects, kind))
             informers.append(make_one(kind.watched, _decoders(kind.message), [consumer]))
     if json.enabled:
         informers[1].request_json()

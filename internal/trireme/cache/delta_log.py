@@ -230,8 +230,9 @@ class DeltaLog:
 
 
 class _Changes:
-    """What has changed since the last delta. `known_rows` are rows that the replicas know of, `new_slots` slots of
-    which they do not.
+    """What has changed since the last delta.
+
+    `known_rows` are rows that the replicas know of, `new_slots` slots of which they do not.
     """
 
     __slots__ = ("known_rows", "new_slots", "nodes", "nominations", "objects", "removed_slots", "rows")

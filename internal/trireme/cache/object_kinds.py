@@ -1,5 +1,6 @@
-"""The kinds of object that plugins read beside pods and nodes: how each is watched, decoded, streamed and registered
-for.
+"""The kinds of object that plugins read beside pods and nodes.
+
+For each: how it is watched, decoded, streamed, and registered for.
 """
 
 from collections.abc import Callable, Iterable

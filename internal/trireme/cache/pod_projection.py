@@ -106,8 +106,9 @@ def base_of_nothing(namespace: str) -> bytes:
 
 
 def base_of_resize(parsed: ParsedPod) -> bytes:
-    """The base key of a pod whose resize is deferred, for preemption on its behalf: it has a node, and is equal to no
-    other pod.
+    """The base key of a pod whose resize is deferred, for preemption on its behalf.
+
+    It has a node, and is equal to no other pod.
     """
     own = core_pb2.Pod(
         metadata=meta_pb2.ObjectMeta(name=parsed.name, uid=parsed.uid),
@@ -206,33 +207,8 @@ class _Shared(NamedTuple):
 def _shared(text: bytes) -> _Shared:
     """The shared part of all pods that are equal but for their individual fields."""
     pod = projection_pb2.ProjectedPod.FromString(text)
+    _narrow(pod)
     spec, status = pod.spec, pod.status
-    owner = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
-    _replace(pod.metadata.owner_references, [] if owner is None else [owner])
-    for containers in (spec.containers, spec.init_containers):
-        for container in containers:
-            _narrow_container(container)
-    for ephemeral in spec.ephemeral_containers:
-        _narrow_container(ephemeral.ephemeral_container_common)
-    if not any(each.ephemeral_container_common.volume_mounts for each in spec.ephemeral_containers):
-        spec.ClearField("ephemeral_containers")
-    _normalize(pod)
-    if not spec.priority:
-        spec.ClearField("priority")
-    if not spec.preemption_policy:
-        spec.ClearField("preemption_policy")
-    if spec.host_users:
-        # Unset means true.
-        spec.ClearField("host_users")
-    for name in ("affinity", "resources", "scheduling_group"):
-        _drop_if_empty(spec, name)
-    for statuses in (status.container_statuses, status.init_container_statuses):
-        for entry in statuses:
-            _drop_if_empty(entry, "resources")
-        _replace(statuses, [entry for entry in statuses if entry.allocated_resources or entry.HasField("resources")])
-    for name in ("resources", "extended_resource_claim_status"):
-        _drop_if_empty(status, name)
-    _drop_if_empty(pod, "status")
     needs_name = (
         bool(spec.resource_claims or status.resource_claim_statuses)
         or status.HasField("extended_resource_claim_status")
@@ -246,6 +222,47 @@ def _shared(text: bytes) -> _Shared:
         tuple(gate.name for gate in spec.scheduling_gates),
         spec.scheduling_group.pod_group_name,
     )
+
+
+def _narrow(pod: projection_pb2.ProjectedPod) -> None:
+    """Remove what no plugin distinguishes, and write what means the same in one way."""
+    owner = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+    _replace(pod.metadata.owner_references, [] if owner is None else [owner])
+    spec = pod.spec
+    for containers in (spec.containers, spec.init_containers):
+        for container in containers:
+            _narrow_container(container)
+    for ephemeral in spec.ephemeral_containers:
+        _narrow_container(ephemeral.ephemeral_container_common)
+    if not any(each.ephemeral_container_common.volume_mounts for each in spec.ephemeral_containers):
+        spec.ClearField("ephemeral_containers")
+    _normalize(pod)
+    _narrow_unset(spec)
+    _narrow_status(pod)
+
+
+def _narrow_unset(spec: projection_pb2.ProjectedPodSpec) -> None:
+    """Remove fields that mean the same as their absence."""
+    if not spec.priority:
+        spec.ClearField("priority")
+    if not spec.preemption_policy:
+        spec.ClearField("preemption_policy")
+    if spec.host_users:
+        # Unset means true.
+        spec.ClearField("host_users")
+    for name in ("affinity", "resources", "scheduling_group"):
+        _drop_if_empty(spec, name)
+
+
+def _narrow_status(pod: projection_pb2.ProjectedPod) -> None:
+    status = pod.status
+    for statuses in (status.container_statuses, status.init_container_statuses):
+        for entry in statuses:
+            _drop_if_empty(entry, "resources")
+        _replace(statuses, [entry for entry in statuses if entry.allocated_resources or entry.HasField("resources")])
+    for name in ("resources", "extended_resource_claim_status"):
+        _drop_if_empty(status, name)
+    _drop_if_empty(pod, "status")
 
 
 def _normalize(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:

@@ -39,8 +39,9 @@ def terminal() -> console.Console:
 
 
 async def show(options: argparse.Namespace, ask: Callable[[], Awaitable[Report]], render: Render) -> None:
-    """Fetch the report and print it in the format that `options` name; with `--watch` again at each change, until
-    Ctrl-C.
+    """Fetch the report and print it in the format that `options` name.
+
+    With `--watch` again at each change, until Ctrl-C.
     """
     out = terminal()
     if options.output in ("json", "yaml") or not (options.watch and out.is_terminal):

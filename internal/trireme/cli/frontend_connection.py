@@ -39,8 +39,10 @@ def default_socket() -> pathlib.Path:
 
 
 def socket_for(folder: pathlib.Path) -> pathlib.Path:
-    """The socket for a new installation of this user: the default socket, or one in a folder of its own if that is in
-    use, or in a folder that others can write to.
+    """The socket for a new installation of this user.
+
+    That is the default socket, or one in a folder of its own if that is in use, or in a folder that others can write
+    to.
     """
     path = default_socket()
     try:

@@ -139,11 +139,10 @@ def _admin_socket(options: argparse.Namespace, free: pathlib.Path) -> pathlib.Pa
 
 
 def _kubeconfig(options: argparse.Namespace, folder: pathlib.Path, *, alone: bool) -> pathlib.Path:
-    """The kubeconfig named on the command line, or the file for that of the embedded cluster, which only its owner may
-    read.
+    """The kubeconfig named on the command line, or the file for that of the embedded cluster.
 
-    The file is in the same place each time, unless another `up` runs or this user has no writable home: then it is in
-    `folder`.
+    Only its owner may read the latter. It is in the same place each time, unless another `up` runs or this user has no
+    writable home: then it is in `folder`.
     """
     if options.kubeconfig:
         return pathlib.Path(options.kubeconfig)
@@ -294,8 +293,9 @@ def _own_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, A
 
 
 def _scheduler_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:
-    """The given KubeSchedulerConfiguration, or an empty one, with the cluster that runs here; without a rate limit
-    against the embedded one.
+    """The given KubeSchedulerConfiguration, or an empty one, for the cluster that runs here.
+
+    Without a rate limit against the embedded one.
     """
     document = _document(options.config, "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
     unlimited = {} if options.kubeconfig else {"qps": 5000, "burst": 5000}

@@ -358,8 +358,10 @@ def _of_64_bits(score: int) -> int:
 
 
 def _from_zero(totals: Iterable[int]) -> dict[int, int]:
-    """What to add to each total. Only differences between nodes count, so none need be below 0; a difference larger
-    than plugins can make up for stays that large.
+    """What to add to each total.
+
+    Only differences between nodes count, so none need be below 0; a difference larger than plugins can make up for
+    stays that large.
     """
     ordered = sorted(set(totals))
     if ordered[-1] - ordered[0] <= _MOST:

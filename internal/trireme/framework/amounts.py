@@ -55,10 +55,11 @@ Picker = Callable[[core_pb2.Container], Nanos]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What feature gates decide about the arithmetic. `pod_level`: pod-level requests count (gate
-    PodLevelResources); `pod_level_status`: so does what its status says of them (gate
-    InPlacePodLevelResourcesVerticalScaling); `claims`: so do the devices of its claims that stand for resources of the
-    node (gate DRANodeAllocatableResources).
+    """What feature gates decide about the arithmetic.
+
+    `pod_level`: pod-level requests count (gate PodLevelResources). `pod_level_status`: so does what its status says of
+    them (gate InPlacePodLevelResourcesVerticalScaling). `claims`: so do the devices of its claims that stand for
+    resources of the node (gate DRANodeAllocatableResources).
     """
 
     pod_level: bool = True
@@ -163,8 +164,9 @@ def aggregate_requests(pod: core_pb2.Pod) -> Nanos:
 
 
 def aggregate_limits(pod: core_pb2.Pod) -> Nanos:
-    """The limits of the pod's containers together. The claims in its status add to limits that are set, and to huge
-    pages.
+    """The limits of the pod's containers together.
+
+    The claims in its status add to limits that are set, and to huge pages.
     """
     limits = _containers_total(pod, lambda container: nanos_of(container.resources.limits), {})
     claims = claim_amounts(pod.status)

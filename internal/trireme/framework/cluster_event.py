@@ -178,8 +178,9 @@ def action_names(action: ActionType) -> list[str]:
 def pod_update_events(
     old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool, rules: amounts.Rules = amounts.DEFAULT_RULES
 ) -> list[ClusterEvent]:
-    """The changes in an update of a pod, at least one event. `target`: the event is for that pod itself, while it is
-    queued.
+    """The changes in an update of a pod, at least one event.
+
+    `target`: the event is for that pod itself, while it is queued.
     """
     if new.spec.node_name:
         resource = Resource.ASSIGNED_POD
@@ -216,8 +217,9 @@ def _scale(old: Mapping[str, int], new: Mapping[str, int]) -> list[ActionType]:
 
 
 def _same_requests(old: core_pb2.Pod, new: core_pb2.Pod) -> bool:
-    """Whether all fields that requests are computed from are equal. Spares the arithmetic on every pod's status
-    updates.
+    """Whether all fields that requests are computed from are equal.
+
+    Spares the arithmetic on every pod's status updates.
     """
     same_spec = old.spec == new.spec or (
         old.spec.containers == new.spec.containers

@@ -61,8 +61,9 @@ _FEW = 8
 
 
 def distinguishing_columns(domain: npt.NDArray[np.int32], state: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """Columns in which two nodes are equal only if placements elsewhere can never make them differ: nodes of one
-    domain, and nodes that are alone in domains of the same state.
+    """Columns in which nodes are equal only if placements elsewhere can never make them differ.
+
+    Such are nodes of one domain, and nodes that are alone in domains of the same state.
 
     Shapes: domain and each column (node,), state (domain,); numbers of domains are not negative.
     """

@@ -74,8 +74,9 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A part of a plugin that is imported only in the processes that use it. `target` is `.module:name`, the module
-    relative to the plugin's package.
+    """A part of a plugin that is imported only in the processes that use it.
+
+    `target` is `.module:name`, the module relative to the plugin's package.
     """
 
     target: str

@@ -31,8 +31,9 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """Expressions that must all hold. `names` are the node names that matchFields allow (None: any), `not_names`
-    forbid.
+    """Expressions that must all hold.
+
+    `names` are the node names that matchFields allow (None: any), `not_names` those that they forbid.
     """
 
     requirements: tuple[Requirement, ...]

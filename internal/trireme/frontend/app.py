@@ -139,10 +139,8 @@ def build(
         completed.gates.enabled,
         cluster.pod_reads.paths,
         None if cluster.extender_calls is None else cluster.extender_calls.objects,
-        events_in.on_pods,
-        events_in.on_nodes,
-        events_in.on_objects,
-        cluster.node_json,
+        events_in,
+        json=cluster.node_json,
     )
     updates = plugin_updates.PluginUpdates(
         completed=completed,

@@ -186,10 +186,10 @@ class PreparingFilter(FilterPlugin, Protocol):
 
 @runtime_checkable
 class AsyncFilter(Protocol):
-    """A filter plugin whose answers come from elsewhere, such as a service: they are prepared while the cluster goes on
-    changing, and `filter` then tells them at once, with the generation that they are about.
+    """A filter plugin whose answers come from elsewhere, such as a service.
 
-    What to do about a failed call is the plugin's own policy.
+    They are prepared while the cluster goes on changing, and `filter` then returns them at once, with the generation
+    that they are about. What to do about a failed call is the plugin's own policy.
     """
 
     @property
@@ -214,8 +214,10 @@ class AsyncFilter(Protocol):
         slots: arrays.SlotArray,
         table: StatusTable,
     ) -> "status.Status | None":
-        """Find the verdicts on these slots as they are now, and put them into PreFilter's `state`. The slots are all
-        that have changed since the last time. The status where that failed, and the pod fails with it.
+        """Find the verdicts on these slots as they are now, and put them into PreFilter's `state`.
+
+        The slots are all that have changed since the last time. Returns a status if that failed, and the pod fails with
+        it.
         """
         ...
 
@@ -256,8 +258,9 @@ class DomainFilter(Protocol):
         ...
 
     def affected(self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int) -> arrays.SlotArray | None:
-        """The slots, ascending, about which it may say something else by the state `now` than it did by `before`,
-        at this generation, but for those whose nodes have changed since. None: all.
+        """The slots, ascending, for which the verdict by the state `now` may differ from that by `before`. None: all.
+
+        At this generation, and without those whose nodes have changed since.
         """
         ...
 
@@ -297,8 +300,10 @@ class ReservePlugin(Protocol):
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
     ) -> Reserved:
-        """What to assume for the pod on the node at the slot. It keeps nothing: the same question, asked again or of
-        another replica of the same generation, has the same answer.
+        """What to assume for the pod on the node at the slot.
+
+        Nothing is stored: the same question, repeated or put to another replica of the same generation, has the same
+        answer.
         """
         ...
 
@@ -313,8 +318,9 @@ class ScorePlugin(Protocol):
     reads: tuple[str, ...]
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """State for score; None: the plugin has nothing to say about the class and adds nothing; a status: the plugin
-        cannot score the class, and the pod fails by that error.
+        """State for score; None: the plugin adds nothing to the scores of the class.
+
+        A status: the plugin cannot score the class, and the pod fails by that error.
         """
         ...
 
@@ -349,10 +355,10 @@ class PreparedScores:
 
 @runtime_checkable
 class AsyncScore(Protocol):
-    """A score plugin whose scores come from elsewhere, such as a service: they are prepared while the cluster goes on
-    changing, and `score` then tells them at once.
+    """A score plugin whose scores come from elsewhere, such as a service.
 
-    What to do about a failed call is the plugin's own policy.
+    They are prepared while the cluster goes on changing, and `score` then returns them at once. What to do about a
+    failed call is the plugin's own policy.
     """
 
     @property
@@ -409,14 +415,16 @@ class JointScores(Protocol):
     """One plugin's scores of some nodes together, numbered 0 … n−1, while a batch is placed. Shapes: all (node,)."""
 
     def alike(self) -> Sequence[npt.NDArray[Any]]:
-        """Columns of integers or booleans in which two nodes are the same only if their scores will be, as long as
-        nothing is placed on either.
+        """Columns of integers or booleans in which nodes are equal only if their scores are and remain so.
+
+        They remain so as long as nothing is placed on either.
         """
         ...
 
     def narrowed(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "JointScores":
-        """The scores of these nodes alone, each of which stands for so many that are alike. To be called before all
-        below; this one is of no use then.
+        """The scores of these nodes alone, each of which stands for so many that are alike.
+
+        To be called before all below; this one is of no use then.
         """
         ...
 

@@ -1,5 +1,6 @@
-"""What a plugin is at PlacementGenerate and PlacementScore: it says which placements of a group of pods there are, and
-ranks them.
+"""What a plugin is at PlacementGenerate and PlacementScore.
+
+It generates the placements of a group of pods, and ranks them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,8 +41,9 @@ class PlacementGeneratePlugin(Protocol):
         placed: Iterable[PlacedMember],
         labels_of: Callable[[str], Mapping[str, str] | None],
     ) -> Sequence[NodesOfDomain]:
-        """The placements of a group that names this topology key. `nodes` are the slots that come in question, with
-        labels; `labels_of` answers the labels of any node by name. Raises: NoPlacementError.
+        """The placements of a group that names this topology key. Raises: NoPlacementError.
+
+        `nodes` are the slots that come in question, with labels; `labels_of` returns the labels of any node by name.
         """
         ...
 

@@ -10,8 +10,9 @@ from trireme.v1 import core_pb2
 
 
 class PodToEnqueue(NamedTuple):
-    """A pod for which PreEnqueue is called. `gates` are the names of its scheduling gates; `pod` has the fields of its
-    class, None where they cannot be read.
+    """A pod for which PreEnqueue is called.
+
+    `gates` are the names of its scheduling gates; `pod` has the fields of its class, None if they cannot be read.
     """
 
     uid: str
@@ -21,8 +22,9 @@ class PodToEnqueue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PreEnqueueContext:
-    """What a plugin's PreEnqueue goes by: the feature gates, the cluster, and whether victims of the pod with a UID are
-    still to be deleted.
+    """What a plugin's PreEnqueue goes by: the feature gates and the cluster.
+
+    `preempting` returns whether victims of the pod with a UID are still to be deleted.
     """
 
     features: feature_gates.Gates

@@ -29,7 +29,10 @@ PostBindCall = Callable[[bind_pb2.PostBindRequest], Awaitable[None]]
 
 
 async def has_work(request: bind_pb2.PreBindPreFlightRequest) -> Sequence[status_pb2.Status]:
-    """The PreBindPreFlight of a plugin that cannot know beforehand: PreBind is called for every pod."""
+    """The PreBindPreFlight of a plugin that has work where its Reserve left state.
+
+    `read` raises ValueError for state that is not the plugin's.
+    """
     return [status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in request.items]
 
 
@@ -39,8 +42,9 @@ def own_state(plugin: str, item: bind_pb2.BindItem) -> bytes:
 
 
 def pre_flight_of_state(plugin: str, read: Callable[[bytes], object]) -> PreBindPreFlightCall:
-    """The PreBindPreFlight of a plugin that has work where its Reserve left state. `read` raises ValueError for state
-    that is not the plugin's.
+    """The PreBindPreFlight of a plugin that has work where its Reserve left state.
+
+    `read` raises ValueError for state that is not the plugin's.
     """
 
     def of_pod(item: bind_pb2.BindItem) -> status_pb2.Status:

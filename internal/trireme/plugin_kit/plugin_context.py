@@ -10,9 +10,11 @@ from trireme.plugin_kit import device_resources
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """`args` are the plugin's arguments as JSON has them, with all defaults filled in and validated; `features` the
-    gates. `device_counts` makes what counts devices of the cluster. `filter_plugin` is the profile's
-    filter plugin of the same name, for sides that look at what it found; None: the profile has none.
+    """What a side of a plugin is made with.
+
+    `args` are the plugin's arguments as JSON has them, with all defaults filled in and validated; `features` the gates.
+    `device_counts` makes what counts devices of the cluster. `filter_plugin` is the profile's filter plugin of the same
+    name, for sides that look at what it found; None: the profile has none.
     """
 
     args: Mapping[str, Any]

@@ -12,8 +12,10 @@ from trireme.snapshot import arrays, classes, nodes, resources, snapshot_view
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One resource that is scored. `placed` is what one copy adds to its node, `own` what the scorer adds for the pod
-    itself; `…_nonzero` count containers without a request by a default.
+    """One resource that is scored.
+
+    `placed` is what one copy adds to its node, `own` what the scorer adds for the pod itself; `…_nonzero` count
+    containers without a request by a default.
     """
 
     number: int
@@ -72,8 +74,9 @@ def on_nodes(
     nonzero: bool,
     devices: device_resources.DeviceCounts | None,
 ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
-    """What nodes have of the resource, and what is in use with one copy, two, … on them. Where a node has none of an
-    extended resource, `devices` may stand for it. Shapes: (slot, 1) and (slot, copy).
+    """What nodes have of the resource, and what is in use with one copy, two, … on them.
+
+    If a node has none of an extended resource, `devices` may stand for it. Shapes: (slot, 1) and (slot, copy).
     """
     has = snap.nodes.allocatable[entry.number, slots]
     used = requested(snap.nodes, entry, slots, copies, nonzero=nonzero)

@@ -90,8 +90,10 @@ class Static:
 
 @dataclass(slots=True)
 class Dynamic:
-    """A claim that is to be provisioned where `needed`; `reported` is an index into `capacities`, NONE where free
-    storage is not looked at. Shapes: needed and reported (slot,).
+    """A claim that is to be provisioned where `needed`.
+
+    `reported` is an index into `capacities`, NONE where free storage is not looked at. Shapes: needed and reported
+    (slot,).
     """
 
     claim: core_pb2.PersistentVolumeClaim
@@ -250,8 +252,9 @@ class _Matcher:
     def _candidates(
         self, claim: core_pb2.PersistentVolumeClaim, selector: label_selectors.LabelSelector
     ) -> Iterator[volumes_index.IndexedVolume]:
-        """Free volumes that suit the claim, best first. Of equally reachable ones only as many as claims before this
-        one can have taken, and one more.
+        """Free volumes that suit the claim, best first.
+
+        Of equally reachable ones only as many as claims before this one can have taken, and one more.
         """
         most = len(self._matches.static) + 1
         seen: dict[bytes, int] = {}

@@ -30,8 +30,10 @@ class TranslationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class InTree:
-    """One kind of in-tree volume. `migrated`: the scheduler treats it as its driver's. `topology_key` is the driver's
-    zone label, empty where zones are not translated.
+    """One kind of in-tree volume.
+
+    `migrated`: the scheduler treats it as its driver's. `topology_key` is the driver's zone label, empty where zones
+    are not translated.
     """
 
     plugin: str

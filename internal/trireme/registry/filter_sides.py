@@ -25,9 +25,10 @@ def filter_plugin(name: str, args_json: bytes, features: Features) -> interfaces
 def post_filter_plugin(
     name: str, args_json: bytes, features: Features, filters: Iterable[interfaces.FilterPlugin]
 ) -> post_filtering.PostFilterPlugin | None:
-    """The PostFilter plugin of this name; `filters` are the profile's filter plugins. None where there is no such
-    in-tree plugin, or where it looks at what its filter found, and the profile has none. Raises: ValueError for bad
-    args.
+    """The PostFilter plugin of this name; None if there is no such in-tree plugin. Raises: ValueError for bad args.
+
+    `filters` are the profile's filter plugins. None also if the plugin looks at what its filter found, and the profile
+    has none.
     """
     point = ExtensionPoint.POST_FILTER
     made: post_filtering.PostFilterPlugin | None = sides.make(name, point, args_json, features, filters)

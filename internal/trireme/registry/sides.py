@@ -39,8 +39,9 @@ def make(
     features: Features,
     filters: Iterable[interfaces.FilterPlugin] = (),
 ) -> Any:
-    """The plugin's side at the extension point; None where the plugin is not in-tree, has no such side, or looks at
-    what its filter found and has none among the profile's (`filters`). Raises: ValueError for bad args.
+    """The plugin's side at the extension point; None if it has none or is not in-tree. Raises: ValueError for bad args.
+
+    None also if it looks at what its filter found, and there is none among the profile's (`filters`).
     """
     spec = IN_TREE.plugins.get(name)
     if spec is None or point not in spec.sides:

@@ -17,8 +17,9 @@ _SKIPS_OPERATIONS: Final = f"allocation requires {node_operations.FEATURE} featu
 def elsewhere(
     allocation: resource_pb2.AllocationResult, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray, *, skips: bool
 ) -> arrays.BoolArray:
-    """From which slots the devices cannot be used. `skips`: nor where they skip steps that the node does not support.
-    Shape: (slot,).
+    """From which slots the devices cannot be used. Shape: (slot,).
+
+    `skips`: nor where they skip steps that the node does not support.
     """
     out = np.zeros(slots.shape[0], dtype=np.bool_)
     if allocation.HasField("node_selector"):
@@ -36,8 +37,9 @@ def unfit_claims(
     slots: arrays.SlotArray,
     on: features.Features,
 ) -> Iterator[tuple[arrays.BoolArray, str]]:
-    """Claims with devices that the pod must not use on some slots, and why; the last that is true of a slot counts.
-    Shapes: (slot,).
+    """Claims with devices that the pod must not use on some slots, and why. Shapes: (slot,).
+
+    The last that is true of a slot counts.
     """
     for claim in reversed(state.claims):
         # Devices that a pod before it in its group was promised.

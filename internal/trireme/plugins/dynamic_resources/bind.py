@@ -1,10 +1,11 @@
-"""DynamicResources' PreBind: writes down which devices claims get and that the pod uses them, then waits for devices
-that have to be prepared.
+"""DynamicResources' PreBind: writes which devices claims get, and who uses them.
+
+Then it waits for devices that have to be prepared.
 
 A claim is written in two steps, as kube-scheduler does: first protected from deletion, by a patch that needs no
-reading, then its status with allocation and user. Somebody else's change in between is met by reading the claim again;
-where it has been allocated meanwhile, the pod goes back. The claim for extended resources is made here, and its name
-noted in the pod's status.
+reading, then its status with allocation and user. If another client has changed it in between, it is read again; if it
+has been allocated meanwhile, the pod goes back. The claim for extended resources is made here, and its name recorded in
+the pod's status.
 
 A claim of a PodGroup is reserved for the group by whichever of its pods comes first, and stays so while the group is
 there. If several pods of a batch share a claim, each writes the same: the second one finds the devices there.
@@ -81,9 +82,7 @@ class _PodClaims:
             if not state:
                 return _result(status_pb2.CODE_SKIP)
             claims = reserve_state.DeviceClaims.from_bytes(state)
-            written = []
-            for claim in claims.claims:
-                written.append(await self._write(claim))
+            written = [await self._write(claim) for claim in claims.claims]
             await self._note_resources(claims.node_allocatable)
             timeout = self._timeout
             waiting = timeout is not None and [claim for _, claim in written if not self._ready(claim, timeout)]
@@ -164,20 +163,7 @@ class _PodClaims:
                 return claim
             if one.reserved:
                 raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
-            reserved = self._reserved_claim(one, claim)
-            if reserved is None:
-                protected = claim_bodies.protected(claim)
-                doing = f"add finalizer to claim {full}"
-                outcome = await self._writer.put(path, protected, claim_writes.DEADLINE_SECONDS)
-                if not isinstance(outcome, api_writes.Written):
-                    why = outcome.message
-                    if isinstance(outcome, (api_writes.Conflict, api_writes.Uncertain)):
-                        continue
-                    break
-                reserved = self._reserved_claim(one, outcome.obj)
-                assert reserved is not None, "it is protected now"
-            doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
-            outcome = await self._writer.put(f"{path}/status", reserved, claim_writes.DEADLINE_SECONDS)
+            doing, outcome = await self._put_reservation(one, claim)
             if isinstance(outcome, api_writes.Written):
                 return outcome.obj
             why = outcome.message
@@ -185,9 +171,23 @@ class _PodClaims:
                 break
         raise _Failed(f"{doing}: {why}")
 
+    async def _put_reservation(self, one: reserve_state.ToReserve, claim: Json) -> tuple[str, api_writes.Outcome]:
+        """Protect the claim if necessary, and write its status; returns what was done last, and the outcome of that."""
+        path, full = claim_writes.path_of(one.namespace, one.name), f"{one.namespace}/{one.name}"
+        reserved = self._reserved_claim(one, claim)
+        if reserved is None:
+            outcome = await self._writer.put(path, claim_bodies.protected(claim), claim_writes.DEADLINE_SECONDS)
+            if not isinstance(outcome, api_writes.Written):
+                return f"add finalizer to claim {full}", outcome
+            reserved = self._reserved_claim(one, outcome.obj)
+            assert reserved is not None, "it is protected now"
+        doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
+        return doing, await self._writer.put(f"{path}/status", reserved, claim_writes.DEADLINE_SECONDS)
+
     async def _protect(self, one: reserve_state.ToReserve) -> api_writes.Written | None:
-        """The claim, protected from deletion without having been read first, which spares a request; None where it has
-        to be read.
+        """The claim, protected from deletion; None if it has to be read first.
+
+        Most need not be read, which spares a request.
         """
         if one.allocation is None or one.reserved or one.make:
             return None

@@ -1,5 +1,6 @@
-"""Actions on claims that others decide on: PostFilter and a group's preemption take devices away from claims, and a
-claim of a PodGroup is left by its users.
+"""Actions on claims that other parts of the scheduler decide on.
+
+PostFilter and a group's preemption deallocate claims, and a claim of a PodGroup loses its users.
 """
 
 from collections.abc import Mapping

@@ -62,8 +62,10 @@ def without_user(claim_uid: str, user_uid: str) -> dict[str, Any]:
 def reserved(
     claim: Mapping[str, Any], allocation: Mapping[str, Any] | None, user: Mapping[str, Any], now: str | None
 ) -> dict[str, Any]:
-    """The claim as used by the user, and with the allocation if it has none yet. `now` is when it got its devices, for
-    a claim that does not say; None: nobody waits for devices, and it is not stated.
+    """The claim as used by the user, and with the allocation if it has none yet.
+
+    `now` is when it got its devices, for a claim that does not say; None: nobody waits for devices, and it is not
+    stated.
     """
     status = dict(claim.get("status") or {})
     given = dict(status.get("allocation") or {}) if allocation is None else dict(allocation)

@@ -27,8 +27,9 @@ class CompatibilityGroups:
                 self._common[counter_set] = _with(self._common.get(counter_set), groups)
 
     def take(self, device: devices.Device) -> Before | None:
-        """Add the device to all sets of counters that it draws on. Returns what `put_back` needs; None where the device
-        does not go with those that are there, and nothing has changed.
+        """Add the device to all sets of counters that it draws on; returns what `put_back` needs.
+
+        None: the device does not go with those that are there, and nothing has changed.
         """
         before: Before = {}
         for counter_set, groups in _groups(device):

@@ -85,8 +85,9 @@ def _check(
     snap: snapshot_view.SnapshotView,
     on: features.Features,
 ) -> bool:
-    """Whether the devices of the claim are shared with pods of the group that were tried before. Raises: RefusedError
-    where the claim cannot be worked with.
+    """Whether the devices of the claim are shared with pods of the group that were tried before.
+
+    Raises: RefusedError where the claim cannot be worked with.
     """
     full = f"{claim.metadata.namespace}/{claim.metadata.name}"
     if snap.objects.assumed(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name):

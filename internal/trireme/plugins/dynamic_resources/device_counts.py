@@ -1,7 +1,7 @@
-"""How many devices stand for an extended resource on nodes, and how many of these are taken: what the resource scorers
-look at where a node's device plugin has none of the resource.
+"""How many devices stand for an extended resource on nodes, and how many of these are allocated.
 
-All slices count, complete or not, of whatever generation.
+That is what the resource scorers look at where a node's device plugin has none of the resource. All slices count,
+complete or not, of whatever generation.
 
 Source: pkg/scheduler/framework/plugins/noderesources/resource_allocation.go (calculateDRAResourceTotals).
 """

@@ -48,8 +48,9 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where devices are: on one node, on nodes that match, everywhere; nowhere where nothing is set. `problem` is why
-    the selector cannot be read, if it cannot.
+    """Where devices are: on one node, on nodes that match, everywhere; nowhere if nothing is set.
+
+    `problem` is why the selector cannot be read, if it cannot.
     """
 
     node_name: str

@@ -132,8 +132,9 @@ class DynamicResourcesFilter:
         slots: arrays.SlotArray,
         promised: Mapping[str, resource_pb2.AllocationResult] | None = None,
     ) -> list[resource_pb2.ResourceClaim]:
-        """The allocated claims of the class that cannot be used on one of these slots at least; `promised` (by UID) are
-        allocations that pods before it in its group were to get.
+        """The allocated claims of the class that cannot be used on one of these slots at least.
+
+        `promised` (by UID) are allocations that pods before it in its group were to get.
         """
         state = self._search.known_state(pod_class, snap)
         if state is None:
@@ -144,8 +145,9 @@ class DynamicResourcesFilter:
     def stale_claim(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, uid: str
     ) -> resource_pb2.ResourceClaim | None:
-        """The claim that was made for the pod's extended resources in an attempt before this one. Of no interest where
-        devices stand for none of them any more: the claim goes when its pod does.
+        """The claim that was made for the pod's extended resources in an attempt before this one.
+
+        None where devices stand for none of them any more: the claim goes when its pod does.
         """
         state = self._search.known_state(pod_class, snap)
         return state.inventory.made_for.get(uid) if state is not None and state.extended_resources else None

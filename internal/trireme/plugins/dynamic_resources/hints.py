@@ -1,5 +1,6 @@
-"""What may help a pod that DynamicResources refused: its claims are there and changed, or some claim gave its
-devices back.
+"""What may help a pod that DynamicResources refused.
+
+Its claims are there and changed, or some claim gave its devices back.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources, k8s.io/dynamic-resource-allocation/resourceclaim.
 """

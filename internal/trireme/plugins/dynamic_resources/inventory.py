@@ -1,9 +1,8 @@
-"""All that is known of devices at one snapshot: slices, classes, taint rules, and what claims hold; and what of it
-each node sees.
+"""All devices of a snapshot: slices, classes, taint rules, what claims hold; and which of them each node sees.
 
-There is one `Inventory` a snapshot, in its store of derived values. It is brought up to date by what
-changed: a slice is read again when it changes, a claim counted again, a node looked at again when its labels may be
-others. Nodes that see the same slices share one `View`, and so whatever is found out for one of them.
+There is one `Inventory` a snapshot, in its store of derived values. It is brought up to date by what changed: a slice
+is read again when it changes, a claim counted again, a node looked at again when its labels may be others. Nodes that
+see the same slices share one `View`, and so whatever is found out for one of them.
 """
 
 import logging
@@ -273,8 +272,9 @@ class Inventory:
         reached: dict[int, list[devices.DeviceId]],
         problems: dict[int, tuple[str, str]],
     ) -> None:
-        """A slice is seen where any of its devices is. One that cannot be told of is a problem where none before it is
-        seen.
+        """A slice is seen where any of its devices is.
+
+        A device that cannot be told of is a problem where none before it is seen.
         """
         seen: set[int] = set()
         for device in entry.devices:

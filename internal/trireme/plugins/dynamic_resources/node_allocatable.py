@@ -108,10 +108,10 @@ def is_mapped(claim: resource_pb2.ResourceClaim, known: inventory.Inventory) -> 
 def statuses(
     pod: core_pb2.Pod, claims: Iterable[ClaimDevices], uids: Mapping[str, str], there: NodeDevices
 ) -> tuple[Status, ...] | None:
-    """What the pod's claims come to on a node, for the pod's status; None: no device concerns resources of the node.
-    `uids` are the UIDs of the pod's claims by the names that containers use.
+    """What the pod's claims come to on a node, for the pod's status. Raises: NodeAllocatableError.
 
-    Raises: NodeAllocatableError.
+    None: no device concerns resources of the node. `uids` are the UIDs of the pod's claims by the names that containers
+    use.
     """
     concerned = [each for each in claims if _is_concerned(each, there)]
     if not concerned:

@@ -27,8 +27,9 @@ class ClaimError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """A claim of a pod. `group` uses it in the place of the pod, where it is one of the group's. `name` is what the
-    pod's containers call it.
+    """A claim of a pod.
+
+    `group` uses it in the place of the pod, if it is one of the group's. `name` is what the pod's containers call it.
     """
 
     claim: resource_pb2.ResourceClaim
@@ -37,8 +38,9 @@ class PodClaim:
 
 
 def of(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_groups: bool) -> list[PodClaim]:
-    """All of the pod's claims, in its order. `of_groups`: groups may have claims. Raises: ClaimError where one is
-    not as it must be.
+    """All of the pod's claims, in its order. Raises: ClaimError if one is not as it must be.
+
+    `of_groups`: groups may have claims.
     """
     found = []
     namespace = pod.metadata.namespace
@@ -62,8 +64,9 @@ def of(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_groups: bool) 
 
 
 def of_group(group: scheduling_pb2.PodGroup, snap: snapshot_view.SnapshotView) -> Iterator[resource_pb2.ResourceClaim]:
-    """The group's own claims, in its order, without those that were made for somebody else. Raises: ClaimError where
-    one is not there, once it is its turn.
+    """The group's own claims, in its order, without those that were made for another owner.
+
+    Raises: ClaimError where one is not there, once it is its turn.
     """
     namespace = group.metadata.namespace
     full = f"{namespace}/{group.metadata.name}"

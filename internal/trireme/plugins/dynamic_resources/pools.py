@@ -59,8 +59,9 @@ def gather(
     by_pool: Mapping[devices.PoolId, Sequence[devices.Slice]],
     on: features.Features,
 ) -> tuple[Pool, ...]:
-    """The pools of the slices that a node sees, in the order in which devices are looked for. `by_pool` has all slices
-    of each pool, whatever their generation.
+    """The pools of the slices that a node sees, in the order in which devices are looked for.
+
+    `by_pool` has all slices of each pool, whatever their generation.
     """
     newest: dict[devices.PoolId, list[devices.Slice]] = {}
     for entry in seen:

@@ -33,8 +33,9 @@ class Deallocation:
     async def post_filter(
         self, question: preemption.Question, snap: snapshot.Snapshot
     ) -> filter_pb2.PostFilterResponse:
-        """Free a claim, or say nothing. It fails where PreFilter ended before this plugin's turn: kube-scheduler does
-        not find what it keeps there.
+        """Deallocate a claim, or return that there is none.
+
+        Fails if PreFilter ended before this plugin's turn: kube-scheduler does not find what it keeps there.
         """
         if question.chain.passes_over(self.name, question.pod_class):
             return _answer(status.unschedulable(self.name))

@@ -36,8 +36,9 @@ def make(context: PreEnqueueContext) -> MissingClaims:
 
 
 def claims_of(pod: core_pb2.Pod, cluster: ClusterReader, *, of_groups: bool) -> set[str] | None:
-    """The UIDs of the pod's claims; None: one of them is missing, on its way out, or somebody else's. `of_groups`:
-    those of its PodGroup are its own.
+    """The UIDs of the pod's claims; None: one of them is missing, being deleted, or another owner's.
+
+    `of_groups`: those of its PodGroup are its own.
     """
     out = set()
     for pod_claim in pod.spec.resource_claims:

@@ -28,8 +28,9 @@ async def unreserve(writer: ApiWriter, pod: api_writes.PodName, state: bytes) ->
 
 
 async def _take_back_resources(writer: ApiWriter, pod: api_writes.PodName) -> api_writes.Outcome | None:
-    """The pod's claims take nothing of a node any more. A list that is empty, since one that is missing may be an old
-    client's.
+    """Write that the pod's claims take nothing of a node any more.
+
+    As a list that is empty, since one that is missing may be an old client's.
     """
     patch = {"metadata": {"uid": pod.uid}, "status": {claim_bodies.CLAIM_STATUSES: list[Json]()}}
     outcome = await writer.patch(f"{pod.path}/status", patch, claim_writes.DEADLINE_SECONDS, api_writes.MERGE)

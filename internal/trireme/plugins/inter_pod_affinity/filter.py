@@ -199,8 +199,9 @@ class InterPodAffinityFilter:
 
 
 class _OneNodeEach:
-    """Whether no two nodes have the same value of a label, and then which one has it: asked for each batch, and found
-    out when a node changes. Shape: slots (value,), −1 where no node has it.
+    """Whether no two nodes have the same value of a label, and then which one has it.
+
+    Read for each batch, and computed when a node changes. Shape: slots (value,), −1 where no node has it.
     """
 
     def __init__(self, key: str) -> None:

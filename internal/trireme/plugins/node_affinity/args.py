@@ -4,6 +4,7 @@ Source: pkg/scheduler/apis/config (v1/defaults.go, validation) of Kubernetes 1.3
 """
 
 import re
+from collections.abc import Sequence
 
 from trireme.framework import feature_gates
 from trireme.framework.plugin_args import JsonArgs, PluginArgs
@@ -106,6 +107,17 @@ def _label_requirement(path: str, requirement: JsonArgs) -> list[Problem]:
     if wrong:
         problems.append(invalid(child(path, "key"), name, "; ".join(wrong)))
     values, where = requirement.get("values"), child(path, "values")
+    problems.extend(_operator_problems(where, operator, values))
+    for position, value in enumerate(values or ()):
+        wrong = label_value_problems(value)
+        if wrong:
+            problems.append(invalid(key(index(where, position), name), value, "; ".join(wrong)))
+    return problems
+
+
+def _operator_problems(where: str, operator: str, values: Sequence[str] | None) -> list[Problem]:
+    """What is wrong with the values for this operator."""
+    problems: list[Problem] = []
     count = len(values or ())
     if operator in ("In", "NotIn"):
         if count == 0:
@@ -120,10 +132,6 @@ def _label_requirement(path: str, requirement: JsonArgs) -> list[Problem]:
             if not _is_int64(value):
                 rule = "for 'Gt', 'Lt' operators, the value must be an integer"
                 problems.append(invalid(index(where, position), value, rule))
-    for position, value in enumerate(values or ()):
-        wrong = label_value_problems(value)
-        if wrong:
-            problems.append(invalid(key(index(where, position), name), value, "; ".join(wrong)))
     return problems
 
 

@@ -55,8 +55,9 @@ class NodeResourcesBalancedAllocation:
 
 
 def _balance(fractions: "np.typing.NDArray[np.float64]", counted: arrays.BoolArray) -> arrays.Int64Array:
-    """100 where all fractions are equal, less the further they are apart. Shapes: (resource, slot, copy) → (slot,
-    copy).
+    """100 where all fractions are equal, less the further they are apart.
+
+    Shapes: (resource, slot, copy) → (slot, copy).
     """
     number = counted.sum(axis=0)
     divisor = np.maximum(number, 1)

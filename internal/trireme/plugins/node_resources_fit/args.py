@@ -95,8 +95,9 @@ REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """NodeResourcesFitArgs, and whether the gates InPlacePodVerticalScalingSchedulerPreemption (`resizing`) and
-    DRAExtendedResource (`device_backed`) are on.
+    """NodeResourcesFitArgs, and two feature gates.
+
+    These are InPlacePodVerticalScalingSchedulerPreemption (`resizing`) and DRAExtendedResource (`device_backed`).
     `shape` is the points (utilization, score 0 to 10) of RequestedToCapacityRatio.
     """
 

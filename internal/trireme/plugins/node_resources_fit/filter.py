@@ -20,8 +20,9 @@ _ONE = np.zeros(1, dtype=np.intp)
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
-    """What the class asks for, resource by resource. `device_backed` may be given by devices where the node has
-    none.
+    """What the class asks for, resource by resource.
+
+    `device_backed` may be given by devices where the node has none.
     """
 
     names: tuple[str, ...]

@@ -28,8 +28,10 @@ SYSTEM_DEFAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """PodTopologySpreadArgs. `match_label_keys`: whether constraints may name keys whose values pods must share;
-    `comparing`: whether tolerations may compare numbers.
+    """PodTopologySpreadArgs, and two feature gates.
+
+    `match_label_keys`: whether constraints may name keys whose values pods must share; `comparing`: whether tolerations
+    may compare numbers.
     """
 
     defaults: Sequence[core_pb2.TopologySpreadConstraint] = SYSTEM_DEFAULTS

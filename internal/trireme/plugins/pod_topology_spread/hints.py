@@ -18,15 +18,23 @@ _Labels = Mapping[str, str]
 
 def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """PodTopologySpread: a domain has other counts, there are other domains, or the pod counts otherwise."""
-    args = spread.args_of(context.args, context.features.enabled("MatchLabelKeysInPodTopologySpread"))
+    hints = _Hints(context)
+    return (
+        ClusterEventWithHint("AssignedPod", ("Add", "UpdatePodLabel", "Delete"), hints.after_pod),
+        ClusterEventWithHint("TargetPod", ("UpdatePodToleration", "UpdatePodLabel"), hints.after_own),
+        ClusterEventWithHint("Node", ("Add", "Delete", "UpdateNodeLabel", "UpdateNodeTaint"), hints.after_node),
+    )
 
-    def constraints(pod_class: classes.PodClass) -> Sequence[_Constraint]:
-        """Raises: InvalidSelectorError."""
-        if not pod_class.pod.spec.topology_spread_constraints:
-            return spread.read(spread.HARD, pod_class, args, context.cluster)
-        return pod_class.memo("hints/spread", lambda of: tuple(spread.read(spread.HARD, of, args, context.cluster)))
 
-    def after_pod(old: Any, new: Any) -> ClassHint:
+class _Hints:
+    """The plugin's hints by its arguments."""
+
+    def __init__(self, context: HintContext) -> None:
+        self._args = spread.args_of(context.args, context.features.enabled("MatchLabelKeysInPodTopologySpread"))
+        self._cluster = context.cluster
+
+    def after_pod(self, old: Any, new: Any) -> ClassHint:
+        """A pod of the class's namespace counts in a constraint, or counts no more."""
         changed = [pod for pod in (old, new) if pod is not None]
         if not all(on_node(pod) for pod in changed):
             return nobody
@@ -36,30 +44,32 @@ def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
         def helps(pod_class: classes.PodClass) -> bool:
             if pod_class.namespace != namespace:
                 return False
-            own = constraints(pod_class)
+            own = self._constraints(pod_class)
             if len(labels) == 1:
                 return any(each.selector.matches(labels[0]) for each in own)
             return _counts_otherwise(own, *labels)
 
         return helps
 
-    def after_own(old: Any, new: Any) -> ClassHint:
+    def after_own(self, old: Any, new: Any) -> ClassHint:
+        """The waiting pod tolerates other taints, or has other labels itself."""
         tolerates_more = old.pod.spec.tolerations != new.pod.spec.tolerations
         labels = dict(old.pod.metadata.labels), dict(new.pod.metadata.labels)
 
         def helps(pod_class: classes.PodClass) -> bool:
-            own = constraints(pod_class)
+            own = self._constraints(pod_class)
             return (tolerates_more and any(each.honor_taints for each in own)) or _counts_otherwise(own, *labels)
 
         return helps
 
-    def after_node(old: core_pb2.Node | None, new: core_pb2.Node | None) -> ClassHint:
+    def after_node(self, old: core_pb2.Node | None, new: core_pb2.Node | None) -> ClassHint:
+        """A domain appears or disappears, or a node changes its domain."""
         before = None if old is None else dict(old.metadata.labels)
         after = None if new is None else dict(new.metadata.labels)
         retainted = old is not None and new is not None and old.spec.taints != new.spec.taints
 
         def helps(pod_class: classes.PodClass) -> bool:
-            keys = [each.key for each in constraints(pod_class)]
+            keys = [each.key for each in self._constraints(pod_class)]
             was, now = _has_all(before, keys), _has_all(after, keys)
             if before is None or after is None:
                 return was or now
@@ -67,11 +77,14 @@ def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
         return helps
 
-    return (
-        ClusterEventWithHint("AssignedPod", ("Add", "UpdatePodLabel", "Delete"), after_pod),
-        ClusterEventWithHint("TargetPod", ("UpdatePodToleration", "UpdatePodLabel"), after_own),
-        ClusterEventWithHint("Node", ("Add", "Delete", "UpdateNodeLabel", "UpdateNodeTaint"), after_node),
-    )
+    def _constraints(self, pod_class: classes.PodClass) -> Sequence[_Constraint]:
+        """The class's hard constraints. Raises: InvalidSelectorError."""
+        if not pod_class.pod.spec.topology_spread_constraints:
+            return self._read(pod_class)
+        return pod_class.memo("hints/spread", self._read)
+
+    def _read(self, pod_class: classes.PodClass) -> tuple[_Constraint, ...]:
+        return tuple(spread.read(spread.HARD, pod_class, self._args, self._cluster))
 
 
 def _counts_otherwise(constraints: Sequence[_Constraint], before: _Labels, after: _Labels) -> bool:

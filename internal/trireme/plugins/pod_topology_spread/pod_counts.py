@@ -12,8 +12,9 @@ from trireme.snapshot import arrays, classes, occupancy, snapshot_view
 def counted(
     pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, constraint: Constraint
 ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
-    """How many pods of the class's namespace each slot has that the constraint counts: in the snapshot, and with the
-    overlay's changes. Shapes: both (slot,).
+    """How many pods of the class's namespace each slot has that the constraint counts. Shapes: both (slot,).
+
+    In the snapshot, and with the overlay's changes.
     """
     namespace, selector = pod_class.namespace, constraint.selector
     if selector.empty:

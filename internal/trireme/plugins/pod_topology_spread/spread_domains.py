@@ -51,8 +51,9 @@ class SpreadDomains:
     def __init__(
         self, pod_class: classes.PodClass, constraints: Sequence[Constraint], require_all: bool, comparing: bool
     ) -> None:
-        """`require_all`: only nodes that have the keys of all constraints are counted. `comparing`: tolerations may
-        compare numbers.
+        """The arguments say which nodes count.
+
+        `require_all`: only nodes that have the keys of all constraints. `comparing`: tolerations may compare numbers.
         """
         self._comparing = comparing
         self._class = pod_class

@@ -47,8 +47,10 @@ _FULL = 100
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """`shape` is points of the scoring function: utilization and score, both 0 to 100, by utilization; None: it does
-    not score. `resizing`: the gate InPlacePodVerticalScalingSchedulerPreemption is on.
+    """VolumeBindingArgs, as far as filter and score go by them.
+
+    `shape` is points of the scoring function: utilization and score, both 0 to 100, by utilization; None: it does not
+    score. `resizing`: the gate InPlacePodVerticalScalingSchedulerPreemption is on.
     """
 
     shape: tuple[tuple[int, int], ...] | None = None
@@ -56,8 +58,9 @@ class Args:
 
 
 def args_of(args: JsonArgs, scoring: bool, resizing: bool = False) -> Args:
-    """The plugin's arguments from those of the configuration; `scoring`: the gate StorageCapacityScoring; `resizing`:
-    the gate InPlacePodVerticalScalingSchedulerPreemption.
+    """The plugin's arguments from those of the configuration.
+
+    `scoring`: the gate StorageCapacityScoring; `resizing`: the gate InPlacePodVerticalScalingSchedulerPreemption.
     """
     if not scoring:
         return Args(resizing=resizing)

@@ -184,29 +184,35 @@ class _PodVolumes:
     async def _check(self, bindings: volume_bindings.VolumeBindings) -> None:
         """Return where all is bound. Raises: _NotYet, _Failed."""
         await self._check_pod()
-        for bound in bindings.to_bind:
-            volume = await self._volume(bound.volume)
-            claim = await self._claim(bound.namespace, bound.claim, "failed to check binding")
+        for to_bind in bindings.to_bind:
+            await self._check_bound(to_bind)
+        for to_provision in bindings.to_provision:
+            await self._check_provisioned(to_provision)
+
+    async def _check_bound(self, binding: volume_bindings.ToBind) -> None:
+        volume = await self._volume(binding.volume)
+        claim = await self._claim(binding.namespace, binding.claim, "failed to check binding")
+        if volume is None:
+            raise _Failed(f'failed to check binding: persistentvolumes "{binding.volume}" not found')
+        await self._check_affinity(volume, "failed to translate pv to csi: ")
+        if not volume.spec.claim_ref.uid:
+            raise _Failed(f'ClaimRef got reset for pv "{binding.volume}"')
+        if not volumes_objects.fully_bound(claim):
+            raise _NotYet
+
+    async def _check_provisioned(self, provisioning: volume_bindings.ToProvision) -> None:
+        claim = await self._claim(provisioning.namespace, provisioning.claim, "failed to check provisioning pvc")
+        if not claim.metadata.annotations:
+            raise _Failed(f'selectedNode annotation reset for PVC "{provisioning.claim}"')
+        if claim.metadata.annotations.get(volumes_objects.SELECTED_NODE) != self._item.node_name:
+            raise _Failed(f'provisioning failed for PVC "{provisioning.claim}"')
+        if claim.spec.volume_name:
+            volume = await self._volume(claim.spec.volume_name)
             if volume is None:
-                raise _Failed(f'failed to check binding: persistentvolumes "{bound.volume}" not found')
-            await self._check_affinity(volume, "failed to translate pv to csi: ")
-            if not volume.spec.claim_ref.uid:
-                raise _Failed(f'ClaimRef got reset for pv "{bound.volume}"')
-            if not volumes_objects.fully_bound(claim):
                 raise _NotYet
-        for wanted in bindings.to_provision:
-            claim = await self._claim(wanted.namespace, wanted.claim, "failed to check provisioning pvc")
-            if not claim.metadata.annotations:
-                raise _Failed(f'selectedNode annotation reset for PVC "{wanted.claim}"')
-            if claim.metadata.annotations.get(volumes_objects.SELECTED_NODE) != self._item.node_name:
-                raise _Failed(f'provisioning failed for PVC "{wanted.claim}"')
-            if claim.spec.volume_name:
-                made = await self._volume(claim.spec.volume_name)
-                if made is None:
-                    raise _NotYet
-                await self._check_affinity(made, "")
-            if not volumes_objects.fully_bound(claim):
-                raise _NotYet
+            await self._check_affinity(volume, "")
+        if not volumes_objects.fully_bound(claim):
+            raise _NotYet
 
     async def _check_pod(self) -> None:
         pod = self._item.pod
