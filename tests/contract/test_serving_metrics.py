@@ -185,8 +185,8 @@ def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
     cost = filter_pb2.Disruption(victims=3, violations=2)
     way = PostFilterResult("", (), "node", status.Code.SUCCESS, cost)
     metrics.post_filtered("default-scheduler", way, 1, 0.5)
-    metrics.group_disrupts("compositepodgroup", filter_pb2.Disruption(victims=4, violations=1, of_groups=2))
-    metrics.group_disrupts("podgroup", filter_pb2.Disruption())
+    metrics.group_disruption("compositepodgroup", filter_pb2.Disruption(victims=4, violations=1, of_groups=2))
+    metrics.group_disruption("podgroup", filter_pb2.Disruption())
     metrics.preempted("podgroup", False, 0.25)
     values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     moved = {name: value for name, value in values.items() if "preemption" in name and "bucket" not in name and value}
@@ -324,6 +324,6 @@ def test_errors_of_volumes_are_counted_by_stage(tmp_path: Path) -> None:
         status.error("Other", "broken"),
         status.Status(status.Code.UNSCHEDULABLE, plugin="VolumeBinding"),
     ):
-        frontend.metrics.volume_stage("bind", said)
+        frontend.metrics.volume_stage_ended("bind", said)
     values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     assert values["scheduler_volume_scheduling_stage_error_total{operation=bind}"] == 1

@@ -126,11 +126,11 @@ class Cluster:
             "observer": self.metrics,
             "publish": self.publish,
         }
-        self.attempts = attempt.Attempts(
+        self.attempts = attempt.AttemptRunner(
             nominations=self.queue.nominator, reserved=reserved, extension=None, limit=limit, **seen
         )
         trials = pod_group_trial.PodGroupTrials(queue=self.queue, attempts=self.attempts, reserved=reserved, **seen)
-        try_group = trials.anywhere
+        try_group = trials.try_on_all_nodes
         if topology:
             try_group = pod_group_placements.PodGroupPlacements(
                 trials=trials,

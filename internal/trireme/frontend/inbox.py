@@ -32,7 +32,7 @@ class Inbox:
     def on_pods(self, batch: Sequence[Any]) -> None:
         """Pods were listed, added, changed or deleted."""
         self._handlers.on_pods(batch)
-        self._pacer.arrived(sum(1 for event in batch if event.object is not None and not event.object.node_name))
+        self._pacer.pods_arrived(sum(1 for event in batch if event.object is not None and not event.object.node_name))
         self._wake()
 
     def on_nodes(self, batch: Sequence[Any]) -> None:
@@ -69,7 +69,7 @@ class DeletedPods:
 
     def deleted(self, uid: str) -> None:
         """The pod with this UID has been deleted."""
-        self._reporter.gone(uid)
+        self._reporter.forget(uid)
         self._waiting.reject(uid, "", "removed")
         self._preemptions.forget(uid)
         placed = self._cache.pod(uid)

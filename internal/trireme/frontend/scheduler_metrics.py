@@ -157,7 +157,7 @@ class SchedulerMetrics:
         """A group's attempt to preempt has ended."""
         self.instruments.group_preemption_attempts.add((code.label,))
 
-    def group_disrupts(self, kind: str, cost: filter_pb2.Disruption) -> None:
+    def group_disruption(self, kind: str, cost: filter_pb2.Disruption) -> None:
         """A group of this kind preempts."""
         self.instruments.group_preemption_victims.observe(cost.victims)
         if cost.of_groups:
@@ -169,7 +169,7 @@ class SchedulerMetrics:
 
     def post_filtered(self, profile: str, result: PostFilterResult, pods: int, seconds: float) -> None:
         """PostFilter was called, and its answer holds for so many pods."""
-        self.point("PostFilter", result.code, profile, seconds, pods)
+        self.extension_point("PostFilter", result.code, profile, seconds, pods)
         if profile not in self._preempting:
             return
         self.instruments.preemption_attempts.add((), pods)
@@ -198,16 +198,16 @@ class SchedulerMetrics:
         """A phase was called; `code` is gRPC's name of the outcome."""
         self.instruments.rpc_seconds.observe(seconds, (phase, rpc, code))
 
-    def point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
+    def extension_point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
         """An extension point ran for so many pods at once."""
         self.instruments.point_seconds.observe(seconds / pods, (point, code.label, profile), pods)
 
-    def nothing_to_do(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
+    def extension_points_skipped(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
         """So many pods passed these extension points, at which no plugin applies to them."""
         for point in points if pods else ():
             self.instruments.point_seconds.observe(0.0, (point, code.label, profile), pods)
 
-    def volume_stage(self, operation: str, result: status.Status) -> None:
+    def volume_stage_ended(self, operation: str, result: status.Status) -> None:
         """This error stopped a pod; those of VolumeBinding are counted by stage."""
         if result.code is status.Code.ERROR and result.plugin == _VOLUME_BINDING:
             self.instruments.volume_errors.add((operation,))
@@ -267,7 +267,7 @@ class SchedulerMetrics:
             started = self.clock()
             answer = gate(pod)
             # PreEnqueue always counts as a success, as in kube-scheduler.
-            self.point("PreEnqueue", status.Code.SUCCESS, pod.record.profile, self.clock() - started)
+            self.extension_point("PreEnqueue", status.Code.SUCCESS, pod.record.profile, self.clock() - started)
             return answer
 
         return timed

@@ -258,8 +258,8 @@ def _attempts(
     shell: queue_shell.QueueShell,
     reserved: reservations.Reservations,
     limit: batch_limit.BatchLimit,
-) -> attempt.Attempts:
-    return attempt.Attempts(
+) -> attempt.AttemptRunner:
+    return attempt.AttemptRunner(
         cache=cluster.cache,
         nominations=shell.queue.nominator,
         evaluators=phases.evaluators,

@@ -36,12 +36,12 @@ _NO_PREEMPTORS: Sequence[core_pb2.Pod] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedPods:
     """Pods that are assumed and reserved, in order, by Filter's answer, and those that Reserve refused."""
 
     cycle: cycle_pb2.Cycle
     filtered: FilterResult
-    assumed: list[binding_cycle.Assumed]
+    assumed: list[binding_cycle.AssumedPod]
     unreserved: list[tuple[queued_pod.QueuedPodInfo, Failure]]
 
 
@@ -54,22 +54,22 @@ class Attempt:
     """
 
     pods: list[queued_pod.QueuedPodInfo]
-    placed: Placed | None = None
+    placed: PlacedPods | None = None
     refused: FilterResult | None = None
     error: Failure | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
+class NodeChoice:
     """The nodes that were found for the first pods, and by which answer of Filter."""
 
     filtered: FilterResult
     placed: PlaceResult
-    looked_at: tuple[int, int]  # nodes, and those of them that are feasible
+    node_counts: tuple[int, int]  # nodes, and those of them that are feasible
 
 
-class Attempts:
-    """Makes attempts."""
+class AttemptRunner:
+    """Runs attempts."""
 
     def __init__(
         self,
@@ -113,11 +113,11 @@ class Attempts:
         if not self._cache.node_count:
             return Attempt(pods, error=Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
         nominated_node = self._nominations.node_of(pods[0].uid) if len(pods) == 1 else ""
-        nominee = named(pods[0]) if nominated_node else None
+        nominee = identity_of(pods[0]) if nominated_node else None
         slot = self._cache.slot_of(nominated_node)
         filtered = await self._evaluators.filter(profile, class_id, len(pods), generation, nominee, preemptors)
         if within is not None and within.placement is not None and filtered.refusal is None:
-            filtered = within.placement.narrowed(filtered)
+            filtered = within.placement.restrict(filtered)
         extra_scores: Sequence[int] = ()
         if self._extension is not None and not filtered.refuses(slot):
             try:
@@ -150,7 +150,7 @@ class Attempts:
             return None
         profile, class_id = class_key
         started = self._observer.clock()
-        nominees = [named(pod) for pod in pods[: len(slots)]]
+        nominees = [identity_of(pod) for pod in pods[: len(slots)]]
         filtered = await self._evaluators.filter_nominated(profile, class_id, self._publish(), nominees, slots)
         if not filtered.admitted:
             return None
@@ -158,13 +158,13 @@ class Attempts:
             return _resized(pods[:1])
         placed = PlaceResult(tuple(slots[: filtered.admitted]), None, False)
         self._observer.placed(profile, filtered.admitted, self._observer.clock() - started, filtered, placed)
-        return await self.assume(class_key, pods[: filtered.admitted], Choice(filtered, placed, (1, 1)))
+        return await self.assume(class_key, pods[: filtered.admitted], NodeChoice(filtered, placed, (1, 1)))
 
     async def assume(
         self,
         class_key: ports.ClassKey,
         pods: list[queued_pod.QueuedPodInfo],
-        choice: Choice,
+        choice: NodeChoice,
         within: group_trial.GroupTrial | None = None,
     ) -> Attempt:
         """The second half of an attempt: assume the pods on the chosen nodes, and reserve what they need there."""
@@ -181,18 +181,18 @@ class Attempts:
             self.assume_on(pod, node_name)
             if within is None:
                 self._nominations.delete(pod.uid)
-            assumed.append(binding_cycle.Assumed(pod, node_name, slot, looked_at=choice.looked_at))
+            assumed.append(binding_cycle.AssumedPod(pod, node_name, slot, node_counts=choice.node_counts))
         if not filtered.needs_reserve or not assumed:
-            return Attempt(pods, Placed(cycle, filtered, assumed, []))
+            return Attempt(pods, PlacedPods(cycle, filtered, assumed, []))
         reserved, unreserved = [], []
         pod_group = "" if within is None else within.pod_group
         results = await self.reserve(cycle, assumed, filtered.needs_pre_bind, pod_group)
         for one, result in zip(assumed, results, strict=True):
-            if isinstance(result, binding_cycle.Assumed):
+            if isinstance(result, binding_cycle.AssumedPod):
                 reserved.append(result)
             else:
                 unreserved.append((one.pod, result))
-        return Attempt(pods, Placed(cycle, filtered, reserved, unreserved))
+        return Attempt(pods, PlacedPods(cycle, filtered, reserved, unreserved))
 
     def assume_on(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """Count the pod on the node from now on."""
@@ -200,8 +200,8 @@ class Attempts:
         self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
 
     async def reserve(
-        self, cycle: cycle_pb2.Cycle, assumed: Sequence[binding_cycle.Assumed], pre_bind: bool, pod_group: str = ""
-    ) -> list[binding_cycle.Assumed | Failure]:
+        self, cycle: cycle_pb2.Cycle, assumed: Sequence[binding_cycle.AssumedPod], pre_bind: bool, pod_group: str = ""
+    ) -> list[binding_cycle.AssumedPod | Failure]:
         """Run Reserve for assumed pods: each as it is reserved, or why it is not; such a pod is no longer assumed.
 
         `pod_group`: members of this group may share claims.
@@ -214,20 +214,20 @@ class Attempts:
                 self._cache.forget(one.pod.uid)
             raise
         seconds = (self._observer.clock() - started) / len(assumed)
-        results: list[binding_cycle.Assumed | Failure] = []
+        results: list[binding_cycle.AssumedPod | Failure] = []
         for one, answer in zip(assumed, answers, strict=True):
             code = answer.code if isinstance(answer, status.Status) else status.Code.SUCCESS
-            self._observer.point("Reserve", code, cycle.profile, seconds)
+            self._observer.extension_point("Reserve", code, cycle.profile, seconds)
             if isinstance(answer, bytes):
                 results.append(dataclasses.replace(one, reserved=True, pre_bind=pre_bind, state=answer))
                 continue
             self._reserved.unreserve(cycle, [one.placement])
             self._cache.forget(one.pod.uid)
-            self._observer.volume_stage("assume", answer)
+            self._observer.volume_stage_ended("assume", answer)
             results.append(refusal.by_reserve(answer))
         return results
 
-    def unassume(self, cycle: cycle_pb2.Cycle, assumed: binding_cycle.Assumed) -> None:
+    def unassume(self, cycle: cycle_pb2.Cycle, assumed: binding_cycle.AssumedPod) -> None:
         """The pod is not on its node after all, and has nothing reserved."""
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])
@@ -235,20 +235,20 @@ class Attempts:
 
     async def _choose(
         self, class_key: ports.ClassKey, pods: int, slot: int, filtered: FilterResult, extra_scores: Sequence[int]
-    ) -> Choice:
+    ) -> NodeChoice:
         """The nodes of the next pods.
 
         `slot` is that of the node that the pod is nominated for: it is taken without a look at other nodes if it
         passes.
         """
         if filtered.answer.admits(slot):
-            return Choice(filtered, PlaceResult((slot,), None, False), (1, 1))
-        nodes = looked_at(filtered.answer, self._cache.node_count)
+            return NodeChoice(filtered, PlaceResult((slot,), None, False), (1, 1))
+        nodes = node_counts(filtered.answer, self._cache.node_count)
         count = self._limit.for_place(filtered, pods)
         placed = await self._evaluators.place(*class_key, count, filtered, extra_scores)
         if placed.failure is None and not placed.slots:
             raise ports.PhaseFault("score placed none of the pods, though filter found nodes for them")
-        return Choice(filtered, placed, nodes)
+        return NodeChoice(filtered, placed, nodes)
 
     def _different_slots(self, pods: list[queued_pod.QueuedPodInfo]) -> list[int]:
         """The slots of the nodes that the first of the pods are nominated for, as long as each is another one."""
@@ -270,12 +270,12 @@ def _resized(pods: list[queued_pod.QueuedPodInfo]) -> Attempt:
     return Attempt(pods, error=Failure(text))
 
 
-def looked_at(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:
+def node_counts(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:
     """The number of nodes, and of those that are feasible, for the log; not counted where it is off."""
     return (nodes, answer.feasible) if klog.enabled(log, 2) else (0, 0)
 
 
-def named(pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
+def identity_of(pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
     """What makes the pod another one than others of its class: name, UID and nomination."""
     parsed = pod.record.pod.parsed
     out = core_pb2.Pod()

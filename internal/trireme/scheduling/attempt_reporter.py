@@ -82,11 +82,11 @@ class AttemptReporter:
         """The message of the pod's last failed attempt, written or not; empty: none of this frontend's failed."""
         return self._sent.get(uid, ("", "", 0))[1]
 
-    def expected(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
+    def nomination_written(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """The pod's status names the node by now, whether or not its object shows it."""
         self._expected[pod.uid] = node_name
 
-    def preparing(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
+    def devices_pending(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """The pod waits for its devices to be prepared for the node."""
         pending = pod.record.pod
         text = f"waiting for binding conditions for device on node {node_name}"
@@ -110,11 +110,11 @@ class AttemptReporter:
         """Return when condition and nomination of the pod's earlier attempts are written."""
         await self._outbox.written(uid)
 
-    def bound(self, pod: queued_pod.QueuedPodInfo, node_name: str, looked_at: tuple[int, int]) -> None:
-        """The pod is on the node. `looked_at`: the number of nodes, and of feasible ones."""
+    def bound(self, pod: queued_pod.QueuedPodInfo, node_name: str, node_counts: tuple[int, int]) -> None:
+        """The pod is on the node. `node_counts`: the number of nodes, and of feasible ones."""
         self._observer.bound(pod, self._now())
         if klog.enabled(log, 2):
-            evaluated, feasible = looked_at
+            evaluated, feasible = node_counts
             klog.info(
                 log,
                 2,
@@ -124,11 +124,11 @@ class AttemptReporter:
                 evaluatedNodes=evaluated,
                 feasibleNodes=feasible,
             )
-        self.gone(pod.uid)
+        self.forget(pod.uid)
         pending = pod.record.pod
         self._events.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
 
-    def gone(self, uid: str) -> None:
+    def forget(self, uid: str) -> None:
         """The pod is deleted or bound: its attempts need no condition any more."""
         self._outbox.drop(uid)
         self._sent.pop(uid, None)

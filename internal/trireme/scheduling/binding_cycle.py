@@ -41,7 +41,7 @@ _CLAIM = "resource_claim"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Assumed:
+class AssumedPod:
     """A pod that was placed, and its node."""
 
     pod: queued_pod.QueuedPodInfo
@@ -51,7 +51,7 @@ class Assumed:
     pre_bind: bool = False
     state: bytes = b""  # what Reserve gave for PreBind
     prepared: bool = False  # PreBind may have written objects
-    looked_at: tuple[int, int] = (0, 0)  # number of nodes, and of feasible ones, for the log
+    node_counts: tuple[int, int] = (0, 0)  # number of nodes, and of feasible ones, for the log
 
     @property
     def item(self) -> bind_pb2.BindItem:
@@ -109,7 +109,7 @@ class BindingCycle:
         self._in_pre_bind = in_pre_bind
         self._permit_profiles = permit_profiles
         self._pre_bind_profiles = pre_bind_profiles
-        self.reported_bound = reported_bound.ReportedBound[tuple[cycle_pb2.Cycle, Assumed]](
+        self.reported_bound = reported_bound.ReportedBound[tuple[cycle_pb2.Cycle, AssumedPod]](
             self._cache.is_assumed, self._not_bound
         )
         self.background = supervision.Supervisor()
@@ -123,7 +123,7 @@ class BindingCycle:
         return self._binding
 
     @property
-    def unseen(self) -> int:
+    def unconfirmed(self) -> int:
         """How many of them no watch has shown on their node yet. For a pod that it has shown, bind need not answer."""
         return min(self._binding, self._cache.assumed_count)
 
@@ -136,17 +136,17 @@ class BindingCycle:
         """Return when more pods may be placed."""
         await self._room.wait()
 
-    def start(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float] = _NO_WAITS) -> None:
+    def start(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float] = _NO_WAITS) -> None:
         """Bind these pods of one class in a task of its own.
 
         `waits` are the in-tree plugins for which they wait on Permit, each with its timeout in seconds.
         """
-        self._binding += len(assumed)
+        self._binding += len(pods)
         if self._binding >= MAX_BINDING:
             self._room.clear()
-        untouched = sum(not one.reserved for one in assumed)
-        self._observer.nothing_to_do(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
-        self.background.start(self._bind(cycle, assumed, waits))
+        untouched = sum(not assumed.reserved for assumed in pods)
+        self._observer.extension_points_skipped(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
+        self.background.start(self._bind(cycle, pods, waits))
 
     def allow(self, uids: Iterable[str], plugin: str) -> None:
         """The plugin allows all of these pods that wait for it on Permit."""
@@ -160,92 +160,92 @@ class BindingCycle:
         await self._pre_binding.close()
         await self._reserved.close()
 
-    async def _bind(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float]) -> None:
+    async def _bind(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
         if cycle.profile in self._permit_profiles:
-            await self._permit(cycle, assumed, waits)
+            await self._permit(cycle, pods, waits)
         elif waits:
-            for one in assumed:
-                self._wait_on_permit(cycle, one, waits)
+            for assumed in pods:
+                self._wait_on_permit(cycle, assumed, waits)
         else:
-            self._observer.nothing_to_do(("Permit",), status.Code.SUCCESS, cycle.profile, len(assumed))
-            await self._bind_permitted(cycle, assumed)
+            self._observer.extension_points_skipped(("Permit",), status.Code.SUCCESS, cycle.profile, len(pods))
+            await self._bind_permitted(cycle, pods)
 
-    async def _permit(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float]) -> None:
-        request = bind_pb2.PermitRequest(cycle=cycle, items=[one.item for one in assumed])
+    async def _permit(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
+        request = bind_pb2.PermitRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         started = self._observer.clock()
         try:
             response = await self._binder.permit(request)
-            failed = "" if len(response.results) == len(assumed) else "bind answered about other pods than these"
+            failed = "" if len(response.results) == len(pods) else "bind answered about other pods than these"
         except ports.PhaseFault as error:
             failed = str(error)
         if failed:
-            for one in assumed:
-                self._requeue(cycle, one, status.error("", f"running Permit plugins: {failed}"))
+            for assumed in pods:
+                self._requeue(cycle, assumed, status.error("", f"running Permit plugins: {failed}"))
             return
         permitted = []
-        for one, result in zip(assumed, response.results, strict=True):
+        for assumed, result in zip(pods, response.results, strict=True):
             answer = wire_status.from_message(result.status)
-            seconds = (self._observer.clock() - started) / len(assumed)
-            self._observer.point("Permit", answer.code, cycle.profile, seconds)
+            seconds = (self._observer.clock() - started) / len(pods)
+            self._observer.extension_point("Permit", answer.code, cycle.profile, seconds)
             timeouts = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
             if answer.code == status.Code.SUCCESS and not waits:
-                permitted.append(one)
+                permitted.append(assumed)
             elif answer.code in (status.Code.SUCCESS, status.Code.WAIT):
-                self._wait_on_permit(cycle, one, {**timeouts, **waits})
+                self._wait_on_permit(cycle, assumed, {**timeouts, **waits})
             else:
-                self._requeue(cycle, one, answer, _permit_text(answer))
+                self._requeue(cycle, assumed, answer, _permit_text(answer))
         if permitted:
             await self._bind_permitted(cycle, permitted)
 
-    def _wait_on_permit(self, cycle: cycle_pb2.Cycle, one: Assumed, waits: Mapping[str, float]) -> None:
+    def _wait_on_permit(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, waits: Mapping[str, float]) -> None:
         async def until_decided() -> None:
             started = self._observer.clock()
             result, _ = await asyncio.gather(
-                self._waiting.wait(one.pod.uid, one.pod.key, waits), self._nominate_expected(one)
+                self._waiting.wait(assumed.pod.uid, assumed.pod.key, waits), self._nominate_expected(assumed)
             )
             self._observer.waited_on_permit(result.code, self._observer.clock() - started)
             if result.code == status.Code.SUCCESS:
-                await self._bind_permitted(cycle, [one])
+                await self._bind_permitted(cycle, [assumed])
             else:
-                self._requeue(cycle, one, result, _permit_text(result))
+                self._requeue(cycle, assumed, result, _permit_text(result))
 
         self.background.start(until_decided())
 
-    async def _bind_permitted(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+    async def _bind_permitted(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
         now = self._now()
-        for one in assumed:
-            self._queue.done(one.pod.uid, now)
-        slow = [one for one in assumed if one.pre_bind or cycle.profile in self._pre_bind_profiles]
-        for one in slow:
-            self.background.start(self._pre_bind(cycle, one))
-        if len(slow) < len(assumed):
-            left = len(assumed) - len(slow)
-            self._observer.nothing_to_do(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
-            self._observer.nothing_to_do(("PreBind",), status.Code.SUCCESS, cycle.profile, left)
-            await self._bind_prepared(cycle, [one for one in assumed if one not in slow] if slow else assumed)
+        for assumed in pods:
+            self._queue.done(assumed.pod.uid, now)
+        slow = [assumed for assumed in pods if assumed.pre_bind or cycle.profile in self._pre_bind_profiles]
+        for assumed in slow:
+            self.background.start(self._pre_bind(cycle, assumed))
+        if len(slow) < len(pods):
+            left = len(pods) - len(slow)
+            self._observer.extension_points_skipped(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
+            self._observer.extension_points_skipped(("PreBind",), status.Code.SUCCESS, cycle.profile, left)
+            await self._bind_prepared(cycle, [assumed for assumed in pods if assumed not in slow] if slow else pods)
 
-    async def _pre_bind(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
-        item = one.item
+    async def _pre_bind(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
+        item = assumed.item
         started = self._observer.clock()
         work = await self._pre_binding.has_work(cycle, item)
         begun = self._observer.clock()
         failed = work if isinstance(work, status.Status) else None
         code = failed.code if failed is not None else status.Code.SUCCESS if work else status.Code.SKIP
-        self._observer.point("PreBindPreFlight", code, cycle.profile, begun - started)
+        self._observer.extension_point("PreBindPreFlight", code, cycle.profile, begun - started)
         result = failed or status.SUCCESS
         if work is True:
-            await self._nominate_expected(one)
-            result = await self._in_pre_bind.run(one.pod.uid, self._prepare(cycle, one, item))
-            one = dataclasses.replace(one, prepared=True)
-            self._observer.volume_stage("bind", result)
+            await self._nominate_expected(assumed)
+            result = await self._in_pre_bind.run(assumed.pod.uid, self._prepare(cycle, assumed, item))
+            assumed = dataclasses.replace(assumed, prepared=True)
+            self._observer.volume_stage_ended("bind", result)
         if failed is None:
-            self._observer.point("PreBind", result.code, cycle.profile, self._observer.clock() - begun)
+            self._observer.extension_point("PreBind", result.code, cycle.profile, self._observer.clock() - begun)
         if result.code is status.Code.SUCCESS:
-            await self._bind_prepared(cycle, [one])
+            await self._bind_prepared(cycle, [assumed])
         else:
-            self._requeue(cycle, one, result)
+            self._requeue(cycle, assumed, result)
 
-    async def _prepare(self, cycle: cycle_pb2.Cycle, one: Assumed, item: bind_pb2.BindItem) -> status.Status:
+    async def _prepare(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, item: bind_pb2.BindItem) -> status.Status:
         """PreBind, with an event if it waits for devices."""
         drivers: list[str] = []
         started = self._observer.clock()
@@ -254,103 +254,103 @@ class BindingCycle:
             claims = [self._cache.get_assumed(*key) for key in keys if key[0] == _CLAIM]
             if claims:
                 drivers.extend(name for claim in claims if claim is not None for name in _drivers(claim.resource_claim))
-                self._reporter.preparing(one.pod, one.node_name)
+                self._reporter.devices_pending(assumed.pod, assumed.node_name)
 
         result = await self._pre_binding.run(cycle, item, on_wait)
         if drivers:
             self._observer.devices_prepared(cycle.profile, drivers, result, self._observer.clock() - started)
         return result
 
-    async def _nominate_expected(self, one: Assumed) -> None:
+    async def _nominate_expected(self, assumed: AssumedPod) -> None:
         """Write the node into the pod's status, because what follows may take long."""
-        await self._reporter.written(one.pod.uid)  # an earlier nomination must not come after this one
-        if await self._pre_binding.nominate(one.item):
-            self._reporter.expected(one.pod, one.node_name)
+        await self._reporter.written(assumed.pod.uid)  # an earlier nomination must not come after this one
+        if await self._pre_binding.nominate(assumed.item):
+            self._reporter.nomination_written(assumed.pod, assumed.node_name)
 
-    async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
+    async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
         """Have an extender bind the pod. If it fails and is ignorable, the Bind plugins do."""
         assert self._extension is not None
         started = self._observer.clock()
-        result = await self._extension.bind(cycle.pod_class, one.item)
+        result = await self._extension.bind(cycle.pod_class, assumed.item)
         if result is None:
-            await self._bind_by_plugins(cycle, [one])
+            await self._bind_by_plugins(cycle, [assumed])
             return
-        self._observer.point("Bind", result.code, cycle.profile, self._observer.clock() - started)
+        self._observer.extension_point("Bind", result.code, cycle.profile, self._observer.clock() - started)
         if result.code == status.Code.SUCCESS:
-            self._settled(1)
-            self.reported_bound.add(one.pod.uid, (cycle, one))
-            self._reporter.bound(one.pod, one.node_name, one.looked_at)
+            self._end(1)
+            self.reported_bound.add(assumed.pod.uid, (cycle, assumed))
+            self._reporter.bound(assumed.pod, assumed.node_name, assumed.node_counts)
         else:
-            self._requeue(cycle, one, result)
+            self._requeue(cycle, assumed, result)
 
-    def _not_bound(self, bound: tuple[cycle_pb2.Cycle, Assumed]) -> None:
-        cycle, one = bound
+    def _not_bound(self, bound: tuple[cycle_pb2.Cycle, AssumedPod]) -> None:
+        cycle, assumed = bound
         self._binding += 1
-        text = f"an extender reported the pod as bound to node {one.node_name}, and the pod is still without a node"
-        self._requeue(cycle, one, status.error("", text))
+        text = f"an extender reported the pod as bound to node {assumed.node_name}, and the pod is still without a node"
+        self._requeue(cycle, assumed, status.error("", text))
 
-    async def _bind_prepared(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+    async def _bind_prepared(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
         """Bind pods. If the status of an earlier attempt is still to be written, the pod is bound after that, alone."""
-        later = [one for one in assumed if self._reporter.has_unwritten(one.pod.uid)]
-        for one in later:
-            self.background.start(self._bind_when_written(cycle, one))
-        now = [one for one in assumed if one not in later] if later else assumed
+        later = [assumed for assumed in pods if self._reporter.has_unwritten(assumed.pod.uid)]
+        for assumed in later:
+            self.background.start(self._bind_when_written(cycle, assumed))
+        now = [assumed for assumed in pods if assumed not in later] if later else pods
         if now:
             await self._bind_now(cycle, now)
 
-    async def _bind_when_written(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
-        await self._reporter.written(one.pod.uid)
-        await self._bind_now(cycle, [one])
+    async def _bind_when_written(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
+        await self._reporter.written(assumed.pod.uid)
+        await self._bind_now(cycle, [assumed])
 
-    async def _bind_now(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+    async def _bind_now(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
         if self._extension is not None and self._extension.binds(cycle.pod_class):
-            await asyncio.gather(*(self._bind_by_extender(cycle, one) for one in assumed))
+            await asyncio.gather(*(self._bind_by_extender(cycle, assumed) for assumed in pods))
             return
-        await self._bind_by_plugins(cycle, assumed)
+        await self._bind_by_plugins(cycle, pods)
 
-    async def _bind_by_plugins(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
-        request = bind_pb2.BindRequest(cycle=cycle, items=[one.item for one in assumed])
+    async def _bind_by_plugins(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:
+        request = bind_pb2.BindRequest(cycle=cycle, items=[assumed.item for assumed in pods])
         started = self._observer.clock()
         async for result in self._binder.bind(request):
-            one = assumed[result.index]
+            assumed = pods[result.index]
             answer = wire_status.from_message(result.status)
-            self._observer.point("Bind", answer.code, cycle.profile, self._observer.clock() - started)
+            self._observer.extension_point("Bind", answer.code, cycle.profile, self._observer.clock() - started)
             if answer.code == status.Code.SUCCESS:
-                self._settled(1)
-                self._reporter.bound(one.pod, one.node_name, one.looked_at)
+                self._end(1)
+                self._reporter.bound(assumed.pod, assumed.node_name, assumed.node_counts)
             else:
-                self._requeue(cycle, one, answer)
+                self._requeue(cycle, assumed, answer)
 
-    def _requeue(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str = "") -> None:
+    def _requeue(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str = "") -> None:
         """The pod is not bound: unassume and requeue it. `text`: its failure's message, if not the status's."""
-        if one.prepared and one.state:
+        if assumed.prepared and assumed.state:
             # First undo what PreBind wrote: the next attempt must not take it for its own.
-            self.background.start(self._release(cycle, one, why, text))
+            self.background.start(self._release(cycle, assumed, why, text))
             return
-        self._settled(1)
-        if one.reserved:
-            self._reserved.unreserve(cycle, [one.placement])
-        placed = self._cache.pod(one.pod.uid)
+        self._end(1)
+        if assumed.reserved:
+            self._reserved.unreserve(cycle, [assumed.placement])
+        placed = self._cache.pod(assumed.pod.uid)
         was = None
         if placed is not None and placed.assumed:
             pod = self._cache.registry[placed.class_id].pod
             was = queue_notifier.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
             self._cache.forget(placed.uid)
         rejectors = frozenset({why.plugin}) if why.rejected and why.plugin else frozenset()
-        self._reporter.failed(one.pod, Failure(text or why.message, rejectors, nominated_node=""))
+        self._reporter.failed(assumed.pod, Failure(text or why.message, rejectors, nominated_node=""))
         if was is not None:
             # For other pods it is as if a pod had left the node.
             event, started = cluster_event.ASSIGNED_POD_DELETE, self._observer.clock()
-            exclude_uid = one.pod.uid if rejectors else ""
+            exclude_uid = assumed.pod.uid if rejectors else ""
             instructions = self._queue.on_event(event, was, None, self._now(), exclude_uid=exclude_uid)
             self._observer.event_handled(event.label, started)
             self._execute(instructions)
 
-    async def _release(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str) -> None:
-        await self._pre_binding.release(one.item)
-        self._requeue(cycle, dataclasses.replace(one, prepared=False), why, text)
+    async def _release(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod, why: status.Status, text: str) -> None:
+        await self._pre_binding.release(assumed.item)
+        self._requeue(cycle, dataclasses.replace(assumed, prepared=False), why, text)
 
-    def _settled(self, pods: int) -> None:
+    def _end(self, pods: int) -> None:
         self._binding -= pods
         if self._binding < MAX_BINDING:
             self._room.set()

@@ -33,13 +33,13 @@ class Pacer:
         """Pods that arrived per second, lately."""
         return self._rate * self._decay(self._clock())
 
-    def arrived(self, pods: int) -> None:
+    def pods_arrived(self, pods: int) -> None:
         """So many pods became active."""
         now = self._clock()
         self._rate = self._rate * self._decay(now) + pods / _RATE_SECONDS
         self._rate_at = self._last_arrival = now
 
-    def growth(self, waiting: int, classes: int, oldest: float, binding: int) -> float:
+    def batch_delay(self, waiting: int, classes: int, oldest: float, binding: int) -> float:
         """How long to wait before taking the next batch; 0: take it.
 
         `waiting` pods of the next class wait, the oldest one for `oldest` seconds; `classes` classes wait in all, and

@@ -304,7 +304,7 @@ class Observer(Protocol):
     def group_preemption_attempted(self, code: status.Code) -> None:
         """A group tried to make room for itself."""
 
-    def group_disrupts(self, kind: str, cost: filter_pb2.Disruption) -> None:
+    def group_disruption(self, kind: str, cost: filter_pb2.Disruption) -> None:
         """Room is made for a group of this kind."""
 
     def evicted(self, kind: str, succeeded: bool, seconds: float) -> None:
@@ -315,16 +315,16 @@ class Observer(Protocol):
 
     # Extension points
 
-    def point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
+    def extension_point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
         """An extension point was run for so many pods at once."""
 
-    def nothing_to_do(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
+    def extension_points_skipped(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
         """So many pods passed these extension points, at which no plugin has anything to do for them."""
 
     def waited_on_permit(self, code: status.Code, seconds: float) -> None:
         """A pod no longer waits on Permit."""
 
-    def volume_stage(self, operation: str, result: status.Status) -> None:
+    def volume_stage_ended(self, operation: str, result: status.Status) -> None:
         """A pod was stopped by this at Filter (predicate), Reserve (assume) or PreBind (bind)."""
 
     def devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:

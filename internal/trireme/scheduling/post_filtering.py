@@ -83,7 +83,7 @@ class PostFilters:
         """
         refusal = Refusal.of(filtered, self._cache.node_count)
         if refusal.error is not None:
-            self._observer.volume_stage("predicate", refusal.error)
+            self._observer.volume_stage_ended("predicate", refusal.error)
             self._reporter.all_failed(pods, refusal.failure())
             return []
         if class_key[0] not in self._asynchronous:
@@ -153,7 +153,7 @@ class PostFilters:
         """The pod for PostFilter. Its nomination counts whether or not its object shows it yet: otherwise PostFilter
         would make room for the pod a second time, on another node.
         """
-        preemptor = attempt.named(pod)
+        preemptor = attempt.identity_of(pod)
         preemptor.status.nominated_node_name = self._nominations.node_of(pod.uid)
         return preemptor
 

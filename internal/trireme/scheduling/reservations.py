@@ -51,7 +51,7 @@ class Reservations:
             self._changed(self._cache.forget_objects(placement.pod.uid))
         self.background.start(self._unreserve(cycle, placements))
 
-    def close_to_group(self, uids: Collection[str]) -> None:
+    def end_claim_sharing(self, uids: Collection[str]) -> None:
         """The trial of these pods' group is over: other pods share no claims with them until these are written."""
         self._cache.close_objects(uids)
 

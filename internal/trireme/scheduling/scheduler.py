@@ -22,7 +22,7 @@ QUIET_SECONDS = 0.001
 
 # How many of the next classes are prepared, and how many of these at once. Which replica a class goes to is chance:
 # with eight for each of four replicas, a slow plugin beside one of them is seldom idle.
-AHEAD = 32
+NEXT_CLASSES = 32
 MAX_PREPARING = 32
 
 
@@ -111,9 +111,9 @@ class Scheduler:
                 if not (self._queue.ready() and self._available()):
                     await self._wakeup.wait()
                 continue
-            growth = self._growth()
-            if growth > 0:
-                await asyncio.sleep(growth)
+            delay = self._batch_delay()
+            if delay > 0:
+                await asyncio.sleep(delay)
                 continue
             batch = self._queue.pop(self._now(), self._limit.max_pods)
             if batch is not None:
@@ -148,18 +148,20 @@ class Scheduler:
         except TimeoutError:
             await self._speculation.speculate(batch)
 
-    def _growth(self) -> float:
-        ahead = self._queue.peek_next_classes(AHEAD * 4)
+    def _batch_delay(self) -> float:
+        ahead = self._queue.peek_next_classes(NEXT_CLASSES * 4)
         if not ahead:
             return 0.0
         first = ahead[0]
-        return self._pacer.growth(first.waiting, len(ahead), self._now() - first.head.timestamp, self._binding.unseen)
+        return self._pacer.batch_delay(
+            first.waiting, len(ahead), self._now() - first.head.timestamp, self._binding.unconfirmed
+        )
 
     def _prepare_ahead(self) -> None:
         """Have the replicas that will filter the next classes compute the columns of new classes, once."""
         coming = [
             (ahead.head.record.profile, ahead.key)
-            for ahead in self._queue.peek_next_classes(AHEAD)
+            for ahead in self._queue.peek_next_classes(NEXT_CLASSES)
             if isinstance(ahead.key, int)
         ]
         self._prepared.intersection_update(coming)

@@ -27,7 +27,7 @@ class SchedulingCycle:
         *,
         cache: cluster_cache.ClusterCache,
         queue: scheduling_queue.SchedulingQueue,
-        attempts: attempt.Attempts,
+        attempts: attempt.AttemptRunner,
         speculations: speculation.Speculation,
         post_filters: post_filtering.PostFilters,
         reporter: attempt_reporter.AttemptReporter,
@@ -107,8 +107,10 @@ class SchedulingCycle:
         """No call is made, so nothing can change in between."""
         started, reused = self._observer.clock(), known.used > 0
         placed = known.take(len(pods))
-        looked_at = attempt.looked_at(known.filtered.answer, self._cache.node_count)
-        made = await self._attempts.assume(known.class_key, pods, attempt.Choice(known.filtered, placed, looked_at))
+        node_counts = attempt.node_counts(known.filtered.answer, self._cache.node_count)
+        made = await self._attempts.assume(
+            known.class_key, pods, attempt.NodeChoice(known.filtered, placed, node_counts)
+        )
         self._speculation.drop_unless_current(known)
         seconds = self._observer.clock() - started
         self._observer.placed(known.class_key[0], len(pods), seconds, known.filtered, placed, reused)

@@ -12,7 +12,7 @@ def _pacer(pods_per_second: float, linger: float = 0.5, max_pods: int = 100) -> 
     pacer = pacing.Pacer(clock, linger, batch_limit.BatchLimit(max_pods))
     for _ in range(int(2 * pods_per_second)):
         clock.now += 1 / pods_per_second
-        pacer.arrived(1)
+        pacer.pods_arrived(1)
     return pacer, clock
 
 
@@ -33,22 +33,22 @@ def test_a_batch_grows_only_where_that_pays(
 ) -> None:
     """If this fails, single pods wait for company that does not come, or a busy scheduler makes a batch of each pod."""
     pacer, _ = _pacer(rate)
-    assert (pacer.growth(waiting, classes, oldest, binding) > 0) is waits
+    assert (pacer.batch_delay(waiting, classes, oldest, binding) > 0) is waits
 
 
 def test_a_batch_grows_to_no_more_than_it_may_have() -> None:
     """If this fails, pods wait for others that cannot share their batch."""
     pacer, _ = _pacer(400, max_pods=4)
-    assert pacer.growth(3, 1, 0.0, 10) > 0
-    assert pacer.growth(4, 1, 0.0, 10) == 0
+    assert pacer.batch_delay(3, 1, 0.0, 10) > 0
+    assert pacer.batch_delay(4, 1, 0.0, 10) == 0
 
 
 def test_nothing_is_waited_for_once_the_load_is_over() -> None:
     """If this fails, the last pods of every burst wait in vain."""
     pacer, clock = _pacer(400)
-    assert pacer.growth(1, 1, 0.0, 10) > 0
+    assert pacer.batch_delay(1, 1, 0.0, 10) > 0
     clock.now += 0.03
-    assert pacer.growth(1, 1, 0.0, 10) == 0
+    assert pacer.batch_delay(1, 1, 0.0, 10) == 0
 
 
 def test_the_rate_forgets() -> None:

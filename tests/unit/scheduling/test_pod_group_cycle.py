@@ -10,7 +10,7 @@ from trireme.queueing.batch_key import GroupKey
 from trireme.queueing.states import Active, BackOff, Gone, QueueState, WaitingForGroup
 from trireme.scheduling import ports
 from trireme.scheduling.groups import pod_group_conditions
-from trireme.scheduling.groups.pod_group_results import Verdict, feasible
+from trireme.scheduling.groups.pod_group_results import Verdict, placement_feasible
 from trireme.v1 import bind_pb2, filter_phase_pb2, snapshot_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
@@ -40,7 +40,7 @@ def test_a_group_is_feasible_as_long_as_enough_may_still_fit(
     min_count: int, scheduled: int, remaining: int, verdict: Verdict, text: str
 ) -> None:
     """It decides when a trial ends; its words are in events and conditions."""
-    said = feasible(min_count, scheduled, remaining)
+    said = placement_feasible(min_count, scheduled, remaining)
     assert (said.verdict, said.message) == (verdict, text)
 
 

@@ -70,7 +70,7 @@ class PodGroupAssembly:
         queue: scheduling_queue.SchedulingQueue,
         groups: queue_groups.QueueGroups,
         evaluators: ports.Evaluators,
-        attempts: attempt.Attempts,
+        attempts: attempt.AttemptRunner,
         reporter: attempt_reporter.AttemptReporter,
         reserved: reservations.Reservations,
         observer: ports.Observer,
@@ -92,7 +92,7 @@ class PodGroupAssembly:
             publish=publish,
         )
         topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
-        try_group: pod_group_results.TryGroup = trials.anywhere
+        try_group: pod_group_results.TryGroup = trials.try_on_all_nodes
         if topology:
             try_group = pod_group_placements.PodGroupPlacements(
                 cache=cache,

@@ -141,7 +141,9 @@ class PodGroupCycle:
         """Run the PodGroupPostFilter plugins, and execute what they decide."""
         group, started = request.group, self._observer.clock()
         post_filter = await self._post_filters.find(request, result)
-        self._observer.point("PodGroupPostFilter", post_filter.code, request.profile, self._observer.clock() - started)
+        self._observer.extension_point(
+            "PodGroupPostFilter", post_filter.code, request.profile, self._observer.clock() - started
+        )
         await self._free_devices(group, post_filter.actions)
         if post_filter.code is not status.Code.SUCCESS:
             return post_filter
@@ -197,8 +199,8 @@ class PodGroupCycle:
 
     def _bind(self, group: queued_group.QueuedPodGroupInfo, result: Result) -> None:
         """Have the members that fitted bound. Members that were deleted meanwhile are unassumed."""
-        attempts = list(result.placed())
-        self._trials.settle(attempts)
+        attempts = list(result.placed_members())
+        self._trials.end_claim_sharing(attempts)
         placed = []
         for member in attempts:
             if member.assumed is None or member.cycle is None:
@@ -218,9 +220,9 @@ class PodGroupCycle:
             self._binding.allow(group.members, in_tree.GANG_PLUGIN)
 
     def _batches(
-        self, placed: Sequence[tuple[cycle_pb2.Cycle, binding_cycle.Assumed]]
-    ) -> Iterator[tuple[cycle_pb2.Cycle, list[binding_cycle.Assumed]]]:
-        batch: list[binding_cycle.Assumed] = []
+        self, placed: Sequence[tuple[cycle_pb2.Cycle, binding_cycle.AssumedPod]]
+    ) -> Iterator[tuple[cycle_pb2.Cycle, list[binding_cycle.AssumedPod]]]:
+        batch: list[binding_cycle.AssumedPod] = []
         for index, (cycle, assumed) in enumerate(placed):
             batch.append(assumed)
             last = index + 1 == len(placed) or placed[index + 1][0].pod_class != cycle.pod_class

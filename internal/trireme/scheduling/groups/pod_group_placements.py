@@ -27,8 +27,8 @@ from trireme.scheduling.groups.pod_group_results import (
     PodGroupRequest,
     Result,
     Verdict,
-    feasible,
-    settled,
+    final_result,
+    placement_feasible,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import score_phase_pb2
@@ -65,7 +65,7 @@ class PodGroupPlacements:
 
     async def run(self, request: PodGroupRequest) -> Result:
         """Try the tree; on success all members that fit are assumed, in the best placement."""
-        return settled(await self._try(request, request.tree, None))
+        return final_result(await self._try(request, request.tree, None))
 
     async def _try(self, request: PodGroupRequest, node: GroupNode, around: Placement | None) -> Result:
         """Try a group of the tree, within a placement of the group around it."""
@@ -83,35 +83,35 @@ class PodGroupPlacements:
         found: list[tuple[Placement | None, Result]] = []
         first: Result | None = None
         for placement in candidates:
-            result = await self._within(request, node, placement)
+            result = await self._try_placement(request, node, placement)
             if result.status.verdict is Verdict.ERROR or (result.succeeded and len(candidates) == 1):
                 return result
             first = first or result
             if result.succeeded:
-                self._trials.undo(list(result.placed()))
+                self._trials.undo(list(result.placed_members()))
                 found.append((placement, result))
         if not found and first is not None:
-            first.status = _nowhere(len(candidates), first.status)
+            first.status = _no_feasible_placement(len(candidates), first.status)
             return first
         return await self._best(request, node, found)
 
-    async def _within(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
+    async def _try_placement(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
         """Try a group in one placement."""
         if node.composite:
-            return await self._children(request, node, placement)
+            return await self._try_children(request, node, placement)
         started = self._observer.clock()
-        result = await self._trials.leaf(request, node, placement)
+        result = await self._trials.try_pod_group(request, node, placement)
         if result.status.verdict is not Verdict.ERROR:
             self._observer.placement_evaluated(request.profile, result.succeeded, self._observer.clock() - started)
         return result
 
-    async def _children(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
+    async def _try_children(self, request: PodGroupRequest, node: GroupNode, placement: Placement | None) -> Result:
         """Try the groups of a group, one after the other, until enough of them fit or cannot any more.
 
         Each sees those before it.
         """
         min_count = node.min_count if request.minimums else 0
-        result = Result(node, feasible(min_count, 0, len(node.children)))
+        result = Result(node, placement_feasible(min_count, 0, len(node.children)))
         if result.status.verdict is Verdict.UNSCHEDULABLE:
             return result
         prospect, scheduled = result.status, 0
@@ -124,7 +124,7 @@ class PodGroupPlacements:
                     return Result(node, GroupStatus(Verdict.ERROR, (text,)))
                 result.children.append(tried)
                 scheduled += tried.succeeded
-                prospect = feasible(min_count, scheduled, len(node.children) - index - 1)
+                prospect = placement_feasible(min_count, scheduled, len(node.children) - index - 1)
                 if prospect.verdict is Verdict.UNSCHEDULABLE:
                     break
         except BaseException:
@@ -136,7 +136,7 @@ class PodGroupPlacements:
         return result
 
     def _undo(self, results: Sequence[Result]) -> None:
-        self._trials.undo([member for result in results for member in result.placed()])
+        self._trials.undo([member for result in results for member in result.placed_members()])
 
     def _generate(
         self,
@@ -179,7 +179,7 @@ class PodGroupPlacements:
         result: Result | GroupStatus = found[0][1] if len(found) == 1 else await self._preferred(request, node, found)
         if isinstance(result, GroupStatus):
             return Result(node, result)
-        failed = await self._trials.reassume(list(result.placed()))
+        failed = await self._trials.reassume(list(result.placed_members()))
         if failed:
             return Result(node, GroupStatus(Verdict.ERROR, (f"failed to assume the subtree: {failed}",)))
         return result
@@ -188,7 +188,7 @@ class PodGroupPlacements:
         self, request: PodGroupRequest, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
     ) -> Result | GroupStatus:
         """Nothing of any of them is assumed."""
-        record = request.everybody()[0].record
+        record = request.all_pods()[0].record
         message = score_phase_pb2.ScorePodGroupPlacementsRequest(
             cycle=self._evaluators.cycle(record.profile, record.class_id, self._publish()),
             scheduled=sum(request.scheduled.get(leaf.name, 0) for leaf in node.leaves()),
@@ -197,7 +197,9 @@ class PodGroupPlacements:
             message.plugins.add(plugin=plugin.name, weight=plugin.weight)
         for placement, result in found:
             slots = placement.slots if placement is not None else ()
-            message.placements.add(slots=slots, pod_classes=[member.pod.record.class_id for member in result.placed()])
+            message.placements.add(
+                slots=slots, pod_classes=[member.pod.record.class_id for member in result.placed_members()]
+            )
         try:
             response = await self._evaluators.score_pod_group_placements(message)
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
@@ -208,7 +210,7 @@ class PodGroupPlacements:
         return found[max(rated)[2]][1]
 
 
-def _nowhere(count: int, first: GroupStatus) -> GroupStatus:
+def _no_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
     """The status if no placement is feasible: the first one is reported for all."""
     why = UNSCHEDULABLE if first.summary else first.message
     text = f"0/{count} placements are available, first placement status: {why}"

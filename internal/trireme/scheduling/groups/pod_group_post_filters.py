@@ -139,7 +139,7 @@ class PodGroupPostFilters:
         return PodGroupPostFilterResult(code, ", ".join(response.status.messages), actions=tuple(response.actions))
 
     async def _preempt(self, request: PodGroupRequest) -> PodGroupPostFilterResult:
-        members, started = request.everybody(), self._observer.clock()
+        members, started = request.all_pods(), self._observer.clock()
         try:
             message = filter_phase_pb2.ListPodGroupVictimsRequest(
                 cycle=self._cycle(members[0]), priority=request.tree.message.spec.priority
@@ -180,7 +180,7 @@ class PodGroupPostFilters:
             code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
             return PodGroupPostFilterResult(code, f"pod group preemption: {result.status.message}")
         # As in kube-scheduler, all members that fitted count and are nominated, even if their own group did not fit.
-        proposed = [(member, member.assumed) for member in result.proposed() if member.assumed is not None]
+        proposed = [(member, member.assumed) for member in result.fitting_members() if member.assumed is not None]
         try:
             message = filter_phase_pb2.ReprievePodGroupVictimsRequest(
                 cycle=self._cycle(proposed[0][0].pod),
@@ -194,11 +194,11 @@ class PodGroupPostFilters:
                 message.placed.add(pod=_identity(record.pod.parsed), pod_class=record.class_id, slot=assumed.slot)
             response = await self._evaluators.reprieve_pod_group_victims(message)
             if response.HasField("disruption"):
-                self._observer.group_disrupts(request.tree.key.kind, response.disruption)
+                self._observer.group_disruption(request.tree.key.kind, response.disruption)
             nominated = {member.pod.uid: assumed.node_name for member, assumed in proposed}
             return _from_status(response.status, response.actions, nominated)
         finally:
-            self._trials.undo(list(result.placed()))
+            self._trials.undo(list(result.placed_members()))
 
     def _cycle(self, pod: queued_pod.QueuedPodInfo) -> cycle_pb2.Cycle:
         """The context of a call about a group, of which this is the first pod."""

@@ -46,7 +46,7 @@ class PodGroupReporter:
         post_filter: pod_group_post_filters.PodGroupPostFilterResult | None,
     ) -> None:
         """The tree was tried. `post_filter`: the result of PodGroupPostFilter, if it ran."""
-        results = list(pod_group_results.completed(request.tree, result))
+        results = list(pod_group_results.results_of_tree(request.tree, result))
         # PodGroupPostFilter's message is repeated for each group that shares the status, as kube-scheduler does it.
         shares = Counter(id(each.status) for each in results)
         for each in results:

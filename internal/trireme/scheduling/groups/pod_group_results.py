@@ -48,7 +48,7 @@ class MemberAttempt:
     """The result of the attempt for one member: where it is assumed, or why it failed."""
 
     pod: queued_pod.QueuedPodInfo
-    assumed: binding_cycle.Assumed | None = None
+    assumed: binding_cycle.AssumedPod | None = None
     cycle: cycle_pb2.Cycle | None = None
     failure: Failure | None = None
     # Filter's answer, if devices that the pod has already are not available on some nodes.
@@ -83,7 +83,7 @@ class PodGroupRequest:
         """The waiting pods of a PodGroup."""
         return self.members.get(node.name, ())
 
-    def everybody(self) -> list[queued_pod.QueuedPodInfo]:
+    def all_pods(self) -> list[queued_pod.QueuedPodInfo]:
         """All waiting pods, in order."""
         return [pod for leaf in self.tree.leaves() for pod in self.of(leaf)]
 
@@ -102,32 +102,32 @@ class Result:
         """It is scheduled, if those above it are."""
         return self.status.verdict is Verdict.SUCCESS
 
-    def placed(self) -> Iterator[MemberAttempt]:
+    def placed_members(self) -> Iterator[MemberAttempt]:
         """The members that are assumed, in the order in which they were placed; none if the group failed."""
         if self.succeeded:
             yield from (member for member in self.attempts if member.assumed is not None)
             for child in self.children:
-                yield from child.placed()
+                yield from child.placed_members()
 
-    def proposed(self) -> Iterator[MemberAttempt]:
+    def fitting_members(self) -> Iterator[MemberAttempt]:
         """The members that fitted when they were tried, whether or not their group succeeded."""
         yield from (member for member in self.attempts if member.assumed is not None)
         for child in self.children:
-            yield from child.proposed()
+            yield from child.fitting_members()
 
 
 # Tries a tree of groups. On success all members that fit are assumed.
 TryGroup = Callable[[PodGroupRequest], Awaitable[Result]]
 
 
-def settled(result: Result) -> Result:
+def final_result(result: Result) -> Result:
     """The result for the whole tree: without any pod placed it is unschedulable."""
-    if result.succeeded and not any(result.placed()):
+    if result.succeeded and not any(result.placed_members()):
         result.status = GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE,), summary=True)
     return result
 
 
-def feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
+def placement_feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
     """Whether `min_count` members can still have a node, when some have one and others have not been tried.
 
     Source: pkg/scheduler/framework/plugins/gangscheduling PlacementFeasible.
@@ -141,7 +141,7 @@ def feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
     return GroupStatus(Verdict.SUCCESS)
 
 
-def completed(node: forest.GroupNode, result: Result | None, above: Result | None = None) -> Iterator[Result]:
+def results_of_tree(node: forest.GroupNode, result: Result | None, above: Result | None = None) -> Iterator[Result]:
     """The result of each group of the tree, for events and conditions.
 
     Groups that were not tried, and groups that succeeded below one that failed, share the status object of that one.
@@ -152,4 +152,4 @@ def completed(node: forest.GroupNode, result: Result | None, above: Result | Non
     assert result is not None  # the root was tried
     yield result
     for child in node.children:
-        yield from completed(child, tried.get(child.key), result)
+        yield from results_of_tree(child, tried.get(child.key), result)

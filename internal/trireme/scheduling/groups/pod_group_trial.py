@@ -27,8 +27,8 @@ from trireme.scheduling.groups.pod_group_results import (
     PodGroupRequest,
     Result,
     Verdict,
-    feasible,
-    settled,
+    final_result,
+    placement_feasible,
 )
 from trireme.v1 import cycle_pb2, filter_pb2
 
@@ -42,7 +42,7 @@ class PodGroupTrials:
         cache: cluster_cache.ClusterCache,
         queue: scheduling_queue.SchedulingQueue,
         evaluators: ports.Evaluators,
-        attempts: attempt.Attempts,
+        attempts: attempt.AttemptRunner,
         observer: ports.Observer,
         reserved: reservations.Reservations,
         publish: Callable[[], int],
@@ -55,7 +55,7 @@ class PodGroupTrials:
         self._reserved = reserved
         self._publish = publish
 
-    async def run(
+    async def try_members(
         self,
         members: Sequence[queued_pod.QueuedPodInfo],
         min_count: int,
@@ -70,7 +70,7 @@ class PodGroupTrials:
         pod_group = queued_group.group_of(members[0]) if members else ""
         trial = group_trial.GroupTrial(pod_group, within)
         try:
-            verdict = await self._run(members, min_count, scheduled, trial, attempts)
+            verdict = await self._try_members(members, min_count, scheduled, trial, attempts)
         except BaseException:
             self.undo(attempts)
             raise
@@ -78,19 +78,21 @@ class PodGroupTrials:
             self.undo(attempts)
         return verdict, attempts
 
-    async def anywhere(self, request: PodGroupRequest) -> Result:
+    async def try_on_all_nodes(self, request: PodGroupRequest) -> Result:
         """Try a PodGroup on all nodes."""
-        return settled(await self.leaf(request, request.tree, None))
+        return final_result(await self.try_pod_group(request, request.tree, None))
 
-    async def leaf(
+    async def try_pod_group(
         self, request: PodGroupRequest, node: forest.GroupNode, within: group_trial.Placement | None
     ) -> Result:
         """Try a PodGroup of the tree; `within`: on these nodes alone."""
         min_count = node.min_count if request.minimums else 0
-        verdict, attempts = await self.run(request.of(node), min_count, request.scheduled.get(node.name, 0), within)
+        verdict, attempts = await self.try_members(
+            request.of(node), min_count, request.scheduled.get(node.name, 0), within
+        )
         return Result(node, verdict, attempts)
 
-    async def _run(
+    async def _try_members(
         self,
         members: Sequence[queued_pod.QueuedPodInfo],
         min_count: int,
@@ -98,7 +100,7 @@ class PodGroupTrials:
         within: group_trial.GroupTrial,
         attempts: list[MemberAttempt],
     ) -> GroupStatus:
-        prospect = feasible(min_count, scheduled, len(members))
+        prospect = placement_feasible(min_count, scheduled, len(members))
         if prospect.verdict is Verdict.UNSCHEDULABLE:
             return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, *prospect.reasons), summary=True)
         for batch in self._batches(members):
@@ -110,7 +112,7 @@ class PodGroupTrials:
                     self.undo(tried[index + 1 :])
                     return GroupStatus(Verdict.ERROR, (text,))
                 scheduled += member.assumed is not None
-                prospect = feasible(min_count, scheduled, len(members) - len(attempts))
+                prospect = placement_feasible(min_count, scheduled, len(members) - len(attempts))
                 if prospect.verdict is Verdict.UNSCHEDULABLE:
                     self.undo(tried[index + 1 :])
                     return prospect
@@ -156,7 +158,7 @@ class PodGroupTrials:
 
     async def _reserve_anew(self, cycle: cycle_pb2.Cycle, attempts: Sequence[MemberAttempt]) -> str:
         """Reserve for those of the members, all of one class, that had something reserved; answers what failed."""
-        again: list[tuple[MemberAttempt, binding_cycle.Assumed]] = []
+        again: list[tuple[MemberAttempt, binding_cycle.AssumedPod]] = []
         for member in attempts:
             if member.assumed is not None and member.assumed.reserved:
                 member.assumed = dataclasses.replace(member.assumed, reserved=False)
@@ -168,7 +170,7 @@ class PodGroupTrials:
             cycle, [each for _, each in again], assumed.pre_bind, queued_group.group_of(first.pod)
         )
         for (member, _), result in zip(again, results, strict=True):
-            if isinstance(result, binding_cycle.Assumed):
+            if isinstance(result, binding_cycle.AssumedPod):
                 member.assumed = result
             else:
                 member.assumed, member.failure = None, result
@@ -228,14 +230,14 @@ class PodGroupTrials:
         if made.refused is not None:
             seconds = self._observer.clock() - started
             self._observer.refused(record.profile, len(made.pods), seconds, made.refused)
-            columns = self._about_devices(record.class_id, made.refused)
+            columns = self._device_refusals(record.class_id, made.refused)
             nodes = self._cache.node_count if within.placement is None else len(within.placement.slots)
             failure = refusal.Refusal.of(made.refused, nodes).failure()
         return [MemberAttempt(pod, failure=failure, columns=columns) for pod in made.pods]
 
-    def _placed(self, pods: Sequence[queued_pod.QueuedPodInfo], placed: attempt.Placed) -> list[MemberAttempt]:
+    def _placed(self, pods: Sequence[queued_pod.QueuedPodInfo], placed: attempt.PlacedPods) -> list[MemberAttempt]:
         """The attempts of the first pods, up to one that has to be tried again."""
-        columns = self._about_devices(pods[0].record.class_id, placed.filtered)
+        columns = self._device_refusals(pods[0].record.class_id, placed.filtered)
         assumed = {each.pod.uid: each for each in placed.assumed}
         failures = {pod.uid: failure for pod, failure in placed.unreserved}
         attempts = []
@@ -250,13 +252,13 @@ class PodGroupTrials:
                 break
         return attempts
 
-    def settle(self, attempts: Sequence[MemberAttempt]) -> None:
+    def end_claim_sharing(self, attempts: Sequence[MemberAttempt]) -> None:
         """The trial is over, and these members are going to be bound: no other pod shares their claims any more."""
         uids = {member.pod.uid for member in attempts if member.assumed is not None and member.assumed.reserved}
         if uids:
-            self._reserved.close_to_group(uids)
+            self._reserved.end_claim_sharing(uids)
 
-    def _about_devices(self, class_id: int, filtered: FilterResult) -> filter_pb2.NodeColumns | None:
+    def _device_refusals(self, class_id: int, filtered: FilterResult) -> filter_pb2.NodeColumns | None:
         """Filter's answer, where a plugin that may have claims released refuses nodes to a pod with claims."""
         if not self._cache.registry.of_one_pod(class_id) or filtered.refusal is not None:
             return None
