@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from google.protobuf import message
 
 from trireme.evaluation import plugin_timer, request_errors, reserving
-from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator
+from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator, nominated_filter
 from trireme.evaluation.preemption import group_preemption, post_filter_results, post_filtering, preemption
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
@@ -141,11 +141,11 @@ class FilterEngine:
         about = cycle_pb2.Cycle()
         about.CopyFrom(cycle)
         about.pod.metadata.uid = nominees[0].pod.uid
-        nominated = await self._evaluator.admits_nominated(about, self._class_of(about), timer)
+        nominated = await self._evaluator.admit_nominated(about, self._class_of(about), timer)
         if nominated is None:
             return NominatedAnswer(0)
         cached, slot = nominated
-        found = [slot, *self._evaluator.admits_beside(about, cached, [each.pod for each in nominees[1:]])]
+        found = [slot, *self._evaluator.admit_others(about, cached, [each.pod for each in nominees[1:]])]
         # If a pod is nominated to another node than the caller knew, the caller has to call again.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1].slot, zip(found, nominees, strict=False))
         needs_reserve, needs_pre_bind = self._needs(cycle, cached)
@@ -328,7 +328,7 @@ class FilterEngine:
         """How placements change other nodes, where there is to be more than one."""
         if count < 2 or cached.refusal is not None or self.chains[cycle.profile].one_by_one:
             return ()
-        return tuple(self._evaluator.constraints(cycle.profile, self._class_of(cycle), cached))
+        return self._evaluator.constraints(cycle.profile, self._class_of(cycle), cached)
 
     def _columns(self, cached: columns.ClassColumns, base_generation: int) -> node_columns.NodeColumns:
         size = self._snap.nodes.size
@@ -346,21 +346,23 @@ class FilterEngine:
         index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
         return node_columns.NodeColumns(cached.generation, 0, size, None, statuses, index, capacity)
 
-    def _columns_of_one(self, cached: columns.ClassColumns, own: tuple[int, int, int]) -> node_columns.NodeColumns:
+    def _columns_of_one(
+        self, cached: columns.ClassColumns, own: nominated_filter.SlotVerdict
+    ) -> node_columns.NodeColumns:
         """The complete answer about one pod of the class, for which one slot is another than for the others."""
         size, statuses = self._snap.nodes.size, tuple(cached.table.statuses)
         index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
-        index[own[0]], capacity[own[0]] = own[1:]
+        index[own.slot], capacity[own.slot] = own.index, own.capacity
         return node_columns.NodeColumns(cached.generation, 0, size, None, statuses, index, capacity)
 
     async def _evaluate_for(
         self, cycle: cycle_pb2.Cycle, timer: plugin_timer.PluginTimer
-    ) -> tuple[columns.ClassColumns, tuple[int, int, int] | None]:
+    ) -> tuple[columns.ClassColumns, nominated_filter.SlotVerdict | None]:
         """The columns, and own_verdict; again while services have no answer about the pod's own node as it is."""
         for _ in range(filter_evaluator.ATTEMPTS):
             cached = await self.evaluate(cycle, timer)
             own = self._evaluator.own_verdict(cycle, cached)
-            if own is None or own[1] not in cached.unanswered_statuses:
+            if own is None or own.index not in cached.unanswered_statuses:
                 return cached, own
         text = "cycle.pod: the node that it is nominated to changes faster than plugins can be called about it"
         raise request_errors.StaleRequestError(text)

@@ -135,10 +135,10 @@ class EvaluationMachine(SnapshotMachine):
         pod_class = self.builder.snap.classes[nominee.pod_class]
         cycle = cycle_pb2.Cycle(profile="p", pod_class=pod_class.id)
         cycle.pod.metadata.uid = uid
-        admitted = at_once.answer(self.evaluator.admits_nominated(cycle, pod_class, plugin_timer.PluginTimer()))
+        admitted = at_once.answer(self.evaluator.admit_nominated(cycle, pod_class, plugin_timer.PluginTimer()))
         fresh = filter_evaluator.FilterEvaluator(self.builder.snap, {"p": _chain()})
         own = fresh.own_verdict(cycle, at_once.answer(fresh.evaluate("p", class_of(pod_class.pod, pod_class.id))))
-        passes = own is not None and own[1] == interfaces.PASSES and own[2] > 0
+        passes = own is not None and own.passes
         assert (None if admitted is None else admitted[1]) == (nominee.slot if passes else None)
 
     @rule(left_out=st.sets(st.sampled_from(list(CLASSES)), max_size=3))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from snapshot_views import SnapshotBuilder, pod_of
 
-from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator, preparing
+from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator, nominated_filter, preparing
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import remote_filter
@@ -324,8 +324,9 @@ def test_the_node_of_a_nominated_pod_is_answered_about_as_it_is() -> None:
     kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
     cycle = cycle_pb2.Cycle(profile="p", pod_class=CLASS)
     cycle.pod.metadata.uid = "u"
-    assert world.evaluator.own_verdict(cycle, kept) == (0, interfaces.PASSES, interfaces.UNLIMITED)
+    own = world.evaluator.own_verdict(cycle, kept)
+    assert own == nominated_filter.SlotVerdict(0, interfaces.PASSES, interfaces.UNLIMITED)
     world.cluster.set_node("n0", "b")
     own = world.evaluator.own_verdict(cycle, kept)
     assert own is not None
-    assert own[1] in kept.unanswered_statuses
+    assert own.index in kept.unanswered_statuses

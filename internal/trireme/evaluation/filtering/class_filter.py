@@ -1,0 +1,163 @@
+"""Brings the columns of a class to the snapshot's generation: PreFilter and Filter for what changed, then combined.
+
+This is the part of an evaluation that does not wait: all plugins answer at once, about one generation. What takes time
+was prepared before (`preparing`).
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from trireme.evaluation import plugin_timer
+from trireme.evaluation.filtering import columns, filter_chain, nominated_filter, pre_filtering
+from trireme.framework import domain_rules
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, changes, classes, snapshot
+
+
+class ClassFilter:
+    """PreFilter and Filter of one profile, on one snapshot."""
+
+    def __init__(
+        self, snap: snapshot.Snapshot, chain: filter_chain.FilterChain, nominated: nominated_filter.NominatedFilter
+    ) -> None:
+        self._snap = snap
+        self._chain = chain
+        self._nominated = nominated
+        self._pre_filtering = pre_filtering.PreFiltering(snap, chain)
+        #: Nodes that synchronous plugins filtered, once for each evaluation.
+        self.slots_evaluated = 0
+
+    def refresh(
+        self, pod_class: classes.PodClass, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
+    ) -> None:
+        """Bring the columns to the snapshot's generation."""
+        started = timer.now()
+        if cached.generation == self._snap.generation and not cached.uncombined:
+            timer.point("PreFilter", started)
+            timer.point("Filter", started)
+            return
+        changed = self._pre_filtering.refresh(pod_class, cached, timer)
+        if cached.refusal is not None:
+            timer.point("PreFilter", started, cached.refusal.code)
+            cached.generation = -1
+            self._filter_prepared(pod_class, cached)
+            return
+        timer.point("PreFilter", started)
+        started = timer.now()
+        changed |= cached.generation < 0
+        cached.reserve(max(self._snap.nodes.size, self._snap.nodes.capacity))
+        parts, renewed = self._filter(pod_class, cached, timer)
+        if changed:
+            due = np.arange(self._snap.nodes.size)
+        else:
+            parts.append(self._snap.nodes.changed_since(cached.generation, pods=False))
+            due = changes.union(parts, self._snap.nodes.size)
+        self._combine(pod_class, cached, due, changed or renewed)
+        timer.point("Filter", started)
+
+    def refresh_pre_filter(
+        self, pod_class: classes.PodClass, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
+    ) -> None:
+        """Bring PreFilter's part of the columns to the snapshot's generation, and no other."""
+        started = timer.now()
+        if self._pre_filtering.refresh(pod_class, cached, timer) or cached.refusal is not None:
+            cached.generation = -1
+        timer.point("PreFilter", started)
+
+    def constraints(
+        self, pod_class: classes.PodClass, cached: columns.ClassColumns
+    ) -> Iterator[domain_rules.DomainConstraint]:
+        """How placements of the class change other nodes, plugin by plugin."""
+        for name, plugin in self._chain.by_domain.items():
+            prefilter = cached.plugins[name].prefilter
+            if not prefilter.skip:
+                yield from plugin.constraints(pod_class, self._snap, prefilter.state)
+
+    def _filter(
+        self, pod_class: classes.PodClass, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
+    ) -> tuple[list[arrays.SlotArray], bool]:
+        """Call Filter of each plugin about what changed.
+
+        Returns, plugin by plugin, the slots on which it says something else than before, and whether a plugin was
+        called about all nodes because nothing was known of any.
+        """
+        nodes, renewed = self._snap.nodes, False
+        live = nodes.alive[: nodes.size]
+        parts = cached.uncombined
+        cached.uncombined = []
+        for plugin in self._chain.synchronous:
+            column = cached.plugins[plugin.name]
+            if not column.prefilter.skip:
+                renewed |= column.generation < 0
+                slots = column.due(plugin, self._snap, live)
+                started = timer.now()
+                parts.append(self._run(plugin, pod_class, column, slots, cached.table))
+                timer.plugin(plugin.name, "Filter", started)
+        for prepared in self._chain.asynchronous:
+            column = cached.plugins[prepared.name]
+            column.reserve(nodes.capacity)
+            parts.append(column.changed_since(nodes, column.answered_generation))
+        return parts, renewed
+
+    def _filter_prepared(self, pod_class: classes.PodClass, cached: columns.ClassColumns) -> None:
+        """Write down what was prepared, though the pod is refused: preemption may ask about it."""
+        live = self._snap.nodes.alive[: self._snap.nodes.size]
+        for plugin in self._chain.preparing:
+            column = cached.plugins[plugin.name]
+            if column.prefilter.state is not None:
+                self._run(plugin, pod_class, column, column.due(plugin, self._snap, live), cached.table)
+
+    def _run(
+        self,
+        plugin: interfaces.FilterPlugin,
+        pod_class: classes.PodClass,
+        column: columns.PluginColumn,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> arrays.SlotArray:
+        """Call Filter of the plugin about the slots; return those on which its verdict is another one than before."""
+        capacity = self._snap.nodes.capacity
+        differing = slots
+        if slots.size:
+            verdicts = plugin.filter(pod_class, self._snap, column.prefilter.state, slots, table)
+            self.slots_evaluated += slots.size
+            differing = column.differing(slots, verdicts)
+            column.write(slots, verdicts, capacity)
+        elif column.index.shape[0] < capacity:
+            column.index = arrays.grow_last_axis(column.index, capacity)
+        column.generation = self._snap.generation
+        if column.affected is not None:
+            column.affected = changes.NO_SLOTS
+        return differing
+
+    def _combine(
+        self, pod_class: classes.PodClass, cached: columns.ClassColumns, due: arrays.SlotArray, renewed: bool
+    ) -> None:
+        """Combine the plugins' verdicts on the slots that are due; `renewed` as in NominatedFilter.verdicts."""
+        generation = self._snap.generation
+        due, with_nominees = self._nominated.verdicts(pod_class, cached, due, renewed)
+        there = self._snap.nodes.alive[due]
+        # Whoever was answered at this generation before must see what differs now as newer.
+        stamp = max(generation, cached.next_stamp)
+        self._combine_live(cached, due[there], with_nominees, stamp)
+        cached.clear(due[~there], stamp)
+        cached.generation = generation
+        cached.next_stamp = generation + 1
+
+    def _combine_live(
+        self,
+        cached: columns.ClassColumns,
+        slots: arrays.SlotArray,
+        with_nominees: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
+        stamp: int,
+    ) -> None:
+        order = self._chain.order
+        allowed: arrays.BoolArray | None = None
+        outside = interfaces.PASSES
+        if cached.narrowed is not None:
+            named = [self._snap.nodes.slots[name] for name in cached.narrowed if name in self._snap.nodes.slots]
+            allowed = np.isin(slots, named)
+            narrowing = [name for name in order if cached.plugins[name].prefilter.nodes is not None]
+            outside = cached.table.intern(pre_filtering.outside_status(narrowing))
+        cached.combine(slots, order, outside, allowed, with_nominees, stamp, self._snap.nodes)

@@ -1,0 +1,100 @@
+"""PreFilter of the synchronous plugins: called where its answer may have changed, and put together for the class."""
+
+from collections.abc import Sequence
+
+from trireme.evaluation import plugin_timer
+from trireme.evaluation.filtering import columns, filter_chain
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+
+
+class PreFiltering:
+    """PreFilter of one profile, on one snapshot."""
+
+    def __init__(self, snap: snapshot.Snapshot, chain: filter_chain.FilterChain) -> None:
+        self._snap = snap
+        self._chain = chain
+
+    def refresh(
+        self, pod_class: classes.PodClass, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
+    ) -> bool:
+        """Call PreFilter where its answer may have changed; return whether to combine the verdicts on all nodes anew.
+
+        Sets why the class is refused on all nodes (`refusal`), or which nodes are left (`narrowed`).
+        """
+        changed = False
+        for plugin in self._chain.synchronous:
+            column = cached.plugins.get(plugin.name)
+            if column is None or column.is_stale(plugin, self._snap):
+                started = timer.now()
+                answer = self._call(plugin, pod_class, cached.table)
+                timer.plugin(plugin.name, "PreFilter", started, _code(answer))
+                if column is None:
+                    column = cached.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)
+                    changed = True
+                changed |= answer.skip != column.prefilter.skip
+                column.renew(answer, self._snap.generation, self._affected(plugin, column, answer))
+        return self._narrow(cached) or changed
+
+    def _call(
+        self, plugin: interfaces.FilterPlugin, pod_class: classes.PodClass, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        if self._chain.passes_over(plugin.name, pod_class):
+            return interfaces.PreFilterResult(skip=True)
+        return plugin.pre_filter(pod_class, self._snap, table)
+
+    def _affected(
+        self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn, answer: interfaces.PreFilterResult
+    ) -> arrays.SlotArray | None:
+        """The slots that the plugin's new answer to PreFilter affects; None: all, as far as anybody knows."""
+        before = column.prefilter.state
+        if column.generation < 0 or before is None or answer.state is None:
+            return None
+        by_domain = self._chain.by_domain.get(plugin.name)
+        if by_domain is None:
+            return None
+        return by_domain.affected(self._snap, before, answer.state, column.generation)
+
+    def _narrow(self, cached: columns.ClassColumns) -> bool:
+        """Put the answers of all plugins together; return whether the class is refused, or other nodes are left."""
+        cached.refusal = None
+        cached.narrowed_by = ()
+        narrowed: frozenset[str] | None = None
+        narrowing: list[str] = []
+        for name in self._chain.order:
+            answer = cached.plugins[name].prefilter
+            if answer.status is not None:
+                cached.refusal = answer.status
+                if answer.status.code != status.Code.UNSCHEDULABLE:
+                    return True
+            if answer.nodes is not None:
+                narrowed = answer.nodes if narrowed is None else narrowed & answer.nodes
+                narrowing.append(name)
+                if not narrowed:
+                    cached.refusal = _nothing_left(narrowing)
+                    cached.narrowed_by = tuple(narrowing)
+                    return True
+        changed = cached.narrowed != narrowed
+        cached.narrowed, cached.narrowed_by = narrowed, tuple(narrowing)
+        return changed
+
+
+def outside_status(narrowing: Sequence[str]) -> status.Status:
+    """The status of nodes that PreFilter left out. Source: pkg/scheduler/framework (FitError)."""
+    names = " ".join(sorted(narrowing))
+    return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}]")
+
+
+def _code(answer: interfaces.PreFilterResult) -> status.Code:
+    """How a PreFilter ended, as metrics say it."""
+    if answer.status is not None:
+        return answer.status.code
+    return status.Code.SKIP if answer.skip else status.Code.SUCCESS
+
+
+def _nothing_left(narrowing: Sequence[str]) -> status.Status:
+    if len(narrowing) == 1:
+        return status.unresolvable("", f"node(s) didn't satisfy plugin {narrowing[0]}")
+    names = " ".join(narrowing)
+    return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}] simultaneously")
