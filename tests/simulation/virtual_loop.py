@@ -65,14 +65,16 @@ class _Future(asyncio.Future[Any]):
 class VirtualLoop(asyncio.BaseEventLoop):
     """Starts at time 0. `seed` decides all that is left to chance, in the network and in whoever asks for `random`."""
 
-    _scheduled: list[asyncio.TimerHandle]  # the base class's own, as all without a definition here
-    _ready: Any
+    _ready: Any  # the base class's own, as all without a definition here
     _stopping: bool
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
         self._now = 0.0
         self._callbacks_at_once = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []  # a heap
+        self._timer_numbers = itertools.count()
+        self._cancelled_timers = 0
         self.numbers = itertools.count(1)
         self.random = random.Random(seed)
         self.network = simulated_network.Network(self)
@@ -98,13 +100,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         process = simulated_process.current()
         moment = when if process is None else process.to_simulation(when)
         # Never at once: a clock that is short of a timer by a rounding error would set it again for ever.
-        return super().call_at(max(moment, self._now + RESOLUTION), callback, *args, context=context)
+        return self.call_at_simulated(max(moment, self._now + RESOLUTION), callback, *args, context=context)
 
     def call_at_simulated(
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """As `call_at`, at a time of the simulation."""
-        return super().call_at(when, callback, *args, context=context)
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        handle._scheduled = True
+        # Numbered, so that those of one moment go off in the order in which they were set.
+        heapq.heappush(self._timers, (when, next(self._timer_numbers), handle))
+        return handle
 
     # Processes
 
@@ -133,19 +139,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Run what is ready, or let time pass."""
-        scheduled, ready = self._scheduled, self._ready
-        while scheduled and scheduled[0]._cancelled:
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False
-            self._timer_cancelled_count -= 1  # type: ignore[has-type]
+        timers, ready = self._timers, self._ready
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
         if not ready and not self._stopping:
-            if not scheduled:
+            if not timers:
                 raise Deadlock("everything waits for something that nothing will do")
-            if scheduled[0]._when > self._now:
-                self._now = scheduled[0]._when
+            if timers[0][0] > self._now:
+                self._now = timers[0][0]
                 self._callbacks_at_once = 0
-        while scheduled and scheduled[0]._when <= self._now:
-            handle = heapq.heappop(scheduled)
+        while timers and timers[0][0] <= self._now:
+            _, _, handle = heapq.heappop(timers)
             handle._scheduled = False
             ready.append(handle)
         count = len(ready)
@@ -157,6 +161,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle = ready.popleft()
             if not handle._cancelled:
                 self._run_handle(handle)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Forget cancelled timers once they are most of all."""
+        self._cancelled_timers += 1
+        if self._cancelled_timers > max(len(self._timers) // 2, 100):
+            self._cancelled_timers = 0
+            self._timers = [timer for timer in self._timers if not timer[2]._cancelled]
+            heapq.heapify(self._timers)
 
     def _run_handle(self, handle: asyncio.Handle) -> None:
         process = simulated_process.of_context(handle._context)
