@@ -55,6 +55,7 @@ class Role:
         self.host = host
         self._main = main
         self.process: Process | None = None
+        self._task: asyncio.Task[Any] | None = None
         self.starts = 0
 
     @property
@@ -70,8 +71,9 @@ class Role:
         loop = self._cluster.loop
         process = self.process = loop.process(self.name, self.host)
         self._cluster.note(f"start {self.name}")
-        task = process.start(loop, lambda: self._main(process))
-        task.add_done_callback(lambda ended: self._on_end(process, ended), context=self._cluster.context)
+        # Kept, for the loop refers to a task that waits only weakly.
+        self._task = process.start(loop, lambda: self._main(process))
+        self._task.add_done_callback(lambda ended: self._on_end(process, ended), context=self._cluster.context)
 
     def kill(self) -> None:
         """End it as SIGKILL does, and start it again in a while."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from simulated_cluster import API_HOST, Cluster, Role
 from simulated_network import Edge
@@ -18,26 +17,25 @@ SHORTEST, LONGEST = 0.5, 40.0
 _ERRORS = (409, 429, 500, 503, 504)
 
 
-@dataclass(frozen=True)
-class FaultRates:
-    """Seconds between two faults on average."""
-
-    faults: float = 15.0
+# Seconds between two faults on average, drawn for each storm.
+_INTERVALS = (3.0, 8.0, 15.0, 40.0)
 
 
 class Faults:
     """Injects faults until `calm`."""
 
-    def __init__(self, cluster: Cluster, rates: FaultRates, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         self._cluster = cluster
         self._loop = cluster.loop
-        self._rates = rates
         self._random = random.Random(f"faults {seed}")
         self._undo: dict[Callable[[], None], None] = {}
         self.injected = 0
         self._kinds: list[tuple[int, Callable[[], None]]] = [
             (4, self._kill),
             (4, self._pause),
+            (3, self._pause_leader),
+            (3, self._isolate_leader),
+            (3, self._lag),
             (3, self._cut),
             (3, self._slow),
             (2, self._reset),
@@ -52,11 +50,14 @@ class Faults:
         ]
 
     async def run(self) -> None:
-        """Inject faults until cancelled."""
-        weights = [weight for weight, _ in self._kinds]
+        """Inject faults until cancelled: of some kinds, at some rate, for what hides one defect may show another."""
+        interval = self._random.choice(_INTERVALS)
+        kinds = self._random.sample(self._kinds, self._random.randint(3, len(self._kinds)))
+        names = " ".join(inject.__name__.strip("_") for _, inject in kinds)
+        self._cluster.note(f"storm, a fault every {interval:g} s: {names}")
         while True:
-            await asyncio.sleep(self._random.expovariate(1 / self._rates.faults))
-            ((_, inject),) = self._random.choices(self._kinds, weights)
+            await asyncio.sleep(self._random.expovariate(1 / interval))
+            ((_, inject),) = self._random.choices(kinds, [weight for weight, _ in kinds])
             self.injected += 1
             inject()
 
@@ -90,9 +91,21 @@ class Faults:
         self._role().kill()
 
     def _pause(self) -> None:
-        role = self._role()
+        self._pause_role(self._role())
+
+    def _pause_leader(self) -> None:
+        self._pause_role(self._leader())
+
+    def _pause_role(self, role: Role) -> None:
         role.pause()
         self._for_a_while(role.resume)
+
+    def _leader(self) -> Role:
+        """The frontend that holds the Lease, or any."""
+        lease = self._cluster.store.get(LEASES, "kube-system", "kube-scheduler")
+        holder = lease.object["spec"].get("holderIdentity") or "" if lease is not None else ""
+        frontends = self._cluster.kind("frontend")
+        return next((role for role in frontends if holder.startswith(role.name + "_")), self._random.choice(frontends))
 
     # Clocks
 
@@ -116,7 +129,15 @@ class Faults:
         return one.host, other.host
 
     def _cut(self) -> None:
-        one, other = self._hosts()
+        self._cut_between(*self._hosts())
+
+    def _isolate_leader(self) -> None:
+        """Keep the leader from the API server, or the API server from it."""
+        hosts = [self._leader().host, API_HOST]
+        self._random.shuffle(hosts)
+        self._cut_between(*hosts)
+
+    def _cut_between(self, one: str, other: str) -> None:
         ways = [(one, other), (other, one)] if self._random.random() < 0.5 else [(one, other)]
         self._cluster.note(f"cut {ways}")
         network = self._loop.network
@@ -131,9 +152,17 @@ class Faults:
         self._for_a_while(heal)
 
     def _slow(self) -> None:
-        one, other = self._hosts()
+        self._delay(*self._hosts(), self._random.choice((0.05, 0.5, 3.0)))
+
+    def _lag(self) -> None:
+        """Let a frontend's watches lag."""
+        self._delay(
+            API_HOST, self._random.choice(self._cluster.kind("frontend")).host, self._random.choice((2.0, 20.0))
+        )
+
+    def _delay(self, one: str, other: str, seconds: float) -> None:
         edge: Edge = self._loop.network.edge(one, other)
-        edge.max_delay = self._random.choice((0.05, 0.5, 3.0))
+        edge.max_delay = seconds
         self._cluster.note(f"slow {one} {other} {edge.max_delay}")
 
         def heal() -> None:

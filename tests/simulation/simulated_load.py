@@ -28,9 +28,10 @@ class Rates:
     """How often things happen, and how full the cluster is. Units: seconds between two events on average."""
 
     nodes: int = 100
-    creation: float = 4.0
-    node_churn: float = 120.0
-    fullness: float = 0.9
+    # One of these, drawn for each storm.
+    creation: tuple[float, ...] = (0.5, 2.0, 4.0, 10.0)
+    node_churn: tuple[float, ...] = (10.0, 60.0, 300.0)
+    fullness: float = 0.95
 
 
 class Load:
@@ -54,8 +55,8 @@ class Load:
     async def run(self) -> None:
         """Change the cluster until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._repeat(self._rates.creation, self._change_pods))
-            group.create_task(self._repeat(self._rates.node_churn, self._change_nodes))
+            group.create_task(self._repeat(self._random.choice(self._rates.creation), self._change_pods))
+            group.create_task(self._repeat(self._random.choice(self._rates.node_churn), self._change_nodes))
 
     async def _repeat(self, mean: float, change: Any) -> None:
         while True:

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import simulated_process
 from invariants import Invariants
 from simulated_cluster import Cluster
-from simulated_faults import FaultRates, Faults
+from simulated_faults import Faults
 from simulated_load import Load, Rates
 from simulation_trace import Trace
 from virtual_loop import VirtualLoop
@@ -24,7 +24,7 @@ from trireme.bind import service as bind_service
 
 # Load and faults for so long; then calm, until nothing is pending that fits, which must be within so long: the queue
 # tries everything again after five minutes. Units: seconds.
-STORM_SECONDS = 600.0
+STORM_SECONDS = 300.0
 CALM_SECONDS = 400.0
 # How often it is looked whether everything is well.
 CHECK_SECONDS = 1.0
@@ -42,7 +42,7 @@ class Simulation:
         self._cluster = Cluster(loop, folder, seed, self.trace.note)
         self._invariants = Invariants(self._cluster.store)
         self._load = Load(self._cluster.registry, Rates(), seed)
-        self._faults = Faults(self._cluster, FaultRates(), seed)
+        self._faults = Faults(self._cluster, seed)
         self._cluster.store.listen_to_all(self._invariants.on_write)
         self._cluster.store.listen_to_all(self.trace.on_write)
         _observe_bind_requests(self._invariants.on_bind_request)
