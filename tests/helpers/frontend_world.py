@@ -22,7 +22,7 @@ from virtual_time import StillLoop
 
 from trireme.cache import extender_objects, object_kinds, pod_projection
 from trireme.config import commandline, model
-from trireme.evaluation.preemption import post_filtering
+from trireme.evaluation.preemption import post_filter_context
 from trireme.extenders import extender_calls, extenders
 from trireme.framework import status
 from trireme.framework.plugin_spec import ExtensionPoint
@@ -413,7 +413,7 @@ class World:
                 result.changed_slot = self.mirror.nodes.slots[results[-1].answer.nominated_node]
                 result.changed_status.CopyFrom(wire_status.to_message(INSUFFICIENT))
             result.answer.CopyFrom(
-                frontend_world_victims.choose(self.mirror, post_filtering.cycle_for(cycle, preemptor), free)
+                frontend_world_victims.choose(self.mirror, post_filter_context.cycle_for(cycle, preemptor), free)
             )
             results.append(result)
             if not result.answer.nominated_node:

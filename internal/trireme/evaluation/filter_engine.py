@@ -12,7 +12,7 @@ from google.protobuf import message
 
 from trireme.evaluation import plugin_timer, request_errors, reserving
 from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator, nominated_filter
-from trireme.evaluation.preemption import group_preemption, post_filter_results, post_filtering, preemption
+from trireme.evaluation.preemption import post_filter_context, post_filter_plugins, post_filter_results
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, snapshot
@@ -26,8 +26,9 @@ class FilterProfiles:
 
     chains: Mapping[str, filter_chain.FilterChain] = field(default_factory=dict)
     reservers: Mapping[str, Sequence[reserving.Reserver]] = field(default_factory=dict)
-    post_filters: Mapping[str, Sequence[post_filtering.PostFilter]] = field(default_factory=dict)
-    claim_releases: Mapping[str, post_filtering.ClaimReleasePlugin] = field(default_factory=dict)
+    post_filters: Mapping[str, Sequence[post_filter_plugins.HostedPostFilter]] = field(default_factory=dict)
+    claim_releases: Mapping[str, post_filter_plugins.ClaimReleasePlugin] = field(default_factory=dict)
+    group_preemptions: Mapping[str, post_filter_plugins.PodGroupPreemptionPlugin] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +174,9 @@ class FilterEngine:
         refused: node_columns.NodeColumns,
         pre_filter: status.Status | None,
         preemptor: filter_phase_pb2.Preemptor,
-    ) -> preemption.Candidates | filter_pb2.PostFilterResponse:
+    ) -> post_filter_context.Candidates | filter_pb2.PostFilterResponse:
         """The nodes that preemption has to choose from; else what the PostFilter plugins answer, as run_post_filter."""
-        return await self._post_filter(cycle, refused, pre_filter, preemptor, offer=True)
+        return await self._post_filter(cycle, refused, pre_filter, preemptor, list_candidates=True)
 
     async def select_preemption_candidate(
         self,
@@ -186,36 +187,36 @@ class FilterEngine:
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> filter_pb2.PostFilterResponse:
         """What the PostFilter plugins answer where preemption chooses among these nodes."""
-        answer = await self._post_filter(cycle, refused, pre_filter, preemptor, chosen=candidates)
+        answer = await self._post_filter(cycle, refused, pre_filter, preemptor, candidates=candidates)
         assert not isinstance(answer, tuple)  # no candidates were requested
         return answer
 
     def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
-        """Who may go at all for a group."""
+        """Return the potential victims of a group."""
         self._class_of(request.cycle)
-        response = group_preemption.potential_victims(request, self._snap)
+        response = self._profiles.group_preemptions[request.cycle.profile].list_victims(request, self._snap)
         response.evaluated_generation = self._snap.generation
         return response
 
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """Who has to go for a group, now that it was placed."""
+        """Return the victims that have to be evicted for a group, now that it was placed."""
         self._class_of(request.cycle)
         placed = {member.pod_class for member in request.placed}
         self._check_classes("placed", placed)
         profile = request.cycle.profile
-        for attempt in range(preemption.TRIES):
+        for attempt in range(post_filter_context.MAX_TRIES):
             try:
                 cached = await self._evaluate_all(profile, placed)
-                filters = self.chains[profile]
-                response = await group_preemption.reprieve_victims(request, self._snap, filters, cached)
+                plugin = self._profiles.group_preemptions[profile]
+                response = await plugin.reprieve_victims(request, self._snap, self.chains[profile], cached)
                 response.evaluated_generation = self._snap.generation
                 return response
             except snapshot.OutOfStepError:
-                if attempt == preemption.TRIES - 1:
+                if attempt == post_filter_context.MAX_TRIES - 1:
                     raise
         raise AssertionError("the last try answers or raises")
 
@@ -257,11 +258,11 @@ class FilterEngine:
         pre_filter: status.Status | None,
         preemptor: filter_phase_pb2.Preemptor,
         *,
-        offer: bool = False,
-        chosen: Sequence[filter_phase_pb2.PreemptionCandidate] | None = None,
-    ) -> filter_pb2.PostFilterResponse | preemption.Candidates:
-        question = preemption.Question(
-            post_filtering.cycle_for(cycle, preemptor),
+        list_candidates: bool = False,
+        candidates: Sequence[filter_phase_pb2.PreemptionCandidate] | None = None,
+    ) -> filter_pb2.PostFilterResponse | post_filter_context.Candidates:
+        context = post_filter_context.PostFilterContext(
+            post_filter_context.cycle_for(cycle, preemptor),
             self._class_of(cycle),
             self.chains[cycle.profile],
             await self.evaluate(cycle),
@@ -269,12 +270,12 @@ class FilterEngine:
             refused.statuses,
             refused.index if pre_filter is None else None,
             pre_filter,
-            offer,
-            chosen,
+            list_candidates,
+            candidates,
             seed=preemptor.seed,
         )
         plugins = self._profiles.post_filters[cycle.profile]
-        return await post_filtering.post_filter(plugins, question, self._snap, refused)
+        return await post_filter_plugins.run(plugins, context, self._snap, refused)
 
     def _check_classes(self, field_name: str, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -371,14 +372,14 @@ class FilterEngine:
         """The columns of these classes, of one generation unless the cluster changes each time. Raises:
         OutOfStepError.
         """
-        for _ in range(preemption.TRIES):
+        for _ in range(post_filter_context.MAX_TRIES):
             generation = self._snap.generation
             cached = {number: await self._evaluator.evaluate(profile, self._snap.classes[number]) for number in numbers}
             if self._snap.generation == generation:
                 break
         return cached
 
-    def _refresher(self, cycle: cycle_pb2.Cycle) -> preemption.Refresh:
+    def _refresher(self, cycle: cycle_pb2.Cycle) -> post_filter_context.Refresh:
         """Brings the columns of the cycle's class up to date while the same question is being answered."""
         incarnation = self._snap.incarnation
 

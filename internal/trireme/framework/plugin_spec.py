@@ -64,6 +64,8 @@ class Role(enum.Enum):
 
     #: The frontend evicts the pods that its PostFilter chooses, holds preemptors back and counts attempts.
     PREEMPTION = enum.auto()
+    #: The frontend asks its PodGroupPostFilter which claims a group may release, and executes that.
+    CLAIM_RELEASE = enum.auto()
     #: Groups wait for their members in its name, in the queue and on Permit.
     GANGS = enum.auto()
     #: A metric counts its errors by stage.

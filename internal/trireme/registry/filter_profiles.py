@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from trireme.evaluation import filter_engine, reserving
 from trireme.evaluation.filtering import filter_chain
-from trireme.evaluation.preemption import post_filtering
+from trireme.evaluation.preemption import post_filter_plugins
 from trireme.framework import resizes
 from trireme.plugin_api import interfaces
 from trireme.registry import filter_sides, sides
@@ -42,11 +42,11 @@ def post_filters(
     configuration: snapshot_pb2.Configuration,
     chains: Mapping[str, filter_chain.FilterChain],
     make_remote: reserving.MakeRemoteReserve | None,
-) -> Mapping[str, Sequence[post_filtering.PostFilter]]:
+) -> Mapping[str, Sequence[post_filter_plugins.HostedPostFilter]]:
     """By profile the plugins at PostFilter, in order."""
     features = dict(configuration.feature_gates)
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
-    out: dict[str, list[post_filtering.PostFilter]] = {}
+    out: dict[str, list[post_filter_plugins.HostedPostFilter]] = {}
     for profile in configuration.profiles:
         filters = chains[profile.scheduler_name].synchronous
         found = out[profile.scheduler_name] = []
@@ -54,15 +54,15 @@ def post_filters(
             args_json = profiles.args_of(profile, entry.name)
             plugin = filter_sides.post_filter_plugin(entry.name, args_json, features, filters)
             if plugin is not None:
-                found.append(post_filtering.InTreePostFilter(plugin))
+                found.append(post_filter_plugins.InTreePostFilter(plugin))
             elif entry.name in remotes and make_remote is not None:
-                found.append(post_filtering.RemotePostFilter(make_remote(remotes[entry.name])))
+                found.append(post_filter_plugins.RemotePostFilter(make_remote(remotes[entry.name])))
     return out
 
 
 def claim_releases(
     configuration: snapshot_pb2.Configuration, chains: Mapping[str, filter_chain.FilterChain]
-) -> Mapping[str, post_filtering.ClaimReleasePlugin]:
+) -> Mapping[str, post_filter_plugins.ClaimReleasePlugin]:
     """By profile what says which claims a group may give up."""
     features = dict(configuration.feature_gates)
     return {
@@ -77,9 +77,11 @@ def make(
 ) -> filter_engine.FilterProfiles:
     """The profiles that the configuration describes. Raises: as chains."""
     made = chains(configuration, make_remote)
+    group_preemption = filter_sides.pod_group_preemption_plugin(dict(configuration.feature_gates))
     return filter_engine.FilterProfiles(
         made,
         reserving.reservers(configuration, made, make_remote_reserve),
         post_filters(configuration, made, make_remote_reserve),
         claim_releases(configuration, made),
+        dict.fromkeys(made, group_preemption),
     )

@@ -5,8 +5,8 @@ All of it is loaded with this module: before a frontend comes, and in the forker
 
 from collections.abc import Iterable, Mapping
 
-from trireme.evaluation.preemption import post_filtering
-from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.evaluation.preemption import post_filter_plugins
+from trireme.framework.plugin_spec import ExtensionPoint, Role
 from trireme.plugin_api import interfaces
 from trireme.registry import sides
 from trireme.registry.in_tree import IN_TREE
@@ -24,22 +24,28 @@ def filter_plugin(name: str, args_json: bytes, features: Features) -> interfaces
 
 def post_filter_plugin(
     name: str, args_json: bytes, features: Features, filters: Iterable[interfaces.FilterPlugin]
-) -> post_filtering.PostFilterPlugin | None:
+) -> post_filter_plugins.PostFilterPlugin | None:
     """The PostFilter plugin of this name; None if there is no such in-tree plugin. Raises: ValueError for bad args.
 
     `filters` are the profile's filter plugins. None also if the plugin looks at what its filter found, and the profile
     has none.
     """
     point = ExtensionPoint.POST_FILTER
-    made: post_filtering.PostFilterPlugin | None = sides.make(name, point, args_json, features, filters)
+    made: post_filter_plugins.PostFilterPlugin | None = sides.make(name, point, args_json, features, filters)
     return made
 
 
 def claim_release_plugin(
     features: Features, filters: Iterable[interfaces.FilterPlugin]
-) -> post_filtering.ClaimReleasePlugin:
-    """What says which claims a group of pods may give up; `filters` are the profile's filter plugins."""
-    point = ExtensionPoint.POD_GROUP_POST_FILTER
-    made = (sides.make(name, point, b"", features, filters) for name in IN_TREE.plugins)
-    plugin: post_filtering.ClaimReleasePlugin = next(each for each in made if each is not None)
-    return plugin
+) -> post_filter_plugins.ClaimReleasePlugin:
+    """The plugin that releases claims which a group cannot use; `filters` are the profile's filter plugins."""
+    name, point = IN_TREE.name_of(Role.CLAIM_RELEASE), ExtensionPoint.POD_GROUP_POST_FILTER
+    made: post_filter_plugins.ClaimReleasePlugin = sides.make(name, point, b"", features, filters)
+    return made
+
+
+def pod_group_preemption_plugin(features: Features) -> post_filter_plugins.PodGroupPreemptionPlugin:
+    """The plugin that preempts for groups."""
+    name, point = IN_TREE.name_of(Role.PREEMPTION), ExtensionPoint.POD_GROUP_POST_FILTER
+    made: post_filter_plugins.PodGroupPreemptionPlugin = sides.make(name, point, b"", features)
+    return made

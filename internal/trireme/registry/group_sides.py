@@ -1,6 +1,6 @@
 """What the cycles of pod groups run of the in-tree plugins; each is loaded when a profile that has the plugin asks."""
 
-from trireme.framework.plugin_spec import ExtensionPoint
+from trireme.framework.plugin_spec import ExtensionPoint, Role
 from trireme.plugin_api.placements import PlacementGeneratePlugin
 from trireme.registry.in_tree import IN_TREE
 
@@ -15,6 +15,15 @@ def placement_generator(name: str) -> PlacementGeneratePlugin | None:
 
 
 def releases_claims(name: str) -> bool:
-    """Whether the plugin's PodGroupPostFilter is in the filter phase: it says which claims a group may give up."""
+    """Whether the plugin's PodGroupPostFilter releases claims that a group cannot use."""
+    return _has_role(name, Role.CLAIM_RELEASE)
+
+
+def preempts(name: str) -> bool:
+    """Whether the plugin's PodGroupPostFilter preempts."""
+    return _has_role(name, Role.PREEMPTION)
+
+
+def _has_role(name: str, role: Role) -> bool:
     spec = IN_TREE.plugins.get(name)
-    return spec is not None and ExtensionPoint.POD_GROUP_POST_FILTER in spec.sides
+    return spec is not None and spec.role is role

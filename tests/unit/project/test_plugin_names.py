@@ -18,10 +18,7 @@ _ABOUT_PLUGINS = {"plugins", "registry"}
 _GENERATED = {"v1"}
 
 # By room the plugins that its texts name, with the reason.
-_NAMED = {
-    # Preemption asks all plugins of a profile, so it is no plugin's side; its answers have the plugin's name.
-    "evaluation": {"DefaultPreemption"},
-}
+_NAMED = {}
 
 
 def _rooms() -> list[str]:

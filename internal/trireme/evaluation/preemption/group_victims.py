@@ -1,10 +1,10 @@
-"""Victims of preemption where there are pod groups: a pod, or all pods of a group that is disrupted as one.
+"""Victims of preemption where there are pod groups: a pod, or all pods of a group that is disrupted as a whole.
 
-A pod of a group counts with the priority of its group, or of the topmost group of groups that it is in; and the topmost
-of them that is disrupted as one is who it goes with. A group of groups is more important than a group of its priority,
-and that than a pod; a larger one more important than a smaller one, and then who started earlier. Single pods that
-preempt and groups that do share this; where no pod names a group, `none` says so at the price of a look at the classes
-when they change.
+A pod of a group has the priority of its group, or of the topmost group of groups around it; and it is evicted with the
+topmost of these groups that is disrupted as a whole. A group of groups is more important than a group of its priority,
+and that than a pod; a larger one more important than a smaller one, and then the one that started earlier. Preemption
+for a pod and for a group share this; where no pod names a group, `no_groups` says so for the cost of a look at the
+classes when they change.
 
 Source: pkg/scheduler/framework/preemption (types.go, util.go).
 """
@@ -16,64 +16,64 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.evaluation import class_priorities
-from trireme.evaluation.preemption import preemption_victims
+from trireme.evaluation.preemption import potential_victims
 from trireme.framework import group_ancestry
 from trireme.snapshot import arrays, snapshot
 
 _KIND = "pod_group"
 _COMPOSITE = "composite_pod_group"
-# How far up groups are looked at.
+# How many levels of groups count.
 _MAX_LEVELS = 4
 
-# How important victims of the same priority are: a pod, one of a group or such a group, a group of groups.
-_POD, _GROUP, _GROUPS = 1, 2, 3
+# How important victims of one priority are: a pod; a pod of a group, or a group; a group of groups.
+_POD, _GROUP, _COMPOSITE_GROUP = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A victim: rows of pods that go together. `rank`: what it is."""
+class Victim:
+    """The rows of pods that are evicted together, the earliest first; `rank` says what they are."""
 
     rows: tuple[int, ...]
     priority: int
     rank: int
-    earliest: int
+    earliest_start: int
 
     @property
     def of_group(self) -> bool:
-        """It is a group, or a pod of one."""
+        """Whether it is a group, or a pod of one."""
         return self.rank > _POD
 
     @property
     def importance(self) -> tuple[int, int, int, int]:
         """Sorts the most important first."""
-        return -self.priority, -self.rank, -len(self.rows), self.earliest
+        return -self.priority, -self.rank, -len(self.rows), self.earliest_start
 
 
-class Membership:
-    """By class what its pods' group makes of them; made anew when classes or groups change. Shapes: both (class,).
+class GroupMembership:
+    """Priorities and disruption of classes by their pods' groups, refreshed when classes or groups change.
 
-    `priority` is that of the group where there is one. `whole` is the number of the group that they all go with; 0:
-    each goes alone. `rank`: what its pods, or they with others, are as victims.
+    `priority` is the group's, where there is one. `whole_group` numbers the group that the pods are evicted with; 0:
+    each is evicted alone. `rank` is that of its pods, or of that group, as victims. Shapes: all (class,).
     """
 
     def __init__(self, snap: snapshot.Snapshot) -> None:
         self._generations = (-1, -1, -1)
         self.priority = np.zeros(0, dtype=np.int64)
-        self.whole = np.zeros(0, dtype=np.int64)
+        self.whole_group = np.zeros(0, dtype=np.int64)
         self.rank = np.zeros(0, dtype=np.int8)
 
     @property
     def nbytes(self) -> int:
         """Memory of the columns, in bytes."""
-        return self.priority.nbytes + self.whole.nbytes + self.rank.nbytes
+        return self.priority.nbytes + self.whole_group.nbytes + self.rank.nbytes
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
-        """Take in the classes and groups that came."""
+        """Bring the columns up to date with the snapshot's classes and groups."""
         generations = snap.classes_generation, snap.objects.generation(_KIND), snap.objects.generation(_COMPOSITE)
         if self._generations == generations:
             return
         self.priority = class_priorities.of(snap).copy()
-        self.whole = np.zeros(self.priority.shape, dtype=np.int64)
+        self.whole_group = np.zeros(self.priority.shape, dtype=np.int64)
         self.rank = np.full(self.priority.shape, _POD, dtype=np.int8)
         numbers: dict[tuple[str, str, str], int] = {}
         for pod_class in snap.classes.values():
@@ -81,17 +81,17 @@ class Membership:
             if not name:
                 continue
             self.rank[pod_class.id] = _GROUP
-            for kind, group in _upwards(snap, pod_class.namespace, name):
+            for kind, group in _ancestry(snap, pod_class.namespace, name):
                 self.priority[pod_class.id] = group.spec.priority
                 if group.spec.disruption_mode.HasField("all"):
                     key = kind, pod_class.namespace, group.metadata.name
-                    self.whole[pod_class.id] = numbers.setdefault(key, len(numbers) + 1)
-                    self.rank[pod_class.id] = _GROUP if kind == _KIND else _GROUPS
+                    self.whole_group[pod_class.id] = numbers.setdefault(key, len(numbers) + 1)
+                    self.rank[pod_class.id] = _GROUP if kind == _KIND else _COMPOSITE_GROUP
         self._generations = generations
 
 
-def _upwards(snap: snapshot.Snapshot, namespace: str, name: str) -> Iterator[tuple[str, group_ancestry.Group]]:
-    """The PodGroup and what it is in, one after the other, each with its kind, as far as they are there."""
+def _ancestry(snap: snapshot.Snapshot, namespace: str, name: str) -> Iterator[tuple[str, group_ancestry.Group]]:
+    """The PodGroup and the groups around it, from the inside out, as far as they exist, each with its kind."""
 
     def get(key: tuple[str, str]) -> group_ancestry.Group | None:
         return snap.objects.get(key[0], namespace, key[1])
@@ -106,44 +106,44 @@ def _parent_of(key: tuple[str, str], group: group_ancestry.Group) -> tuple[str, 
     return (_COMPOSITE, parent) if parent else None
 
 
-def membership(snap: snapshot.Snapshot) -> Membership:
-    """What the groups make of the classes."""
-    return snap.derived("group_membership", Membership)
+def membership(snap: snapshot.Snapshot) -> GroupMembership:
+    """Return the snapshot's group membership, up to date."""
+    return snap.derived("group_membership", GroupMembership)
 
 
-def none(snap: snapshot.Snapshot) -> bool:
-    """No pod of the cluster names a group."""
+def no_groups(snap: snapshot.Snapshot) -> bool:
+    """Return whether no pod of the cluster names a group."""
     return not (membership(snap).rank > _POD).any()
 
 
 def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
-    """As preemption_victims.potential_victims, with regard for groups. Shape: (victim,)."""
-    rows = [row for unit in units(snap, priority, slots) for row in unit.rows]
+    """As potential_victims.on_slots, with regard to groups. Shape: (victim,)."""
+    rows = [row for victim in victims(snap, priority, slots) for row in victim.rows]
     ordered = np.array(rows, dtype=np.intp)
     ordered = ordered[np.isin(snap.pods.slot[ordered], slots)]
     return ordered[np.argsort(snap.pods.slot[ordered], kind="stable")]
 
 
-def units(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | None = None) -> list[Unit]:
-    """The victims of lower priority in the whole cluster, or those that have a pod on these slots: the most important
-    first.
-    """
+def victims(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | None = None) -> list[Victim]:
+    """Return the victims of lower priority, the most important first: all, or those with a pod on these slots."""
     table, member = snap.pods, membership(snap)
     rows = np.flatnonzero(table.slot[: table.size] >= 0)
     rows = rows[member.priority[table.pod_class[rows]] < priority]
-    whole = member.whole[table.pod_class[rows]]
+    whole_group = member.whole_group[table.pod_class[rows]]
     if slots is not None:
         there = np.isin(table.slot[rows], slots)
-        there |= np.isin(whole, np.unique(whole[there & (whole > 0)]))
-        rows, whole = rows[there], whole[there]
-    out = [_unit(snap, member, (row,)) for row in rows[whole == 0].tolist()]
-    for number in np.unique(whole[whole > 0]).tolist():
-        out.append(_unit(snap, member, rows[whole == number].tolist()))
-    return sorted(out, key=lambda unit: unit.importance)
+        there |= np.isin(whole_group, np.unique(whole_group[there & (whole_group > 0)]))
+        rows, whole_group = rows[there], whole_group[there]
+    out = [_victim(snap, member, (row,)) for row in rows[whole_group == 0].tolist()]
+    out += [
+        _victim(snap, member, rows[whole_group == number].tolist())
+        for number in np.unique(whole_group[whole_group > 0]).tolist()
+    ]
+    return sorted(out, key=lambda victim: victim.importance)
 
 
-def _unit(snap: snapshot.Snapshot, member: Membership, rows: Sequence[int]) -> Unit:
-    started = [int(snap.pods.start[row]) or int(preemption_victims.NOT_STARTED) for row in rows]
-    number = int(snap.pods.pod_class[rows[0]])
+def _victim(snap: snapshot.Snapshot, member: GroupMembership, rows: Sequence[int]) -> Victim:
+    started = [int(snap.pods.start[row]) or int(potential_victims.NOT_STARTED) for row in rows]
+    class_id = int(snap.pods.pod_class[rows[0]])
     ordered = tuple(row for _, row in sorted(zip(started, rows, strict=True)))
-    return Unit(ordered, int(member.priority[number]), int(member.rank[number]), min(started))
+    return Victim(ordered, int(member.priority[class_id]), int(member.rank[class_id]), min(started))

@@ -1,11 +1,290 @@
-"""DefaultPreemption's PostFilter, which `evaluation.preemption` carries out: it asks all plugins of the profile."""
+"""DefaultPreemption's PostFilter: the best node where the pod fits once less important pods are evicted.
 
-from trireme.evaluation.preemption import preemption
+It decides what is to be done and does nothing: bind deletes the victims, the frontend nominates the pod. Which nodes
+are tried first is random, but the same for the same request, so that every replica returns the same answer.
+
+Source: pkg/scheduler/framework/plugins/defaultpreemption, pkg/scheduler/framework/preemption.
+"""
+
+import dataclasses
+import functools
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trireme.evaluation.filtering import dry_run_filter, nominated_pods
+from trireme.evaluation.preemption import (
+    async_dry_runs,
+    candidate_selection,
+    disruption_budgets,
+    dry_run,
+    dry_run_cache,
+    group_victims,
+    group_victims_dry_run,
+    post_filter_context,
+    potential_victims,
+)
+from trireme.framework import fit_reasons, status
 from trireme.plugin_kit import plugin_context
+from trireme.plugins.default_preemption.spec import SPEC
+from trireme.snapshot import arrays, pods, snapshot
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
+from trireme.wire import status as wire_status
+
+_NOT_HELPFUL = status.unresolvable("", "Preemption is not helpful for scheduling")
+_NO_VICTIMS = status.unresolvable("", "No preemption victims found for incoming pod")
+_PREFIX = "preemption: "
 
 
-def make(context: plugin_context.PluginContext) -> preemption.DefaultPreemption:
+@dataclass(frozen=True, slots=True)
+class CandidateCount:
+    """How many candidates are enough to choose from, by the plugin's arguments."""
+
+    min_percentage: int = 10
+    min_absolute: int = 100
+
+    def enough(self, nodes: int) -> int:
+        """Return the number of candidates to look for among so many nodes."""
+        return min(max(nodes * self.min_percentage // 100, self.min_absolute), nodes)
+
+
+@dataclass(slots=True)
+class _Search:
+    """What dry runs have found so far: candidates, and how many nodes were refused with which status.
+
+    Of the candidates that violate a budget, and of those that violate none, it has the first `wanted` ones.
+    """
+
+    wanted: int = 0
+    candidates: list[dry_run.Candidate] = field(default_factory=list)
+    violating: int = 0
+    refused: Counter[status.Status] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether there are as many candidates as wanted, and one that violates no budget."""
+        return len(self.candidates) >= self.wanted and len(self.candidates) > self.violating
+
+    def add(self, candidate: dry_run.Candidate) -> None:
+        """Add the candidate, unless there are as many like it as wanted."""
+        violating = bool(candidate.violations)
+        alike = self.violating if violating else len(self.candidates) - self.violating
+        if alike < self.wanted:
+            self.candidates.append(candidate)
+            self.violating += violating
+
+
+class DefaultPreemption:
+    """The plugin at PostFilter."""
+
+    name = SPEC.name
+
+    def __init__(self, count: CandidateCount, *, groups: bool = False) -> None:
+        """`groups`: pods may be of groups, which are disrupted as their PodGroup says."""
+        self._count = count
+        self._groups = groups
+
+    async def post_filter(
+        self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
+    ) -> filter_pb2.PostFilterResponse | post_filter_context.Candidates:
+        """Evict the victims on the best node, or say why that would not help. A status of any kind has a text."""
+        ineligible = self._ineligible(context, snap)
+        if ineligible:
+            return _response(status.unschedulable(self.name, ineligible))
+        if context.candidates is not None:
+            left = candidate_selection.from_messages(context.candidates, snap)
+            if left:
+                return _evict(context, snap, candidate_selection.select(left, snap))
+            return _response(status.unschedulable(self.name, "no candidate node for preemption"))
+        for _ in range(post_filter_context.MAX_TRIES):
+            try:
+                found = await self._search(context, snap)
+                break
+            except snapshot.OutOfStepError as error:
+                moved = str(error)
+                # The columns are brought up to date here, where other calls are answered meanwhile.
+                context = dataclasses.replace(context, columns=await context.refresh())
+        else:
+            return _response(status.error(self.name, moved))
+        if found.candidates and context.list_candidates:
+            return candidate_selection.to_messages(found.candidates, snap)
+        if found.candidates:
+            return _evict(context, snap, candidate_selection.select(found.candidates, snap))
+        return self._no_candidates(found, snap.nodes.count)
+
+    def _no_candidates(self, found: _Search, nodes: int) -> filter_pb2.PostFilterResponse:
+        if found.errors:
+            texts = list(dict.fromkeys(found.errors))
+            return _response(status.error(self.name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"))
+        others = nodes - found.refused.total()
+        refusals = [*found.refused.items(), (_NOT_HELPFUL, others)] if others else list(found.refused.items())
+        text = fit_reasons.sentence(nodes, refusals)
+        return _response(status.unschedulable(self.name, text), clear_nomination=True)
+
+    def _ineligible(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> str:
+        """Why the pod may not preempt at all; empty: it may."""
+        pod_class = context.pod_class
+        if pod_class.pod.spec.preemption_policy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        slot = snap.nodes.slots.get(context.cycle.pod.status.nominated_node_name)
+        if slot is None:
+            return ""
+        refusal = context.status_at(slot)
+        if refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        rows = self._potential_victims(snap, np.array([slot]), pod_class.priority)
+        if (snap.pods.flags[rows] & pods.PREEMPTED).any():
+            return "not eligible due to a terminating pod on the nominated node."
+        return ""
+
+    def _potential_victims(self, snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
+        """Rows of the potential victims on these slots: by slot, the most important first. Shape: (victim,)."""
+        if self._groups and not group_victims.no_groups(snap):
+            return group_victims.on_slots(snap, slots, priority)
+        return potential_victims.on_slots(snap, slots, priority=priority)
+
+    async def _search(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> _Search:
+        """Find candidates by dry runs. Raises: OutOfStepError."""
+        found = _Search()
+        slots = context.slots_where_preemption_may_help(snap.nodes.live_slots())
+        if not slots.size:
+            return found
+        wanted = found.wanted = self._count.enough(slots.size)
+        slots = np.roll(slots, -_offset(context, slots.size))
+        dry_runs = _DryRuns(context, snap, slots, groups=self._groups)
+        found.refused[_NO_VICTIMS] += int(np.count_nonzero(~dry_runs.has_victims))
+        slots = slots[dry_runs.has_victims]
+        tried = 0
+        while slots.size and not found.complete:
+            # As many as it takes if nodes refuse as often as they did so far: a round costs more than a few nodes more.
+            count = max(wanted - len(found.candidates), 1)
+            if found.candidates:
+                count = count * tried // len(found.candidates) + 1
+            for result in await dry_runs.run(slots[:count]):
+                _add_result(result, context, snap, found)
+            slots, tried = slots[count:], tried + count
+        found.refused = +found.refused
+        return found
+
+
+class _DryRuns:
+    """The dry runs for one pod, on slots with whole groups and on others."""
+
+    def __init__(
+        self,
+        context: post_filter_context.PostFilterContext,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        *,
+        groups: bool,
+    ) -> None:
+        priority = context.pod_class.priority
+        # The slots with pods that are evicted with all of their group.
+        self._group_slots = slots[:0]
+        if groups and not group_victims.no_groups(snap):
+            victims = group_victims.on_slots(snap, slots, priority)
+            self._group_slots = _slots_of_whole_groups(snap, victims)
+            find_victims: dry_run.FindVictims = functools.partial(potential_victims.restricted_to, snap, victims)
+            self.has_victims = np.isin(slots, snap.pods.slot[victims])
+        else:
+            find_victims = functools.partial(potential_victims.on_slots, snap, priority=priority)
+            self.has_victims = potential_victims.has_victims(snap, priority)[slots]
+        nominees = nominated_pods.nominees(snap, priority, context.cycle.pod.metadata.uid)
+        pending = context.pending
+        if pending is not None and pending.slots:
+            nominees = pending.added_to(nominees)
+        chain = context.chain
+        asynchronous = async_dry_runs.for_class(chain, context.columns, context.pod_class, snap, nominees)
+        excluded = frozenset[str]() if asynchronous is None else asynchronous.names
+        of_class = chain, context.columns, context.pod_class, snap, nominees, excluded
+        budgets = disruption_budgets.DisruptionBudgets(snap)
+        filters = dry_run_filter.DryRunFilter(*of_class)
+        self._plain: dry_run_cache.DryRuns = dry_run.DryRun(snap, filters, budgets, find_victims, asynchronous)
+        if filters.by_slot and not (chain.asynchronous or budgets or self._group_slots.size):
+            results = {} if pending is None else pending.results
+            self._plain = dry_run_cache.cached(
+                self._plain, context.columns, snap, chain.synchronous, context.cycle, results
+            )
+            if pending is not None:
+                pending.independent = True
+        self._of_groups: dry_run_cache.DryRuns | None = None
+        if self._group_slots.size:
+            filters = dry_run_filter.DryRunFilter(*of_class, isolated=False)
+            self._of_groups = group_victims_dry_run.GroupVictimsDryRun(snap, filters, budgets, priority, asynchronous)
+
+    async def run(self, slots: arrays.SlotArray) -> list[dry_run.DryRunResult]:
+        """Try these slots, which all have potential victims. Raises: OutOfStepError."""
+        if self._of_groups is None:
+            return [await self._plain.run(slots)]
+        with_groups = np.isin(slots, self._group_slots)
+        return [await self._of_groups.run(slots[with_groups]), await self._plain.run(slots[~with_groups])]
+
+
+def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.SlotArray) -> arrays.SlotArray:
+    """The slots of those of the victims that are evicted with all of their group. Shape: (slot,)."""
+    whole_group = group_victims.membership(snap).whole_group[snap.pods.pod_class[victims]]
+    return np.unique(snap.pods.slot[victims[whole_group > 0]])
+
+
+def _add_result(
+    result: dry_run.DryRunResult,
+    context: post_filter_context.PostFilterContext,
+    snap: snapshot.Snapshot,
+    found: _Search,
+) -> None:
+    for candidate in result.candidates:
+        if candidate.rows:
+            found.add(candidate)
+        else:
+            name = snap.nodes.names[candidate.slot]
+            found.errors.append(f'expected at least one victim pod on node "{name}"')
+    for number, nodes in Counter(number for _, number in result.refused).items():
+        refusal = context.columns.table.statuses[number - 1]
+        found.refused[refusal] += nodes
+        if refusal.code == status.Code.ERROR:
+            found.errors.append(refusal.message)
+
+
+def _offset(context: post_filter_context.PostFilterContext, nodes: int) -> int:
+    cycle = context.cycle
+    return random.Random(f"{context.seed} {cycle.pod_class} {cycle.pod.metadata.uid}").randrange(nodes)
+
+
+def _evict(
+    context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot, candidate: dry_run.Candidate
+) -> filter_pb2.PostFilterResponse:
+    """Nominate the candidate's node and evict its victims, but for those that are being deleted already."""
+    node_name = snap.nodes.names[candidate.slot]
+    text = f"found a potential placement for pod on node {node_name}, preempting {len(candidate.rows)} victims"
+    response = _response(status.Status(status.Code.SUCCESS, "", (text,)))
+    response.nominated_node = node_name
+    response.disruption.victims = len(candidate.rows)
+    response.disruption.violations = candidate.violations
+    preemptor = context.cycle.pod.metadata
+    for row in candidate.rows:
+        if snap.pods.flags[row] & pods.TERMINATING:
+            continue
+        action = response.actions.add(pod=candidate_selection.pod_identity(snap, row))
+        action.evict.CopyFrom(
+            bind_pb2.Evict(
+                message=f"{context.cycle.profile}: preempting to accommodate a higher priority pod",
+                preemptor=cycle_pb2.PodIdentity(namespace=preemptor.namespace, name=preemptor.name, uid=preemptor.uid),
+                node_name=node_name,
+            )
+        )
+    return response
+
+
+def _response(entry: status.Status, *, clear_nomination: bool = False) -> filter_pb2.PostFilterResponse:
+    prefixed = status.Status(entry.code, entry.plugin, tuple(_PREFIX + text for text in entry.messages))
+    return filter_pb2.PostFilterResponse(status=wire_status.to_message(prefixed), clear_nomination=clear_nomination)
+
+
+def make(context: plugin_context.PluginContext) -> DefaultPreemption:
     """The plugin, by its arguments and the feature gates."""
     percentage = context.args.get("minCandidateNodesPercentage", 10)
-    args = preemption.Args(percentage, context.args.get("minCandidateNodesAbsolute", 100))
-    return preemption.DefaultPreemption(args, groups=context.features.get("GenericWorkload", False))
+    count = CandidateCount(percentage, context.args.get("minCandidateNodesAbsolute", 100))
+    return DefaultPreemption(count, groups=context.features.get("GenericWorkload", False))

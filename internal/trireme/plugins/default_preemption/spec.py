@@ -10,6 +10,7 @@ SPEC = PluginSpec(
     sides={
         ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make"),
         ExtensionPoint.POST_FILTER: Side(".post_filter:make"),
+        ExtensionPoint.POD_GROUP_POST_FILTER: Side(".pod_group_post_filter:make"),
     },
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trireme.evaluation.preemption import preemption
+from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import status
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.dynamic_resources import filter as device_filter
@@ -31,39 +31,39 @@ class Deallocation:
         self._plugin = plugin
 
     async def post_filter(
-        self, question: preemption.Question, snap: snapshot.Snapshot
+        self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
     ) -> filter_pb2.PostFilterResponse:
         """Deallocate a claim, or return that there is none.
 
         Fails if PreFilter ended before this plugin's turn: kube-scheduler does not find what it keeps there.
         """
-        if question.chain.passes_over(self.name, question.pod_class):
+        if context.chain.passes_over(self.name, context.pod_class):
             return _answer(status.unschedulable(self.name))
-        if question.pre_filter is not None and not self._reached(question):
+        if context.pre_filter is not None and not self._reached(context):
             return _answer(status.error(self.name, "not found"))
-        metadata = question.cycle.pod.metadata
+        metadata = context.cycle.pod.metadata
         pod = cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
-        claims = self._plugin.unavailable_claims(question.pod_class, snap, self._refusing(question, snap))
+        claims = self._plugin.unavailable_claims(context.pod_class, snap, self._refusing(context, snap))
         for claim in claims:
             if unused_but_by(claim, pod.uid):
                 return _answer(status.unschedulable(self.name, _FREED), action(pod, claim))
-        stale = self._plugin.stale_claim(question.pod_class, snap, pod.uid)
-        if stale is not None and question.pre_filter is None:
+        stale = self._plugin.stale_claim(context.pod_class, snap, pod.uid)
+        if stale is not None and context.pre_filter is None:
             return _answer(status.unschedulable(self.name, _DELETED), action(pod, stale, delete=True))
         return _answer(status.unschedulable(self.name))
 
-    def _reached(self, question: preemption.Question) -> bool:
-        refusal, order = question.pre_filter, list(question.chain.order)
+    def _reached(self, context: post_filter_context.PostFilterContext) -> bool:
+        refusal, order = context.pre_filter, list(context.chain.order)
         ended = refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         if not ended or refusal is None or refusal.plugin not in order:
             return True
         return self.name in order and order.index(self.name) <= order.index(refusal.plugin)
 
-    def _refusing(self, question: preemption.Question, snap: snapshot.Snapshot) -> arrays.SlotArray:
+    def _refusing(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> arrays.SlotArray:
         """The slots where a claim cannot be used, of those that this plugin was asked about."""
-        if question.index is None:
+        if context.index is None:
             return np.zeros(0, dtype=np.intp)
-        return refusing(question.refusals, question.index, snap)
+        return refusing(context.statuses, context.index, snap)
 
 
 def refusing(refusals: Sequence[status.Status], index: arrays.Int16Array, snap: snapshot.Snapshot) -> arrays.SlotArray:

@@ -1,7 +1,7 @@
 """What DynamicResources consists of."""
 
 from trireme.framework import amounts
-from trireme.framework.plugin_spec import ASSUMING, FILTERING, ExtensionPoint, PluginSpec, Side
+from trireme.framework.plugin_spec import ASSUMING, FILTERING, ExtensionPoint, PluginSpec, Role, Side
 
 SPEC = PluginSpec(
     "DynamicResources",
@@ -37,4 +37,5 @@ SPEC = PluginSpec(
     events=Side(".hints:events"),
     args=Side(".args:ARGS"),
     passes_over_resizes=True,
+    role=Role.CLAIM_RELEASE,
 )

@@ -90,7 +90,7 @@ class PodGroupPostFilters:
         for plugin in self._plugins.get(request.profile, ()):
             if group_sides.releases_claims(plugin):
                 result = await self._devices(request, tried.attempts)
-            elif plugin == in_tree.PREEMPTION_PLUGIN:
+            elif group_sides.preempts(plugin):
                 result = await self._preempt(request)
                 self._observer.group_preemption_attempted(result.code)
             else:

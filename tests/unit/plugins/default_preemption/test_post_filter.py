@@ -10,7 +10,7 @@ import pytest
 from phase_calls import context
 from preemption_cluster import FILTERS, PREEMPTOR, Preemption, pod_of_priority
 
-from trireme.evaluation.preemption import preemption_victims
+from trireme.evaluation.preemption import dry_run
 from trireme.snapshot import arrays, pods
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, filter_phase_pb2, policy_pb2, snapshot_pb2, status_pb2
 
@@ -254,13 +254,13 @@ async def test_where_nodes_depend_on_each_other_nominated_pods_are_answered_for_
 async def test_cached_dry_runs_equal_fresh_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """A preemptor after others of its class gets the victims that it would get had nobody asked before."""
     asked: list[int] = []
-    plainly = preemption_victims.DryRun.run
+    plainly = dry_run.DryRun.run
 
-    async def counted(run: preemption_victims.DryRun, slots: arrays.SlotArray) -> preemption_victims.Outcome:
+    async def counted(run: dry_run.DryRun, slots: arrays.SlotArray) -> dry_run.DryRunResult:
         asked.append(slots.size)
         return await plainly(run, slots)
 
-    monkeypatch.setattr(preemption_victims.DryRun, "run", counted)
+    monkeypatch.setattr(dry_run.DryRun, "run", counted)
     draw = random.Random(7)
     with_memory = without = 0
     for _ in range(6):

@@ -10,9 +10,10 @@ import pytest
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
-from trireme.evaluation.preemption import preemption
+from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import pausing, status
 from trireme.plugin_api import interfaces
+from trireme.plugins.default_preemption import post_filter
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
@@ -136,7 +137,7 @@ async def test_others_are_answered_while_a_dry_run_waits_for_a_search(refusal: s
 
     async def preempt() -> filter_pb2.PostFilterResponse:
         kept = await evaluator.evaluate(PROFILE, pod_class)
-        question = preemption.Question(
+        pod_context = post_filter_context.PostFilterContext(
             cycle,
             pod_class,
             chain,
@@ -146,7 +147,7 @@ async def test_others_are_answered_while_a_dry_run_waits_for_a_search(refusal: s
             None if kept.refusal else kept.index[: builder.snap.nodes.size].copy(),
             kept.refusal,
         )
-        return await preemption.DefaultPreemption(preemption.Args()).post_filter(question, builder.snap)
+        return await post_filter.DefaultPreemption(post_filter.CandidateCount()).post_filter(pod_context, builder.snap)
 
     answer = await asyncio.wait_for(preempt(), 10)
     assert answer.nominated_node == "n0"

@@ -1,0 +1,163 @@
+"""The PostFilter plugins of a profile, run in order until one makes room.
+
+A success, an unresolvable refusal and an error end the run; the messages of the refusals before are joined. The actions
+of the plugins before are executed in any case: kube-scheduler's plugins have executed theirs by then.
+
+Source: pkg/scheduler/framework/runtime (RunPostFilterPlugins).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from trireme.evaluation import reserving
+from trireme.evaluation.filtering import columns, filter_chain
+from trireme.evaluation.preemption.post_filter_context import Candidates, PostFilterContext
+from trireme.framework import status
+from trireme.snapshot import snapshot
+from trireme.v1 import filter_pb2, filter_phase_pb2, status_pb2
+from trireme.wire import node_columns
+from trireme.wire import status as wire_status
+
+
+class PostFilterPlugin(Protocol):
+    """An in-tree plugin at PostFilter."""
+
+    name: str
+
+    async def post_filter(
+        self, context: PostFilterContext, snap: snapshot.Snapshot
+    ) -> filter_pb2.PostFilterResponse | Candidates:
+        """Return how room is made for the pod, or why it is not; candidates if the context asks for them."""
+        ...
+
+
+class ClaimReleasePlugin(Protocol):
+    """An in-tree plugin at PodGroupPostFilter that releases claims which a group cannot use."""
+
+    def post_filter(
+        self, request: filter_phase_pb2.ListReleasableClaimsRequest, snap: snapshot.Snapshot
+    ) -> filter_phase_pb2.ListReleasableClaimsResponse:
+        """Return the claims to release.
+
+        Raises: ValueError, DecodeError where a member's state is not one that Reserve returned.
+        """
+        ...
+
+
+class PodGroupPreemptionPlugin(Protocol):
+    """An in-tree plugin at PodGroupPostFilter that preempts for a group, in two steps: see ListPodGroupVictims."""
+
+    def list_victims(
+        self, request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot
+    ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+        """Return the potential victims, or why there are none."""
+        ...
+
+    async def reprieve_victims(
+        self,
+        request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
+        snap: snapshot.Snapshot,
+        chain: filter_chain.FilterChain,
+        class_columns: Mapping[int, columns.ClassColumns],
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        """Return the victims that cannot stay beside the placed members; `class_columns` are those of their classes.
+
+        Raises: OutOfStepError where the snapshot changed while plugins were called.
+        """
+        ...
+
+
+class HostedPostFilter(Protocol):
+    """A plugin at PostFilter, in-tree or `remote`."""
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        ...
+
+    @property
+    def remote(self) -> bool:
+        """Whether it runs in another process."""
+        ...
+
+    async def post_filter(
+        self, context: PostFilterContext, snap: snapshot.Snapshot, refused: node_columns.NodeColumns | None
+    ) -> filter_pb2.PostFilterResponse | Candidates | None:
+        """As PostFilterPlugin.post_filter; None: the call failed, which the plugin's policy ignores.
+
+        `refused` is sent to remote plugins.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InTreePostFilter:
+    """A plugin of this process."""
+
+    plugin: PostFilterPlugin
+    remote: bool = False
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.plugin.name
+
+    async def post_filter(
+        self, context: PostFilterContext, snap: snapshot.Snapshot, refused: node_columns.NodeColumns | None
+    ) -> filter_pb2.PostFilterResponse | Candidates | None:
+        """As HostedPostFilter says."""
+        return await self.plugin.post_filter(context, snap)
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePostFilter:
+    """A plugin in another process; it is told which nodes refuse the pod."""
+
+    plugin: reserving.RemoteReserve
+    remote: bool = True
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.plugin.name
+
+    async def post_filter(
+        self, context: PostFilterContext, snap: snapshot.Snapshot, refused: node_columns.NodeColumns | None
+    ) -> filter_pb2.PostFilterResponse | None:
+        """As HostedPostFilter says."""
+        message = filter_pb2.NodeColumns() if refused is None else node_columns.to_message(refused)
+        answer = await self.plugin.post_filter(context.cycle, message, context.pre_filter)
+        if isinstance(answer, status.Status):
+            return filter_pb2.PostFilterResponse(status=wire_status.to_message(answer))
+        return answer
+
+
+async def run(
+    plugins: Sequence[HostedPostFilter],
+    context: PostFilterContext,
+    snap: snapshot.Snapshot,
+    refused: node_columns.NodeColumns | None = None,
+) -> filter_pb2.PostFilterResponse | Candidates:
+    """Return how the first plugin that can makes room, or why none does; candidates if the context says so.
+
+    `refused` is sent to remote plugins.
+    """
+    out = filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable("")))
+    for plugin in plugins:
+        answer = await plugin.post_filter(context, snap, refused)
+        if answer is None:
+            continue
+        if isinstance(answer, tuple):
+            return answer
+        code = answer.status.code
+        if code in (status_pb2.CODE_SUCCESS, status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, status_pb2.CODE_ERROR):
+            out.actions.extend(answer.actions)
+            del answer.actions[:]
+            answer.actions.extend(out.actions)
+            return answer
+        out.status.messages.extend(answer.status.messages)
+        out.status.plugin = out.status.plugin or plugin.name
+        out.actions.extend(answer.actions)
+        out.clear_nomination |= answer.clear_nomination
+    return out

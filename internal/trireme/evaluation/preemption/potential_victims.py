@@ -1,0 +1,41 @@
+"""The pods that may be evicted for a pod of a priority: all of lower priority, in the order of their importance."""
+
+import numpy as np
+
+from trireme.evaluation import class_priorities
+from trireme.snapshot import arrays, snapshot
+
+# Stands for a missing start time: the pod starts now, after all others.
+NOT_STARTED = np.iinfo(np.int64).max
+
+
+def has_victims(snap: snapshot.Snapshot, priority: int) -> arrays.BoolArray:
+    """Return for each slot whether there are pods of lower priority. Shape: (slot,)."""
+    table = snap.pods
+    out = np.zeros(snap.nodes.size + 1, dtype=np.bool_)
+    # Rows without a pod are at slot −1: the last entry, which is left off.
+    lower = class_priorities.of(snap)[table.pod_class[: table.size]] < priority
+    out[table.slot[: table.size][lower]] = True
+    return out[:-1]
+
+
+def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority: int) -> arrays.SlotArray:
+    """Return the rows of the pods of lower priority on these slots: by slot, the most important first.
+
+    Of two pods of one priority the one that started earlier is more important. Shape: (victim,).
+    """
+    table = snap.pods
+    # Rows without a pod are at slot −1: the last entry, which stays false.
+    wanted = np.zeros(snap.nodes.size + 1, dtype=np.bool_)
+    wanted[slots] = True
+    by_class = class_priorities.of(snap)
+    rows = np.flatnonzero(wanted[table.slot[: table.size]])
+    rows = rows[by_class[table.pod_class[rows]] < priority]
+    start = table.start[rows]
+    keys = (np.where(start == 0, NOT_STARTED, start), -by_class[table.pod_class[rows]], table.slot[rows])
+    return rows[np.lexsort(keys)]
+
+
+def restricted_to(snap: snapshot.Snapshot, victims: arrays.SlotArray, slots: arrays.SlotArray) -> arrays.SlotArray:
+    """Return those of the victims (rows) that are on these slots, in their order. Shape: (victim,)."""
+    return victims[np.isin(snap.pods.slot[victims], slots)]

@@ -1,0 +1,266 @@
+"""DefaultPreemption's PodGroupPostFilter: the pods to evict in the whole cluster so that all pods of a group fit.
+
+The potential victims are pods of lower priority; those of a group that is disrupted as a whole are one victim, and a
+pod of a group has the group's priority. The frontend places the preempting group as if all of them were gone (that
+takes score too), and calls again: then victims are reprieved one by one, those first whose eviction would violate a
+disruption budget, the more important before the others, and each that can stay beside all placed members stays. The
+filter plugins say whether a member still fits, in the cluster as each member found it: with the members before it, and
+without those after it. Members of one class in a row are filtered at once where plugins count how many pods of a class
+fit on a node.
+
+Members whose own group does not fit, though the whole tree of groups does, count as well: their places were given up
+before others were placed, so they may be in the way of each other, and then no victim can stay.
+
+Source: pkg/scheduler/framework/preemption/podgrouppreemption.go.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from trireme.evaluation.filtering import columns, dry_run_filter, filter_chain, nominated_pods
+from trireme.evaluation.preemption import async_dry_runs, candidate_selection, disruption_budgets, group_victims
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import plugin_context
+from trireme.plugins.default_preemption.spec import SPEC
+from trireme.snapshot import arrays, overlay, pods, snapshot
+from trireme.v1 import bind_pb2, filter_phase_pb2, status_pb2
+from trireme.wire import status as wire_status
+
+# The node of a victim that is all over the cluster, as events name it.
+_EVERYWHERE = "cluster"
+_PREFIX = "pod group preemption: "
+# The row of a member that is not in the cluster: its own group does not fit.
+_NOT_IN_CLUSTER = -1
+# No classes and slots.
+_NO_PODS = np.zeros((0, 2), dtype=np.int32)
+
+# A placed member: its class, slot and row.
+_Member = tuple[int, int, int]
+
+
+class PodGroupPreemption:
+    """The plugin at PodGroupPostFilter."""
+
+    def list_victims(
+        self, request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot
+    ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+        """Return all potential victims, or why there are none, or that preemption is under way already."""
+        if any(_never_preempts(member, snap) for member in request.members):
+            return _no_victims(status.unschedulable(SPEC.name, "not eligible due to preemptionPolicy=Never."))
+        if _is_under_way(request, snap):
+            return _no_victims(status.Status(status.Code.SUCCESS, "", ("ongoing preemption on nominated nodes",)))
+        victims = group_victims.victims(snap, request.priority)
+        if not victims:
+            return _no_victims(status.unresolvable(SPEC.name, "No preemption victims found for incoming preemptor"))
+        budgets = disruption_budgets.DisruptionBudgets(snap)
+        violating = budgets.violating([row for victim in victims for row in victim.rows])
+        out = filter_phase_pb2.ListPodGroupVictimsResponse()
+        out.victims.extend(
+            _victim_message(victim, snap, len(violating.intersection(victim.rows))) for victim in victims
+        )
+        return out
+
+    async def reprieve_victims(
+        self,
+        request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
+        snap: snapshot.Snapshot,
+        chain: filter_chain.FilterChain,
+        class_columns: Mapping[int, columns.ClassColumns],
+    ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
+        """Return the victims that cannot stay beside the members. `class_columns` are those of the members' classes.
+
+        Raises: OutOfStepError where the snapshot changed while plugins were called.
+        """
+        order = sorted(range(len(request.victims)), key=lambda number: not request.victims[number].violations)
+        staying = await _Reprieve(request, snap, chain, class_columns).run(order)
+        evicted = [victim for number, victim in enumerate(request.victims) if number not in staying]
+        count = sum(len(victim.pods) for victim in evicted)
+        text = f"found a placement for podgroup, preempting {count} victims"
+        out = filter_phase_pb2.ReprievePodGroupVictimsResponse(
+            status=_prefixed(status.Status(status.Code.SUCCESS, "", (text,)))
+        )
+        out.disruption.victims = count
+        out.disruption.violations = sum(victim.violations for victim in evicted)
+        out.disruption.of_groups = sum(victim.of_group for victim in evicted)
+        kind = "compositepodgroup" if request.composite else "podgroup"
+        for pod in (pod for victim in evicted for pod in victim.pods if not pod.terminating):
+            out.actions.add(
+                pod=pod.pod,
+                evict=bind_pb2.Evict(
+                    message=f"{request.cycle.profile}: preempting to accommodate a higher priority {kind}",
+                    preemptor=request.pod_group,
+                    node_name=_EVERYWHERE,
+                ),
+            )
+        return out
+
+
+class _Reprieve:
+    """Finds the victims that can stay beside the members."""
+
+    def __init__(
+        self,
+        request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
+        snap: snapshot.Snapshot,
+        chain: filter_chain.FilterChain,
+        class_columns: Mapping[int, columns.ClassColumns],
+    ) -> None:
+        self._request = request
+        self._snap = snap
+        self._filters: dict[int, dry_run_filter.DryRunFilter] = {}
+        self._asynchronous: dict[int, async_dry_runs.AsyncDryRuns] = {}
+        nominees = nominated_pods.nominees(snap, request.priority)
+        for number, of_class in class_columns.items():
+            pod_class = snap.classes[number]
+            asynchronous = async_dry_runs.for_class(chain, of_class, pod_class, snap, nominees)
+            if asynchronous is not None:
+                self._asynchronous[number] = asynchronous
+            excluded = asynchronous.names if asynchronous is not None else frozenset[str]()
+            self._filters[number] = dry_run_filter.DryRunFilter(
+                chain, of_class, pod_class, snap, nominees, excluded, isolated=False
+            )
+        # Where the verdict on a member may depend on any other node, all members are filtered for each victim.
+        self._everywhere = any(filters.one_by_one for filters in self._filters.values()) or any(
+            runs.one_by_one for runs in self._asynchronous.values()
+        )
+        rows = {snap.pods.uids[row]: row for row in range(snap.pods.size) if snap.pods.slot[row] != pods.NO_SLOT}
+        self._members = [
+            (member.pod_class, member.slot, rows.get(member.pod.uid, _NOT_IN_CLUSTER))
+            for member in request.placed
+            if snap.nodes.alive[member.slot]
+        ]
+        self._some_not_in_cluster = any(row == _NOT_IN_CLUSTER for _, _, row in self._members)
+
+    async def run(self, order: Sequence[int]) -> set[int]:
+        """Return the victims (indexes) that can stay, tried in this order."""
+        staying: set[int] = set()
+        reprieved = _NO_PODS
+        with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
+            # The cluster has room for all pods in it. Besides them there may be too many.
+            if self._some_not_in_cluster and not self._fits(self._members, over):
+                return staying
+            for number in order:
+                mark = over.mark
+                victim = self._request.victims[number]
+                added = self._pods_of(victim)
+                over.add(added[:, 0], added[:, 1])
+                members = self._affected_members(victim)
+                fits = self._fits(members, over)
+                if fits and self._asynchronous:
+                    fits = await self._asynchronous_fits(members, np.concatenate([reprieved, added]), over)
+                if fits:
+                    staying.add(number)
+                    reprieved = np.concatenate([reprieved, added]) if self._asynchronous else reprieved
+                else:
+                    over.drop_added(mark)
+        return staying
+
+    def _pods_of(self, victim: filter_phase_pb2.Victim) -> arrays.Int32Array:
+        """Class and slot of those of the victim's pods whose class and node still exist. Shape: (pod, 2)."""
+        found = [
+            (pod.pod_class, pod.slot)
+            for pod in victim.pods
+            if pod.pod_class in self._snap.classes and self._snap.nodes.alive[pod.slot]
+        ]
+        return np.array(found, dtype=np.int32).reshape(-1, 2)
+
+    def _affected_members(self, victim: filter_phase_pb2.Victim) -> Sequence[_Member]:
+        """The members that may not fit beside the victim."""
+        slots = {pod.slot for pod in victim.pods}
+        return [each for each in self._members if self._everywhere or each[1] in slots]
+
+    async def _asynchronous_fits(
+        self, members: Sequence[_Member], reprieved: arrays.Int32Array, over: overlay.SnapshotOverlay
+    ) -> bool:
+        """Whether the members fit by the asynchronous plugins, beside these victims, each beside those before it."""
+        dry_runs: dict[int, list[interfaces.DryRun]] = {number: [] for number in self._asynchronous}
+        for at, (number, slot, _) in enumerate(members):
+            if number in dry_runs:
+                later = [row for _, other, row in members[at:] if other == slot and row != _NOT_IN_CLUSTER]
+                before = [cls for cls, other, row in members[:at] if other == slot and row == _NOT_IN_CLUSTER]
+                there = [*reprieved[reprieved[:, 1] == slot, 0].tolist(), *before]
+                dry_runs[number].append(interfaces.DryRun(slot, later, there))
+        fits = True
+        for number, runs in dry_runs.items():
+            fits = fits and not (await self._asynchronous[number].run(runs)).any()
+        over.check()
+        return fits
+
+    def _fits(self, members: Sequence[_Member], over: overlay.SnapshotOverlay) -> bool:
+        """Whether these members fit where they are, by the synchronous plugins."""
+        rows = np.array([row for _, _, row in members if row != _NOT_IN_CLUSTER], dtype=np.intp)
+        mark = over.mark
+        over.remove(rows)
+        fits = all(self._run_fits(*run, over) for run in _runs(members))
+        over.drop_added(mark)
+        over.restore(rows[np.isin(rows, over.changes.removed)])
+        return fits
+
+    def _run_fits(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:
+        """Whether members of one class in a row fit on the slot; if so they are there then."""
+        if self._filters[pod_class].counts_copies:
+            return self._copies_fit(pod_class, slot, rows, over)
+        return all(self._copies_fit(pod_class, slot, [row], over) for row in rows)
+
+    def _copies_fit(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:
+        """As _run_fits, by the number of pods of the class that the plugins have room for."""
+        verdict = self._filters[pod_class].filter(np.array([slot], dtype=np.intp), over)
+        if verdict.index[0] != interfaces.PASSES:
+            return False
+        if verdict.capacity is not None and verdict.capacity[0] < len(rows):
+            return False
+        over.restore(np.array([row for row in rows if row != _NOT_IN_CLUSTER], dtype=np.intp))
+        added = np.full(rows.count(_NOT_IN_CLUSTER), slot, dtype=np.int32)
+        over.add(np.full(added.shape, pod_class, dtype=np.int32), added)
+        return True
+
+
+def _runs(members: Sequence[_Member]) -> Iterator[tuple[int, int, list[int]]]:
+    """Class, slot and rows of members in a row that are of one class and on one slot."""
+    for (pod_class, slot), run in groupby(members, key=lambda member: member[:2]):
+        yield pod_class, slot, [row for _, _, row in run]
+
+
+def _never_preempts(member: filter_phase_pb2.PodGroupMember, snap: snapshot.Snapshot) -> bool:
+    pod_class = snap.classes.get(member.pod_class)
+    return pod_class is not None and pod_class.pod.spec.preemption_policy == "Never"
+
+
+def _is_under_way(request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot) -> bool:
+    """Whether a pod of lower priority is being deleted from a node that a member is nominated to."""
+    nominated = {member.nominated_node for member in request.members} - {""}
+    slots = [snap.nodes.slots[name] for name in nominated if name in snap.nodes.slots]
+    table = snap.pods
+    there = np.isin(table.slot[: table.size], slots)
+    lower = group_victims.membership(snap).priority[table.pod_class[: table.size]] < request.priority
+    return bool((there & lower & ((table.flags[: table.size] & pods.PREEMPTED) != 0)).any())
+
+
+def _victim_message(victim: group_victims.Victim, snap: snapshot.Snapshot, violations: int) -> filter_phase_pb2.Victim:
+    out = filter_phase_pb2.Victim(violations=violations, of_group=victim.of_group)
+    table = snap.pods
+    for row in victim.rows:
+        out.pods.add(
+            pod=candidate_selection.pod_identity(snap, row),
+            pod_class=int(table.pod_class[row]),
+            slot=int(table.slot[row]),
+            terminating=bool(table.flags[row] & pods.TERMINATING),
+        )
+    return out
+
+
+def _no_victims(entry: status.Status) -> filter_phase_pb2.ListPodGroupVictimsResponse:
+    return filter_phase_pb2.ListPodGroupVictimsResponse(status=_prefixed(entry))
+
+
+def _prefixed(entry: status.Status) -> status_pb2.Status:
+    texts = tuple(_PREFIX + text for text in entry.messages)
+    return wire_status.to_message(status.Status(entry.code, entry.plugin, texts))
+
+
+def make(context: plugin_context.PluginContext) -> PodGroupPreemption:
+    """The plugin."""
+    return PodGroupPreemption()
