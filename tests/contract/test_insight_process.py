@@ -192,13 +192,13 @@ async def test_victims_of_a_trial_stay_for_it(tmp_path: Path) -> None:
             frontend.enqueue("a", "1")
             assert (await frontend.explained("a")).feasible_count == 0
             frontend.cache.begin_trial()
-            frontend.cache.hide(["uid-victim"])
+            frontend.cache.hide_from_replicas(["uid-victim"])
             hidden = frontend.publisher.publish()
             await asyncio.sleep(0.3)
             during = await frontend.explain("a")
             assert during.feasible_count == 0
             assert during.evaluated_generation < hidden
-            frontend.cache.show(["uid-victim"])
+            frontend.cache.show_to_replicas(["uid-victim"])
             frontend.cache.end_trial()
             shown = frontend.publisher.publish()
             response = await frontend.explained("a")

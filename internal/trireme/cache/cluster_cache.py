@@ -214,14 +214,17 @@ class ClusterCache:
         """The trial is over: the next delta shows what is left of it."""
         self._deltas.set_trial(False)
 
-    def hide(self, uids: Iterable[str]) -> None:
-        """Remove these pods from their nodes in the replicas' view, until `show`, to try what their eviction allows."""
+    def hide_from_replicas(self, uids: Iterable[str]) -> None:
+        """Remove these pods from their nodes in the replicas' view, to try what their eviction allows.
+
+        `show_to_replicas` puts them back.
+        """
         for uid in uids:
             pod = self._pods.get(uid)
             if pod is not None and pod.slot != NO_SLOT:
                 self._free_row(pod)
 
-    def show(self, uids: Iterable[str]) -> None:
+    def show_to_replicas(self, uids: Iterable[str]) -> None:
         """Put hidden pods that still exist back on their nodes in the replicas' view."""
         for uid in uids:
             pod = self._pods.get(uid)

@@ -164,11 +164,11 @@ class PodGroupPostFilters:
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
     ) -> PodGroupPostFilterResult:
         hidden = [pod.pod.uid for victim in potential for pod in victim.pods]
-        self._cache.hide(hidden)
+        self._cache.hide_from_replicas(hidden)
         try:
             return await self._select_victims(request, potential)
         finally:
-            self._cache.show(hidden)
+            self._cache.show_to_replicas(hidden)
 
     async def _select_victims(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
