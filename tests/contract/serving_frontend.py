@@ -101,6 +101,7 @@ class FakeFrontend:
             lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED,
         )
         self.filters, self.scores, self.binders = Replicas(), Replicas(), Replicas()
+        self.insight: Any = None
         self.binding = Binding()
         self.scheduler = Scheduling()
         self.preemptions = Preemptions()
@@ -140,7 +141,11 @@ class FakeFrontend:
     def parts(self) -> frontend_state.FrontendState:
         """What is served is read from this."""
         links = SimpleNamespace(
-            filters=self.filters, scores=self.scores, binders=self.binders, missing=lambda: self.absent
+            filters=self.filters,
+            scores=self.scores,
+            binders=self.binders,
+            insight=self.insight,
+            missing=lambda: self.absent,
         )
         membership = SimpleNamespace(missing_plugin=lambda profile: "", is_rejected=lambda name: False)
         scheduling = SimpleNamespace(

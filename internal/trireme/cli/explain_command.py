@@ -11,8 +11,9 @@ from trireme.cli.display import Report
 from trireme.framework import event_phrases
 from trireme.registry import explain_sides
 
-# How many of the events that may wake a pod are shown.
+# How many of the events that may wake a pod are shown, and of the feasible nodes.
 _EVENTS = 8
+_NODES = 5
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -22,13 +23,17 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "pod", type=_pod, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
     )
     pod.completer = frontend_connection.pending_pods  # type: ignore[attr-defined]  # argcomplete reads it there
+    parser.add_argument(
+        "--nodes", default="", metavar="NODE[,NODE]", help="only why these nodes refuse it, or how they score (insight)"
+    )
     frontend_connection.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print it. Returns the exit code."""
-    return frontend_connection.show(options, "/trireme/v1/explain", {"pod": options.pod}, render)
+    query = {"pod": options.pod, **({"nodes": options.nodes} if options.nodes else {})}
+    return frontend_connection.show(options, "/trireme/v1/explain", query, render)
 
 
 def _pod(name: str) -> str:
@@ -41,10 +46,10 @@ def _pod(name: str) -> str:
 def render(report: Report, wide: bool = False) -> console.Group:
     """Render an explanation as text; `wide` names all events that may wake the pod, and more nodes."""
     parts: list[console.RenderableType] = [text.Text.assemble((report["pod"], display.HEADER), " ", _summary(report))]
-    if "feasibleNodes" in report:
-        parts += ["", f"{report['feasibleNodes']} of {report['nodes']} nodes are feasible"]
-    if report.get("refusals"):
-        parts.append(_indented(_refusals(report["refusals"], wide)))
+    evaluation = report.get("evaluation", {})
+    if "error" in evaluation:
+        parts += ["", text.Text(f"Insight does not evaluate it: {evaluation['error']}", display.BAD)]
+    parts += _evaluation(evaluation, wide) if "feasibleNodes" in evaluation else _last_answer(report, wide)
     events = report.get("waitsFor", {}).get("events", ())
     if events:
         parts += ["", "It is tried again when", _indented(_events(events, wide))]
@@ -56,6 +61,60 @@ def render(report: Report, wide: bool = False) -> console.Group:
     if report.get("story"):
         parts += ["", _history(report["story"])]
     return console.Group(*parts)
+
+
+def _last_answer(report: Report, wide: bool) -> list[console.RenderableType]:
+    """What filter answered in the last attempt."""
+    if "feasibleNodes" not in report:
+        return []
+    parts: list[console.RenderableType] = ["", f"{report['feasibleNodes']} of {report['nodes']} nodes are feasible"]
+    if report.get("refusals"):
+        parts.append(_indented(_refusals(report["refusals"], wide)))
+    return parts
+
+
+def _evaluation(found: Report, wide: bool) -> list[console.RenderableType]:
+    """What insight evaluated just now: refusals, and the feasible nodes in the order in which score would choose."""
+    age = found.get("disconnectedSeconds", 0)
+    when = f"{age:.0f} s ago, when insight was connected last" if age else "now"
+    parts: list[console.RenderableType] = [
+        "",
+        f"{found['feasibleNodes']} of {found['nodes']} nodes are feasible {when}",
+    ]
+    if "preFilter" in found:
+        parts.append(_indented(f"{found['preFilter']['plugin']}: {', '.join(found['preFilter']['messages'])}"))
+    if found["refusals"]:
+        refusals = [{**refusal, "examples": refusal["names"][:10]} for refusal in found["refusals"]]
+        parts.append(_indented(_refusals(refusals, wide)))
+    if "scoreFailure" in found:
+        failure = found["scoreFailure"]
+        line = f"Scoring fails by {failure['plugin']}: {', '.join(failure['messages'])}"
+        parts.append(_indented(text.Text(line, display.BAD)))
+    elif found["feasible"]:
+        parts += ["", "The feasible nodes, best first", _indented(_feasible(found, wide))]
+    if found.get("notEvaluated"):
+        parts += ["", f"HTTP extenders may refuse more: {', '.join(found['notEvaluated'])}"]
+    return parts
+
+
+def _feasible(found: Report, wide: bool) -> console.RenderableType:
+    weights = {plugin["plugin"]: plugin["weight"] for plugin in found["scorePlugins"]}
+    nodes = found["feasible"] if wide else found["feasible"][:_NODES]
+    entries = [
+        [
+            node["node"],
+            str(node["total"]),
+            ", ".join(f"{plugin} {_weighted(score, weights[plugin])}" for plugin, score in node["scores"].items()),
+        ]
+        for node in nodes
+    ]
+    if len(found["feasible"]) > len(nodes):
+        entries.append(["…", "", f"{len(found['feasible']) - len(nodes)} more (-o wide names them)"])
+    return display.rows(("NODE", "TOTAL", "SCORES"), entries, right=("TOTAL",))
+
+
+def _weighted(score: int, weight: int) -> str:
+    return f"{score}×{weight}" if weight > 1 else str(score)
 
 
 def _summary(report: Report) -> str:

@@ -77,6 +77,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--filters", type=one, default=1, help="filter replicas (default %(default)s)")
     parser.add_argument("--scores", type=one, default=1, help="score replicas (default %(default)s)")
     parser.add_argument("--binds", type=one, default=1, help="bind replicas (default %(default)s)")
+    parser.add_argument("--insights", type=some, default=1, help="insight replicas (default %(default)s)")
     parser.add_argument("--port", type=port, default=0, help="port of the embedded API server (default: a free one)")
     parser.add_argument("--demo", action="store_true", help="create a few workloads and show where they go")
     parser.add_argument("--once", action="store_true", help="as --demo, and end when the workloads are scheduled")
@@ -105,7 +106,7 @@ async def _up(options: argparse.Namespace) -> int:
     try:
         election = _write_configuration(options, layout)
         if options.kubeconfig:
-            await credentials.load(credentials.Source(options.kubeconfig))  # else four processes report it
+            await credentials.load(credentials.Source(options.kubeconfig))  # else each process reports it
         for together in _processes(options, layout, election, output):
             running += together
             await asyncio.gather(*(process.start() for process in together))
@@ -257,7 +258,9 @@ def _processes(
 
 
 def _replicas(options: argparse.Namespace) -> Mapping[str, int]:
-    return {"filter": options.filters, "score": options.scores, "bind": options.binds}
+    """How many processes of each kind beside the frontend, insight included."""
+    phases = {"filter": options.filters, "score": options.scores, "bind": options.binds}
+    return {**phases, **({"insight": options.insights} if options.insights else {})}
 
 
 def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.LeaderElection:
@@ -281,12 +284,16 @@ def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.L
 
 
 def _own_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:
-    """The given TriremeConfiguration, or an empty one, with the phases that run here."""
+    """The given TriremeConfiguration, or an empty one, with the phases and the insight that run here."""
     document = _document(options.trireme_config, "trireme.dev/v1alpha1", "TriremeConfiguration")
     phases = document.get("phases") or {}
+    endpoints = {
+        name: [layout.socket(name, number) for number in range(count)] for name, count in _replicas(options).items()
+    }
+    insight = {**(document.get("insight") or {}), "endpoints": endpoints.pop("insight", [])}
+    document["insight"] = insight
     document["phases"] = {
-        phase: {**(phases.get(phase) or {}), "endpoints": [layout.socket(phase, number) for number in range(count)]}
-        for phase, count in _replicas(options).items()
+        phase: {**(phases.get(phase) or {}), "endpoints": sockets} for phase, sockets in endpoints.items()
     }
     document["admin"] = {**(document.get("admin") or {}), "socket": str(layout.admin)}
     return document

@@ -14,7 +14,15 @@ from collections.abc import Callable, Mapping
 
 from trireme.config import command_flags, commandline
 from trireme.frontend import plugin_calls
-from trireme.frontend.serving import liveness, metrics_collector, metrics_resources, own_certificates, status_report
+from trireme.frontend.phase_clients import insight_replicas
+from trireme.frontend.serving import (
+    insight_report,
+    liveness,
+    metrics_collector,
+    metrics_resources,
+    own_certificates,
+    status_report,
+)
 from trireme.frontend.serving.frontend_state import FrontendState
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.yaml_writer import write_yaml
@@ -295,6 +303,21 @@ class FrontendSite:
         report = status_report.explain(self._served, key)
         if report is None:
             return http_site.text(f"{key}: no pod of this name is pending here or on a node\n", 404)
+        nodes = [name for name in request.query.get("nodes", [""])[0].split(",") if name]
+        insight = self._served.phases.links.insight
+        if insight is None:
+            if nodes:
+                return http_site.text("nodes: this takes insight, and insight.endpoints names none\n", 400)
+        elif "attempts" in report:
+            extenders = [extender.url_prefix for extender in self._completed.configuration.extenders]
+            try:
+                evaluation = await insight_report.evaluation(insight, key, report["uid"], nodes, extenders)
+            except (insight_replicas.InsightRefusal, insight_replicas.InsightUnavailable) as error:
+                if nodes and isinstance(error, insight_replicas.InsightRefusal):
+                    return http_site.text(f"{error}\n", 400)
+                evaluation = {"error": str(error)}
+            if evaluation is not None:
+                report["evaluation"] = evaluation
         return _json(report)
 
 

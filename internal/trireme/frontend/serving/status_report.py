@@ -90,7 +90,11 @@ def _leadership(state: FrontendState) -> Json:
 def _replicas(state: FrontendState) -> Json:
     newest = state.cluster.cache.generation
     out: Json = {}
-    for name, replicas in (("filter", state.phases.links.filters), ("score", state.phases.links.scores)):
+    links = state.phases.links
+    followers = {"filter": links.filters, "score": links.scores}
+    if links.insight is not None:
+        followers["insight"] = links.insight.replicas
+    for name, replicas in followers.items():
         out[name] = [
             {
                 "address": link.address,
@@ -105,7 +109,7 @@ def _replicas(state: FrontendState) -> Json:
         ]
     out["bind"] = [
         {"address": link.address, "inStep": link.fenced, "callsInFlight": link.in_flight, "lastError": link.last_error}
-        for link in state.phases.links.binders.statistics()
+        for link in links.binders.statistics()
     ]
     return out
 

@@ -1,0 +1,74 @@
+"""How insight evaluates a pending pod, as JSON: `evaluation` of an explanation, beside what the frontend knows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from trireme.frontend.phase_clients import insight_replicas
+from trireme.v1 import cycle_pb2, insight_pb2, status_pb2
+from trireme.wire import status as wire_status
+
+Json = dict[str, Any]
+
+
+async def evaluation(
+    insight: insight_replicas.InsightReplicas,
+    key: str,
+    uid: str,
+    nodes: Sequence[str],
+    extenders: Sequence[str],
+) -> Json | None:
+    """How insight evaluates the pod (namespace/name) now; None: it has left the queue.
+
+    About these nodes alone, if any are given. `extenders` are the URLs of HTTP extenders, which insight does not call.
+
+    Raises: InsightUnavailable, InsightRefusal.
+    """
+    namespace, _, name = key.partition("/")
+    pod = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=uid)
+    response = await insight.explain(insight_pb2.ExplainRequest(pod=pod, nodes=nodes, scores=True))
+    if not response.HasField("queued_pod"):
+        return None
+    return _described(response) | ({"notEvaluated": list(extenders)} if extenders else {})
+
+
+def _described(response: insight_pb2.ExplainResponse) -> Json:
+    plugins = [
+        {"plugin": plugin.name, "weight": plugin.weight, "skipped": plugin.skipped} for plugin in response.score_plugins
+    ]
+    out: Json = {
+        "generation": response.evaluated_generation,
+        "nodes": response.node_count,
+        "feasibleNodes": response.feasible_count,
+        "refusals": [
+            {**_status(refusal.status), "nodes": len(refusal.nodes), "names": list(refusal.nodes)}
+            for refusal in response.refusals
+        ],
+        "feasible": [_node(node, response) for node in response.feasible_nodes],
+        "scorePlugins": plugins,
+    }
+    if response.HasField("pre_filter"):
+        out["preFilter"] = _status(response.pre_filter)
+    if response.HasField("score_failure"):
+        out["scoreFailure"] = _status(response.score_failure)
+    if response.disconnected_ms:
+        out["disconnectedSeconds"] = response.disconnected_ms / 1000
+    return out
+
+
+def _node(node: insight_pb2.FeasibleNode, response: insight_pb2.ExplainResponse) -> Json:
+    scored = zip(response.score_plugins, node.scores, strict=True)
+    return {
+        "node": node.name,
+        "total": node.total,
+        "scores": {plugin.name: score for plugin, score in scored if not plugin.skipped},
+    }
+
+
+def _status(message: status_pb2.Status) -> Json:
+    found = wire_status.from_message(message)
+    return {
+        "plugin": found.plugin,
+        "code": found.code.label,
+        "messages": list(found.messages),
+        "reasons": [{"code": reason.code, **dict(reason.parameters)} for reason in found.reasons],
+    }

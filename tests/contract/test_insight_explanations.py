@@ -1,0 +1,132 @@
+"""The frontend's explanation of a pending pod with insight: what insight says stands beside what the frontend knows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import serving_frontend as support
+
+from trireme.frontend.phase_clients import insight_replicas
+from trireme.v1 import insight_pb2, snapshot_pb2, status_pb2
+
+RESPONSE = insight_pb2.ExplainResponse(
+    queued_pod=snapshot_pb2.QueuedPod(pod_class=1),
+    evaluated_generation=5,
+    node_count=3,
+    feasible_count=1,
+    refusals=[
+        insight_pb2.NodeRefusal(
+            status=status_pb2.Status(
+                code=status_pb2.CODE_UNSCHEDULABLE,
+                plugin="NodeResourcesFit",
+                messages=["Insufficient cpu"],
+                reasons=[status_pb2.Reason(code="insufficientResource", parameters={"resource": "cpu"})],
+            ),
+            nodes=["n1", "n2"],
+        )
+    ],
+    feasible_nodes=[insight_pb2.FeasibleNode(name="n3", total=166, scores=[66, 0, 100])],
+    score_plugins=[
+        insight_pb2.WeightedScorePlugin(name="NodeResourcesFit", weight=1),
+        insight_pb2.WeightedScorePlugin(name="NodeAffinity", weight=2, skipped=True),
+        insight_pb2.WeightedScorePlugin(name="ImageLocality", weight=1),
+    ],
+)
+
+
+class Insight:
+    """Insight's replicas, which answer what the test says."""
+
+    def __init__(self, answer: insight_pb2.ExplainResponse | Exception) -> None:
+        self._answer = answer
+        self.requests: list[insight_pb2.ExplainRequest] = []
+
+    async def explain(self, request: insight_pb2.ExplainRequest) -> insight_pb2.ExplainResponse:
+        self.requests.append(request)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+async def _explained(folder: Path, insight: Insight | None, query: str, **document: Any) -> tuple[int, Any]:
+    """HTTP status, and the report or the text of an error."""
+    frontend = support.FakeFrontend()
+    frontend.wait(support.pod("waits"))
+    frontend.insight = insight
+    headers = {"Authorization": f"Bearer {support.TOKENS['admin']}"}
+    async with support.served(folder, frontend, document=document) as served, aiohttp.ClientSession() as session:
+        url = f"https://127.0.0.1:{served.port}/trireme/v1/explain?{query}"
+        async with session.get(url, headers=headers, ssl=False) as response:
+            text = await response.text()
+            return response.status, json.loads(text) if response.status == 200 else text
+
+
+async def test_an_explanation_has_insights_evaluation(tmp_path: Path) -> None:
+    """Else `trireme explain` shows what filter answered in the last attempt, of the nodes of that time."""
+    insight = Insight(RESPONSE)
+    code, report = await _explained(tmp_path, insight, "pod=default/waits&nodes=n1,n3")
+    assert code == 200
+    assert report["place"] == "active"
+    assert report["evaluation"] == {
+        "generation": 5,
+        "nodes": 3,
+        "feasibleNodes": 1,
+        "refusals": [
+            {
+                "plugin": "NodeResourcesFit",
+                "code": "Unschedulable",
+                "messages": ["Insufficient cpu"],
+                "reasons": [{"code": "insufficientResource", "resource": "cpu"}],
+                "nodes": 2,
+                "names": ["n1", "n2"],
+            }
+        ],
+        "feasible": [{"node": "n3", "total": 166, "scores": {"NodeResourcesFit": 66, "ImageLocality": 100}}],
+        "scorePlugins": [
+            {"plugin": "NodeResourcesFit", "weight": 1, "skipped": False},
+            {"plugin": "NodeAffinity", "weight": 2, "skipped": True},
+            {"plugin": "ImageLocality", "weight": 1, "skipped": False},
+        ],
+    }
+    (request,) = insight.requests
+    assert (request.pod.namespace, request.pod.name, request.pod.uid) == ("default", "waits", "uid-waits")
+    assert (list(request.nodes), request.scores) == (["n1", "n3"], True)
+
+
+async def test_what_insight_cannot_evaluate_is_named(tmp_path: Path) -> None:
+    """HTTP extenders are called by the frontend alone."""
+    extenders = [{"urlPrefix": "http://127.0.0.1:1/x", "filterVerb": "filter"}]
+    _, report = await _explained(tmp_path, Insight(RESPONSE), "pod=default/waits", extenders=extenders)
+    assert report["evaluation"]["notEvaluated"] == ["http://127.0.0.1:1/x"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [insight_replicas.InsightUnavailable("none is in step"), insight_replicas.InsightRefusal("none is in step")],
+    ids=["unavailable", "refused"],
+)
+async def test_an_explanation_does_not_depend_on_insight(tmp_path: Path, error: Exception) -> None:
+    """Insight is optional: an explanation without it is what it was."""
+    code, report = await _explained(tmp_path, Insight(error), "pod=default/waits")
+    assert code == 200
+    assert report["evaluation"] == {"error": "none is in step"}
+    assert report["summary"]
+
+
+async def test_nodes_that_do_not_exist_are_the_callers_mistake(tmp_path: Path) -> None:
+    """Else the answer looks as if no node refused the pod."""
+    refusal = insight_replicas.InsightRefusal("nodes: there is no node n9")
+    assert await _explained(tmp_path, Insight(refusal), "pod=default/waits&nodes=n9") == (400, f"{refusal}\n")
+    code, text = await _explained(tmp_path, None, "pod=default/waits&nodes=n1")
+    assert code == 400
+    assert "insight.endpoints" in text
+
+
+async def test_a_pod_that_has_left_the_queue_is_not_evaluated(tmp_path: Path) -> None:
+    """Insight may be a moment ahead of what the frontend's page shows."""
+    left = insight_pb2.ExplainResponse(node_name="n1", node_count=3)
+    code, report = await _explained(tmp_path, Insight(left), "pod=default/waits")
+    assert code == 200
+    assert "evaluation" not in report

@@ -1,0 +1,103 @@
+"""What `trireme explain` prints of insight's evaluation, and what it prints without insight."""
+
+from typing import Any
+
+import pytest
+
+from trireme.cli import display, explain_command
+
+
+def report(**evaluation: Any) -> dict[str, Any]:
+    """A pod that NodeResourcesFit refused, with what filter answered then; and insight's evaluation, if any."""
+    refusal = {
+        "plugin": "NodeResourcesFit",
+        "code": "Unschedulable",
+        "messages": ["Insufficient cpu"],
+        "reasons": [],
+        "nodes": 3,
+        "examples": ["old-node"],
+    }
+    out = {"pod": "ns/p", "summary": "was refused", "nodes": 3, "feasibleNodes": 0, "refusals": [refusal]}
+    return {**out, **({"evaluation": evaluation} if evaluation else {})}
+
+
+def evaluated(open_nodes: int = 7, **more: Any) -> dict[str, Any]:
+    names = [f"worker-{number:04d}.eu-central-1.compute.internal" for number in range(40)]
+    scores = {"NodeResourcesFit": 66, "TaintToleration": 100, "PodTopologySpread": 87, "InterPodAffinity": 3}
+    return {
+        "generation": 9,
+        "nodes": 40 + open_nodes,
+        "feasibleNodes": open_nodes,
+        "refusals": [
+            {
+                "plugin": "TaintToleration",
+                "code": "UnschedulableAndUnresolvable",
+                "messages": ["node(s) had untolerated taint(s)"],
+                "reasons": [],
+                "nodes": len(names),
+                "names": names,
+            }
+        ],
+        "feasible": [{"node": f"n{number}", "total": 500 - number, "scores": scores} for number in range(open_nodes)],
+        "scorePlugins": [
+            {"plugin": "NodeResourcesFit", "weight": 1, "skipped": False},
+            {"plugin": "TaintToleration", "weight": 3, "skipped": False},
+            {"plugin": "PodTopologySpread", "weight": 2, "skipped": False},
+            {"plugin": "InterPodAffinity", "weight": 2, "skipped": False},
+        ],
+        **more,
+    }
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_an_evaluation_fits_the_terminal(columns: int) -> None:
+    """Lines that are cut off or broken by the terminal cannot be read as a table."""
+    shown = display.as_text(explain_command.render(report(**evaluated())), columns)
+    assert max(map(len, shown.splitlines())) <= columns
+    assert "7 of 47 nodes are feasible now" in shown
+    assert "TaintToleration" in shown
+    assert "worker-0000" in shown
+    lines = shown.splitlines()
+    best = next(number for number, line in enumerate(lines) if line.startswith("  n0 "))
+    assert lines[best].split()[:3] == ["n0", "500", "NodeResourcesFit"]
+    assert "TaintToleration 100×3" in " ".join(line.strip() for line in lines[best : best + 2])
+    assert "2 more (-o wide names them)" in shown
+
+
+def test_an_evaluation_replaces_filters_last_answer() -> None:
+    """Else a person reads two answers, of two moments."""
+    shown = display.as_text(explain_command.render(report(**evaluated())))
+    assert "old-node" not in shown
+    assert "0 of 3" not in shown
+
+
+def test_without_insight_filters_last_answer_is_shown() -> None:
+    """Insight is optional."""
+    shown = display.as_text(explain_command.render(report()))
+    assert "0 of 3 nodes are feasible" in shown
+    assert "old-node" in shown
+
+
+def test_where_insight_does_not_answer_its_problem_is_named() -> None:
+    """Else it is taken for what insight says."""
+    shown = display.as_text(explain_command.render(report(error="no replica of insight is in step")))
+    assert "Insight does not evaluate it: no replica of insight is in step" in shown
+    assert "0 of 3 nodes are feasible" in shown
+
+
+def test_what_is_missing_from_an_evaluation_is_named() -> None:
+    """Insight calls no HTTP extenders, may be cut off, and plugins may fail."""
+    refused = {"plugin": "VolumeBinding", "code": "Error", "messages": ["claim not found"], "reasons": []}
+    missing = {
+        "feasible": [],
+        "scorePlugins": [],
+        "notEvaluated": ["http://extender"],
+        "disconnectedSeconds": 61.4,
+        "preFilter": refused,
+    }
+    shown = display.as_text(explain_command.render(report(**evaluated(0, **missing))))
+    assert "0 of 40 nodes are feasible 61 s ago, when insight was connected last" in shown
+    assert "VolumeBinding: claim not found" in shown
+    assert "HTTP extenders may refuse more: http://extender" in shown
+    failed = display.as_text(explain_command.render(report(**evaluated(2, scoreFailure=refused))))
+    assert "Scoring fails by VolumeBinding: claim not found" in failed
