@@ -30,23 +30,6 @@ _NANO = 10**9
 _MILLI = 10**6
 _INT64_MAX = 2**63 - 1
 
-#: The fields of a pod that its amounts depend on.
-POD_FIELDS = (
-    "spec.containers.name",
-    "spec.containers.resources",
-    "spec.initContainers.name",
-    "spec.initContainers.resources",
-    "spec.initContainers.restartPolicy",
-    "spec.overhead",
-    "spec.resources",
-    "status.allocatedResources",
-    "status.conditions",
-    "status.containerStatuses",
-    "status.initContainerStatuses",
-    "status.nodeAllocatableResourceClaimStatuses",
-    "status.resources",
-)
-
 Features = Mapping[str, bool]
 Quantities = Mapping[str, meta_pb2.Quantity]
 Nanos = dict[str, int]

@@ -1,7 +1,7 @@
 """What DynamicResources consists of."""
 
-from trireme.framework import amounts
 from trireme.framework.plugin_spec import ASSUMING, FILTERING, ExtensionPoint, PluginSpec, Role, Side
+from trireme.framework.resource_fields import RESOURCE_FIELDS
 
 SPEC = PluginSpec(
     "DynamicResources",
@@ -17,7 +17,7 @@ SPEC = PluginSpec(
     ),
     __package__,
     pod_fields=(
-        *amounts.POD_FIELDS,
+        *RESOURCE_FIELDS,
         "metadata.ownerReferences",
         "spec.resourceClaims",
         "spec.schedulingGroup",

@@ -1,13 +1,13 @@
 """What NodeResourcesFit consists of."""
 
-from trireme.framework import amounts
 from trireme.framework.plugin_spec import FILTERING, SCORING, ExtensionPoint, PluginSpec, Role, Side
+from trireme.framework.resource_fields import RESOURCE_FIELDS
 
 SPEC = PluginSpec(
     "NodeResourcesFit",
     frozenset({*FILTERING, *SCORING, ExtensionPoint.PLACEMENT_SCORE}),
     __package__,
-    pod_fields=(*amounts.POD_FIELDS, "spec.nodeName"),
+    pod_fields=(*RESOURCE_FIELDS, "spec.nodeName"),
     sides={
         ExtensionPoint.FILTER: Side(".filter:make"),
         ExtensionPoint.SCORE: Side(".score:make"),
