@@ -37,27 +37,7 @@ SURVIVORS = pathlib.Path(__file__).parent / "survivors.yaml"
 SECONDS = 120
 
 # The folders of plugins that have hints.
-PLUGINS = (
-    "default_preemption",
-    "deferred_pod_scheduling",
-    "dynamic_resources",
-    "gang_scheduling",
-    "inter_pod_affinity",
-    "node_affinity",
-    "node_declared_features",
-    "node_label",
-    "node_name",
-    "node_ports",
-    "node_resources_fit",
-    "node_unschedulable",
-    "node_volume_limits",
-    "pod_topology_spread",
-    "scheduling_gates",
-    "taint_toleration",
-    "volume_binding",
-    "volume_restrictions",
-    "volume_zone",
-)
+PLUGINS = tuple(sorted(path.parent.name for path in (SOURCE / "trireme/plugins").glob("*/hints.py")))
 
 
 def _name(folder: str) -> str:
