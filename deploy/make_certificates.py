@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-SERVICES = ("frontend", "filter", "score", "bind")
+SERVICES = ("frontend", "filter", "score", "bind", "insight")
 
 # Clocks differ a little from machine to machine.
 _EARLIER = datetime.timedelta(minutes=5)

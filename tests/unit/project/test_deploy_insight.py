@@ -1,0 +1,40 @@
+"""deploy/components/insight: the base's configuration with insight in it, and a process without any credentials."""
+
+import pathlib
+from typing import Any
+
+import yaml
+
+from trireme.config import own_loading
+
+DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
+
+
+def _objects(path: str) -> dict[str, Any]:
+    return {entry["kind"]: entry for entry in yaml.safe_load_all((DEPLOY / path).read_text())}
+
+
+def test_its_configuration_is_the_bases_with_insight() -> None:
+    """A setting of the base that is missing here would be lost where insight is added."""
+    base = yaml.safe_load((DEPLOY / "base/config/trireme.yaml").read_text())
+    document = (DEPLOY / "components/insight/trireme.yaml").read_bytes()
+    own = yaml.safe_load(document)
+    assert {name: value for name, value in own.items() if name != "insight"} == base
+    insight = own_loading.parse(document).insight
+    assert insight.endpoints == ("endpointslice:///trireme-system/trireme-insight:grpc",)
+    assert insight.allowed_identities == ("trireme-insight.trireme-system.svc",)
+
+
+def test_it_runs_as_score_does_and_without_a_token() -> None:
+    """Insight reads pods of everybody: who takes it over must not be able to write."""
+    insight, score = _objects("components/insight/insight.yaml"), _objects("base/score.yaml")
+    assert insight["ServiceAccount"]["automountServiceAccountToken"] is False
+    pods = [found["Deployment"]["spec"]["template"]["spec"] for found in (insight, score)]
+    commands = [pod["containers"][0].pop("command") for pod in pods]
+    assert commands[0][0] == "trireme-insight"
+    assert commands[0][2:] == commands[1][2:]
+    assert pods[0]["securityContext"] == pods[1]["securityContext"]
+    assert pods[0]["containers"][0]["securityContext"] == pods[1]["containers"][0]["securityContext"]
+    ports = [found["Service"]["spec"]["ports"][0]["port"] for found in (insight, score)]
+    assert ports == [7004, 7002]
+    assert "--listen=0.0.0.0:7004" in commands[0]
