@@ -23,7 +23,7 @@ from trireme.config import commandline, own
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import phase_configuration, plugin_changes, plugin_checks
 from trireme.plugin_api import plugin_info
-from trireme.remote import plugin_control, remote_client, remote_connection
+from trireme.remote import plugin_control, remote_client, remote_endpoint
 from trireme.rpc import dialing
 from trireme.v1 import plugin_pb2
 from trireme_kube.componentbase import klog, supervision
@@ -158,11 +158,11 @@ class PluginMonitor:
     def _connect(self, config: own.RemotePlugin) -> dialing.RenewableChannel:
         message = phase_configuration.remote_plugin(config, self._completed.trireme.tls)
         try:
-            remote_connection.check_target(config.address, "address")
+            remote_endpoint.check_target(config.address, "address")
             dialer = dialing.Dialer(dialing.remote_settings(message))
         except ValueError as error:
             raise remote_client.HandshakeError(f"plugin {config.name} at {config.address}: {error}") from error
-        return dialer.open(config.address, remote_connection.OPTIONS)
+        return dialer.open(config.address, remote_endpoint.OPTIONS)
 
     async def _meet(self, plugin: _Plugin, seconds: float) -> None:
         try:
@@ -280,7 +280,7 @@ class PluginMonitor:
             raise self._rpc_error(plugin, error, "Configure: ") from error
 
     def _rpc_error(self, plugin: _Plugin, error: aio.AioRpcError, step: str = "") -> Exception:
-        text = f"{step}{error.code().name}: {remote_connection.one_line(error.details() or '')}"
+        text = f"{step}{error.code().name}: {remote_endpoint.one_line(error.details() or '')}"
         if error.code() in remote_client.UNREACHABLE:
             return _Unreachable(text)
         return remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {text}")
@@ -294,7 +294,7 @@ class PluginMonitor:
             plugin_checks.check_profiles(info, self._completed.profiles)
         except ValueError as error:
             raise remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {error}") from error
-        return plugin_info.normal_form(info), remote_connection.one_line(info.version)
+        return plugin_info.normal_form(info), remote_endpoint.one_line(info.version)
 
     def _profiles(self, plugin: _Plugin) -> str:
         profiles = self._completed.profiles

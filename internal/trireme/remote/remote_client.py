@@ -14,7 +14,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces, plugin_info
-from trireme.remote import plugin_control, remote_connection, remote_request
+from trireme.remote import plugin_control, remote_connection, remote_endpoint, remote_request
 from trireme.rpc import dialing
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
@@ -126,12 +126,12 @@ async def handshake(
     """
     prefix = f"plugin {name} at {address}"
     try:
-        remote_connection.check_target(address, "address")
+        remote_endpoint.check_target(address, "address")
         response = await _plugin_info(address, deadline_seconds, dialing.Dialer(tls))
     except (ValueError, message.DecodeError) as error:
         raise HandshakeError(f"{prefix}: {error}") from error
     except aio.AioRpcError as error:
-        detail = remote_connection.one_line(error.details() or "")
+        detail = remote_endpoint.one_line(error.details() or "")
         raise HandshakeError(f"{prefix}: {error.code().name}: {detail}") from error
     try:
         return hosted(name, response)
@@ -167,13 +167,13 @@ async def configure(
     Raises:
         HandshakeError: it does not accept it, or did not answer in time.
     """
-    connection = dialing.Dialer(tls).open(address, remote_connection.OPTIONS)
+    connection = dialing.Dialer(tls).open(address, remote_endpoint.OPTIONS)
     try:
         await plugin_control.configure(connection.channel, configurations, config_hash, deadline_seconds)
     except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
         raise HandshakeError(f"plugin {name} at {address}: {error}") from error
     except aio.AioRpcError as error:
-        detail = remote_connection.one_line(error.details() or "")
+        detail = remote_endpoint.one_line(error.details() or "")
         raise HandshakeError(f"plugin {name} at {address}: Configure: {error.code().name}: {detail}") from error
     finally:
         await connection.close()
@@ -189,7 +189,7 @@ async def _plugin_info(
         wait=tenacity.wait_random(0.1, 0.3),
         reraise=True,
     )
-    connection = dialer.open(address, remote_connection.OPTIONS)
+    connection = dialer.open(address, remote_endpoint.OPTIONS)
     try:
         async for attempt in retrying:
             if attempt.retry_state.attempt_number > 1:

@@ -1,4 +1,4 @@
-"""Calls one remote plugin: endpoints, deadlines, concurrency limit and circuit breaker.
+"""Calls one remote plugin: chooses the endpoint, keeps deadlines, retries, and reports the plugin's health.
 
 Endpoints are replicas of each other. A request goes to the one with the fewest calls, avoiding those that failed
 recently; if it is unreachable, the next is tried within the same deadline. A plugin declares how many concurrent calls
@@ -12,10 +12,8 @@ response fails its request, never the process.
 import asyncio
 import contextlib
 import logging
-import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -23,8 +21,8 @@ import grpc
 from google.protobuf import message
 from grpc import aio
 
-from trireme.remote import plugin_control, remote_breaker
-from trireme.rpc import call_durations, dialing, fencing
+from trireme.remote import plugin_control, remote_breaker, remote_endpoint, remote_health
+from trireme.rpc import dialing, fencing
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
@@ -34,24 +32,6 @@ AVOID_SECONDS = 5.0
 
 # The pause before retrying a plugin that follows the cluster and is behind.
 BEHIND_SECONDS = 0.02
-
-# Longer texts of a plugin are cut: they go into events.
-MAX_DETAIL = 300
-
-MAX_MESSAGE_BYTES = 16 << 20
-
-OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    # Reconnect soon to a restarted plugin, not after gRPC's two minutes.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    # In spite of its name: how long one attempt to connect may take, TLS included, however busy the other end is.
-    ("grpc.min_reconnect_backoff_ms", 5_000),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Detects a host that vanished without closing the connection.
-    ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-)
 
 # The plugin rejects this request: the breaker does not count that as a failure.
 _REQUEST_ERRORS = frozenset(
@@ -66,8 +46,6 @@ _REQUEST_ERRORS = frozenset(
 NOT_THERE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 # Another endpoint may do better.
 _TRY_ANOTHER = NOT_THERE | {grpc.StatusCode.RESOURCE_EXHAUSTED}
-
-_HOST_PORT = re.compile(r"(dns:(//[^/]*/)?)?(\[[0-9A-Fa-f:.%]+\]|[^:\[\]/]+):[0-9]{1,5}")
 
 During = Callable[[], contextlib.AbstractContextManager[object]]
 """A context manager entered when a call's turn comes, before the request is sent, and left when the call ends, by an
@@ -114,69 +92,6 @@ class ConnectionStatistics:
     durations: Sequence[int] = ()  # calls by duration, as CallDurations.counts has them
 
 
-class _Endpoint:
-    """One replica of the plugin."""
-
-    __slots__ = ("_calls", "_connection", "_turns", "avoid_until", "in_flight", "target", "waiting")
-
-    def __init__(self, target: str, dialer: dialing.Dialer, max_calls: int) -> None:
-        self.target = target
-        self.avoid_until = 0.0
-        self.waiting = 0
-        self.in_flight = 0
-        self._turns = asyncio.Semaphore(max_calls) if max_calls else None
-        self._calls: dict[tuple[str, bool], Any] = {}
-        self._connection = dialer.open(target, OPTIONS)
-
-    @property
-    def busy(self) -> int:
-        return self.waiting + self.in_flight
-
-    @property
-    def channel(self) -> aio.Channel:
-        return self._connection.channel
-
-    def call(self, method: Method[Any], streaming: bool = False) -> Any:
-        """Return the callable of the method, from bytes to bytes: gRPC would turn an undecodable message into None."""
-        key = (method.path, streaming)
-        call = self._calls.get(key)
-        if call is None:
-            channel = self._connection.channel
-            make = channel.unary_stream if streaming else channel.unary_unary
-            call = make(method.path, request_serializer=None, response_deserializer=None)
-            self._calls[key] = call
-        return call
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        if self._turns is None:
-            self.in_flight += 1
-            try:
-                yield
-            finally:
-                self.in_flight -= 1
-            return
-        self.waiting += 1
-        try:
-            await self._turns.acquire()
-        finally:
-            self.waiting -= 1
-        self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-            self._turns.release()
-
-    def renew(self) -> None:
-        """Call this after it was unreachable."""
-        if self._connection.renew():
-            self._calls.clear()
-
-    async def close(self) -> None:
-        await self._connection.close()
-
-
 class PluginConnection:
     """The connection to one plugin, from its configuration. Made on the running loop."""
 
@@ -197,34 +112,32 @@ class PluginConnection:
         if not config.deadline_ms:
             raise ValueError(f"plugin {config.name}: deadline_ms: must be above 0")
         for target in config.endpoints:
-            check_target(target, f"plugin {config.name}: endpoints")
+            remote_endpoint.check_target(target, f"plugin {config.name}: endpoints")
         self.name = config.name
         self._deadline = config.deadline_ms / 1000
         self._clock = clock
         self._configurations = tuple(config.configurations)
         self._config_hash = config_hash
         self._follows = config.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT
-        self._breaker = remote_breaker.Breaker(config.breaker_failures, config.breaker_open_ms / 1000, clock)
+        open_seconds = config.breaker_open_ms / 1000
+        self._health = remote_health.PluginHealth(config.name, config.breaker_failures, open_seconds, clock)
         max_calls = config.info.max_concurrent_calls
         dialer = dialing.Dialer(dialing.remote_settings(config))
-        self._endpoints = [_Endpoint(target, dialer, max_calls) for target in config.endpoints]
-        self._answered = self._failed = self._rejected_by_breaker = 0
-        self._last_error = ""
-        self._durations = call_durations.CallDurations()
+        self._endpoints = [remote_endpoint.Endpoint(target, dialer, max_calls) for target in config.endpoints]
 
     def statistics(self) -> ConnectionStatistics:
         """A snapshot of the counters."""
         return ConnectionStatistics(
-            self._breaker.state,
-            self._breaker.opened,
-            self._breaker.failures_in_a_row,
-            self._answered,
-            self._failed,
-            self._rejected_by_breaker,
+            self._health.breaker.state,
+            self._health.breaker.opened,
+            self._health.breaker.failures_in_a_row,
+            self._health.answered,
+            self._health.failed,
+            self._health.rejected_by_breaker,
             sum(endpoint.in_flight for endpoint in self._endpoints),
             sum(endpoint.waiting for endpoint in self._endpoints),
-            self._last_error,
-            self._durations.counts(),
+            self._health.last_error,
+            self._health.durations.counts(),
         )
 
     async def close(self) -> None:
@@ -272,13 +185,13 @@ class PluginConnection:
                     remaining -= self._clock() - started
                     if error.code() in _TRY_ANOTHER and untried and remaining > 0:
                         self._avoid(endpoint)
-                        self._breaker.abandoned()
+                        self._health.breaker.abandoned()
                         continue
                     raise self._on_rpc_error(endpoint, error) from error
                 except (ValueError, message.DecodeError) as error:
                     raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
                 except asyncio.CancelledError as error:
-                    self._breaker.abandoned()
+                    self._health.breaker.abandoned()
                     raise self._unless_cancelled(error) from error
                 self._on_answer(endpoint)
                 return answer
@@ -301,10 +214,10 @@ class PluginConnection:
                         yield response
 
     async def _stream(
-        self, endpoint: _Endpoint, method: Method[Response], request: bytes
+        self, endpoint: remote_endpoint.Endpoint, method: Method[Response], request: bytes
     ) -> AsyncGenerator[Response, None]:
         started = self._clock()
-        make = endpoint.call(method, streaming=True)
+        make = endpoint.call(method.path, streaming=True)
         call = make(request, timeout=self._deadline)
         try:
             try:
@@ -325,13 +238,15 @@ class PluginConnection:
             raise self._on_rpc_error(endpoint, error) from error
         except (asyncio.CancelledError, GeneratorExit) as error:
             call.cancel()
-            self._breaker.abandoned()
+            self._health.breaker.abandoned()
             raise self._unless_cancelled(error) from error
         finally:
-            self._durations.observe(self._clock() - started)
+            self._health.durations.observe(self._clock() - started)
         self._on_answer(endpoint)
 
-    async def _call(self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float) -> bytes:
+    async def _call(
+        self, endpoint: remote_endpoint.Endpoint, method: Method[Any], request: bytes, seconds: float
+    ) -> bytes:
         """Make one call; configure the plugin and repeat the call if it lacks its configuration."""
         started = self._clock()
         try:
@@ -342,23 +257,23 @@ class PluginConnection:
                 await self._configure(endpoint, error, remaining)
             return await self._call_until_caught_up(endpoint, method, request, remaining)
         finally:
-            self._durations.observe(self._clock() - started)
+            self._health.durations.observe(self._clock() - started)
 
     async def _call_until_caught_up(
-        self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float
+        self, endpoint: remote_endpoint.Endpoint, method: Method[Any], request: bytes, seconds: float
     ) -> bytes:
         """Make one call; repeat it while a plugin that follows the cluster is behind."""
         end = self._clock() + seconds
         while True:
             try:
-                answer: bytes = await endpoint.call(method)(request, timeout=end - self._clock())
+                answer: bytes = await endpoint.call(method.path)(request, timeout=end - self._clock())
                 return answer
             except aio.AioRpcError as error:
                 if not (self._follows and _is_behind(error)) or end - self._clock() < BEHIND_SECONDS * 2:
                     raise
             await asyncio.sleep(BEHIND_SECONDS)
 
-    async def _configure(self, endpoint: _Endpoint, error: aio.AioRpcError, seconds: float) -> None:
+    async def _configure(self, endpoint: remote_endpoint.Endpoint, error: aio.AioRpcError, seconds: float) -> None:
         """Send the plugin its configuration if a call failed for lack of it.
 
         Raises:
@@ -370,16 +285,14 @@ class PluginConnection:
         log.info("sending plugin %s at %s its configuration again", self.name, endpoint.target)
         await plugin_control.configure(endpoint.channel, self._configurations, self._config_hash(), seconds)
 
-    def _next(self, endpoints: Sequence[_Endpoint]) -> _Endpoint:
+    def _next(self, endpoints: Sequence[remote_endpoint.Endpoint]) -> remote_endpoint.Endpoint:
         now = self._clock()
         return min(endpoints, key=lambda endpoint: (endpoint.avoid_until > now, endpoint.busy))
 
     def _admit(self) -> None:
-        if not self._breaker.admit():
-            self._rejected_by_breaker += 1
-            raise PluginError(
-                f"not asked, after {self._breaker.failures_in_a_row} failures in a row: {self._last_error}"
-            )
+        reason = self._health.admit()
+        if reason:
+            raise PluginError(reason)
 
     def _unless_cancelled(self, error: BaseException) -> BaseException:
         """Choose what to raise: gRPC reports a connection closed by us as a cancelled caller."""
@@ -388,40 +301,29 @@ class PluginConnection:
             return PluginError("the connection was closed")
         return error
 
-    def _avoid(self, endpoint: _Endpoint) -> None:
+    def _avoid(self, endpoint: remote_endpoint.Endpoint) -> None:
         endpoint.avoid_until = self._clock() + AVOID_SECONDS
         endpoint.renew()
 
-    def _on_answer(self, endpoint: _Endpoint) -> None:
-        if self._breaker.failures_in_a_row:
-            log.info("plugin %s responds again", self.name)
+    def _on_answer(self, endpoint: remote_endpoint.Endpoint) -> None:
         endpoint.avoid_until = 0.0
-        self._answered += 1
-        self._breaker.answered()
+        self._health.on_answer()
 
-    def _on_rpc_error(self, endpoint: _Endpoint, error: aio.AioRpcError) -> PluginError:
-        detail = one_line(error.details() or "")
+    def _on_rpc_error(self, endpoint: remote_endpoint.Endpoint, error: aio.AioRpcError) -> PluginError:
+        detail = remote_endpoint.one_line(error.details() or "")
         if error.code() in _REQUEST_ERRORS:
-            self._failed += 1
-            self._breaker.answered()
-            self._last_error = f"{endpoint.target}: {error.code().name}: {detail}"
-            return PluginError(self._last_error)
+            text = f"{endpoint.target}: {error.code().name}: {detail}"
+            self._health.on_rejected_request(text)
+            return PluginError(text)
         self._avoid(endpoint)
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             return self._on_failure(endpoint, f"no answer within {self._deadline * 1000:g} ms")
         return self._on_failure(endpoint, f"{error.code().name}: {detail}")
 
-    def _on_failure(self, endpoint: _Endpoint, text: str) -> PluginError:
-        self._failed += 1
-        self._last_error = f"{endpoint.target}: {text}"
-        first = self._breaker.failures_in_a_row == 0
-        opened = self._breaker.opened
-        self._breaker.failed()
-        if self._breaker.opened > opened:
-            log.warning("plugin %s: circuit breaker opened: %s", self.name, self._last_error)
-        elif first:
-            log.warning("plugin %s failed: %s", self.name, self._last_error)
-        return PluginError(self._last_error)
+    def _on_failure(self, endpoint: remote_endpoint.Endpoint, text: str) -> PluginError:
+        text = f"{endpoint.target}: {text}"
+        self._health.on_failure(text)
+        return PluginError(text)
 
 
 def _is_behind(error: aio.AioRpcError) -> bool:
@@ -429,26 +331,6 @@ def _is_behind(error: aio.AioRpcError) -> bool:
     if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
         return False
     return fencing.REASON_METADATA not in dict(error.trailing_metadata() or ())
-
-
-def check_target(target: str, field: str) -> None:
-    """Check that it is a gRPC target: `host:port`, `dns:///name:port` or `unix:path`.
-
-    Raises:
-        ValueError: it is not; the text names the field.
-    """
-    if target.startswith("unix:"):
-        if len(target) > len("unix:"):
-            return
-    elif _HOST_PORT.fullmatch(target) and int(target.rpartition(":")[2]) <= 65535:
-        return
-    raise ValueError(f"{field}: {target!r} is neither host:port, dns:///name:port nor unix:/path")
-
-
-def one_line(text: str) -> str:
-    """Make a foreign text fit for a message: no line breaks, limited length."""
-    text = " ".join(text.split())
-    return text if len(text) <= MAX_DETAIL else f"{text[: MAX_DETAIL - 1]}…"
 
 
 def _name(method: Method[Any]) -> str:

@@ -1,0 +1,56 @@
+"""How calls to one remote plugin have ended: its circuit breaker, counters, and the log lines about changes."""
+
+import logging
+from collections.abc import Callable
+
+from trireme.remote import remote_breaker
+from trireme.rpc import call_durations
+
+log = logging.getLogger(__name__)
+
+
+class PluginHealth:
+    """The results of one plugin's calls. `breaker` decides whether there is another one."""
+
+    __slots__ = ("_plugin", "answered", "breaker", "durations", "failed", "last_error", "rejected_by_breaker")
+
+    def __init__(self, plugin: str, failures: int, open_seconds: float, clock: Callable[[], float]) -> None:
+        self._plugin = plugin
+        self.breaker = remote_breaker.Breaker(failures, open_seconds, clock)
+        #: Requests.
+        self.answered = self.failed = self.rejected_by_breaker = 0
+        #: The last failure, with its endpoint; empty before the first.
+        self.last_error = ""
+        self.durations = call_durations.CallDurations()
+
+    def admit(self) -> str:
+        """Why there may be no call now; empty if there may be one, whose result has to be reported."""
+        if self.breaker.admit():
+            return ""
+        self.rejected_by_breaker += 1
+        return f"not asked, after {self.breaker.failures_in_a_row} failures in a row: {self.last_error}"
+
+    def on_answer(self) -> None:
+        """Report a usable answer."""
+        if self.breaker.failures_in_a_row:
+            log.info("plugin %s responds again", self._plugin)
+        self.answered += 1
+        self.breaker.answered()
+
+    def on_rejected_request(self, text: str) -> None:
+        """Report that the plugin rejected the request; that is no failure of the plugin."""
+        self.failed += 1
+        self.last_error = text
+        self.breaker.answered()
+
+    def on_failure(self, text: str) -> None:
+        """Report that there was no answer, or an unusable one."""
+        self.failed += 1
+        self.last_error = text
+        first = self.breaker.failures_in_a_row == 0
+        opened = self.breaker.opened
+        self.breaker.failed()
+        if self.breaker.opened > opened:
+            log.warning("plugin %s: circuit breaker opened: %s", self._plugin, text)
+        elif first:
+            log.warning("plugin %s failed: %s", self._plugin, text)
