@@ -132,9 +132,11 @@ class FilterEngine:
     async def filter_nominated(
         self, cycle: cycle_pb2.Cycle, nominees: Sequence[filter_phase_pb2.Nominee]
     ) -> NominatedAnswer:
-        """How many of these pods of the class may run where each is nominated to, beside those before it. None of them
-        where the first may not, or plugins are to be called about all nodes. Raises: InvalidRequestError without
-        nominees.
+        """How many of these pods of the class may run where each is nominated to, beside those before it.
+
+        None of them where the first may not, or plugins are to be called about all nodes.
+
+        Raises: InvalidRequestError without nominees.
         """
         if not nominees:
             raise request_errors.InvalidRequestError("nominees: there is none")
@@ -160,8 +162,11 @@ class FilterEngine:
         pre_filter: status.Status | None,
         preemptors: Sequence[filter_phase_pb2.Preemptor],
     ) -> Sequence[filter_phase_pb2.PostFilterResult]:
-        """PostFilter's results for the first of these pods of the class, at least for one, in order. `refused` says why
-        they fit on no node, or `pre_filter` why on none at all. Raises: InvalidRequestError without preemptors.
+        """PostFilter's results for the first of these pods of the class, at least for one, in order.
+
+        `refused` says why they fit on no node, or `pre_filter` why on none at all.
+
+        Raises: InvalidRequestError without preemptors.
         """
         if not preemptors:
             raise request_errors.InvalidRequestError("preemptors: there is none")
@@ -369,8 +374,9 @@ class FilterEngine:
         raise request_errors.StaleRequestError(text)
 
     async def _evaluate_all(self, profile: str, numbers: Iterable[int]) -> Mapping[int, columns.ClassColumns]:
-        """The columns of these classes, of one generation unless the cluster changes each time. Raises:
-        OutOfStepError.
+        """The columns of these classes, of one generation unless the cluster changes each time.
+
+        Raises: OutOfStepError.
         """
         for _ in range(post_filter_context.MAX_TRIES):
             generation = self._snap.generation

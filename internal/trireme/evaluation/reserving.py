@@ -46,8 +46,9 @@ MakeRemoteReserve = Callable[[snapshot_pb2.RemotePlugin], RemoteReserve]
 
 
 class Reserver(Protocol):
-    """A plugin at Reserve, in this process or a service of its own. `always`: it must be called for every pod, because
-    only it knows whether it reserves something.
+    """A plugin at Reserve, in this process or a service of its own.
+
+    `always`: it must be called for every pod, because only it knows whether it reserves something.
     """
 
     @property

@@ -45,8 +45,9 @@ class PluginScores:
 
 @dataclass(frozen=True, slots=True)
 class PlaceAnswer:
-    """The slots that the next pods go to, in order, and their totals then. `failure`: a plugin failed. `more`: ask
-    again once these pods are there.
+    """The slots that the next pods go to, in order, and their totals then.
+
+    `failure`: a plugin failed. `more`: call again once these pods are there.
     """
 
     slots: Sequence[int]
@@ -134,9 +135,12 @@ class ScoreEngine:
         extra_scores: Sequence[int] = (),
         seed: int = 0,
     ) -> PlaceAnswer:
-        """The hosts of the next pods. `capacities` and `constraints` are filter's answer, which may be a patch to the
-        one before; `extra_scores`, by slot, are added to the plugins'. Raises: StaleRequestError for a patch to
-        another answer than was given last.
+        """The hosts of the next pods.
+
+        `capacities` and `constraints` are filter's answer, which may be a patch to the one before; `extra_scores`, by
+        slot, are added to the plugins'.
+
+        Raises: StaleRequestError for a patch to another answer than was given last.
         """
         pod_class = self._class_of(cycle)
         known = self._evaluator.columns_of(cycle.profile, pod_class)

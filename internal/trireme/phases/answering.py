@@ -1,4 +1,4 @@
-"""How filter and score answer calls: what an engine says of a question that it cannot answer ends the call."""
+"""How filter and score answer calls: what an engine raises becomes the code that ends the call."""
 
 from collections.abc import Awaitable
 from typing import Any, TypeVar
@@ -12,12 +12,14 @@ from trireme.snapshot import snapshot
 Answer = TypeVar("Answer")
 
 
-async def answer(asked: Awaitable[Answer], context: aio.ServicerContext[Any, Any]) -> Answer:
-    """The engine's answer. Ends the call with FAILED_PRECONDITION where the snapshot was replaced meanwhile or the
-    question builds on what is not known here, with INVALID_ARGUMENT where it makes no sense.
+async def answer(answering: Awaitable[Answer], context: aio.ServicerContext[Any, Any]) -> Answer:
+    """The engine's answer; where it raises, the call ends with the code that tells the caller what to do.
+
+    FAILED_PRECONDITION where the snapshot was replaced meanwhile or the request builds on what is not known here,
+    INVALID_ARGUMENT where it makes no sense.
     """
     try:
-        return await asked
+        return await answering
     except snapshot.OutOfStepError as error:
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
     except request_errors.StaleRequestError as error:

@@ -1,5 +1,7 @@
-"""Metrics of a phase's process: of all three what remote plugins do, of filter and score how they follow the frontend
-and what they keep; bind has its own beside (`bind/metrics.py`).
+"""Metrics of a phase's process.
+
+All phases show what remote plugins do, filter and score also how they follow the frontend and what they cache; bind has
+its own beside (`bind/metrics.py`).
 
 The numbers live in the statistics of the objects that count; here they are only read, when somebody asks.
 """
@@ -26,8 +28,9 @@ async def serve(
     expiries: certificate_expiry.Expiries,
     supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
-    """Serve metrics and probes at `listen` (empty: nowhere): these, and those of the process. `not_ready` says what is
-    missing. In any case the log warns of certificates that expire.
+    """Serve metrics and probes at `listen` (empty: nowhere): these, and those of the process.
+
+    `not_ready` says what is missing. In any case the log warns of certificates that expire.
 
     Raises: ListenError where the address cannot be listened on.
     """

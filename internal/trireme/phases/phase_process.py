@@ -1,5 +1,6 @@
-"""What the processes that follow the cluster (filter, score, insight) share: flags, the snapshot, remote plugins,
-metrics, the services that all have, and serving them. A `Phase` has what differs.
+"""What the processes that follow the cluster (filter, score, insight) share; a `Phase` has what differs.
+
+They share flags, the snapshot, remote plugins, metrics, the services that all have, and serving them.
 
 None has credentials, discovers anything or reads a configuration file: all they know comes by the snapshot stream.
 """
@@ -46,8 +47,9 @@ ServiceT = TypeVar("ServiceT", bound=_PhaseService)
 
 @dataclass(frozen=True, slots=True)
 class Phase(Generic[ServiceT]):
-    """What one of these processes has of its own. `make` makes its service, of a snapshot and who knows the remote
-    plugins; `add_to` adds it to a server.
+    """What one of these processes has of its own.
+
+    `make` makes its service, of a snapshot and the remote plugins; `add_to` adds it to a server.
     """
 
     name: str

@@ -74,8 +74,9 @@ class PluginClient:
         return not self.info.extension_points or point in self.info.extension_points
 
     def newest_generation(self, generation: int) -> int | None:
-        """The newest generation that its answer to a call about this one may name; None: it follows the snapshot itself
-        and may be ahead.
+        """The newest generation that the plugin's answer to a call about this one may name; None: any.
+
+        A plugin that follows the snapshot itself may be ahead.
         """
         return None if self.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT else generation
 

@@ -67,8 +67,9 @@ class NotServed(PluginError):
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Response]):
-    """An RPC by its path, e.g. `/trireme.v1.FilterPlugin/Filter`, and its response type. `optional`: a plugin need not
-    serve it.
+    """An RPC by its path, e.g. `/trireme.v1.FilterPlugin/Filter`, and its response type.
+
+    `optional`: a plugin need not serve it.
     """
 
     path: str

@@ -132,8 +132,9 @@ class RemoteFilterPlugin:
         runs: Sequence[interfaces.DryRun],
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """Filter dry runs: nodes with some pods removed and others added. A failure refuses all, or passes all if the
-        policy ignores it.
+        """Filter dry runs: nodes with some pods removed and others added.
+
+        A failure refuses all, or passes all if the policy ignores it.
         """
         client = self._client
         newest = client.newest_generation(snap.generation)

@@ -114,8 +114,9 @@ class NodeBytes:
         return _in_parts(self._named(table, slots))
 
     def names(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> bytes:
-        """One selection of all the slots, by name alone (by slot for who follows the stream): what PreScore and
-        NormalizeScore get, which are about all nodes at once.
+        """One selection of all the slots, by name alone (by slot for a plugin that follows the stream).
+
+        PreScore and NormalizeScore get it, which are about all nodes at once.
         """
         if self._form == plugin_pb2.NODE_DATA_SNAPSHOT:
             return _slots(slots)

@@ -86,8 +86,9 @@ def read_filter(
     depends_on: interfaces.Dependency,
     newest: int | None = None,
 ) -> NodeAnswers:
-    """Filter's answer about `count` nodes. `newest` is the generation that the plugin was called about, where it cannot
-    know a newer one.
+    """Read Filter's answer about `count` nodes.
+
+    `newest` is the generation that the plugin was called about, where it cannot know a newer one.
     """
     if newest is not None and response.columns.generation > newest:
         raise ValueError(

@@ -61,8 +61,9 @@ class RemoteScorePlugin:
         state: RemoteScoreState | None,
         slots: arrays.SlotArray,
     ) -> interfaces.PreparedScores:
-        """Call PreScore, if its result may have changed, and Score about the slots. `silent` where the plugin has
-        nothing to say, or where its failure is ignored.
+        """Call PreScore, if its result may have changed, and Score about the slots.
+
+        The result is `silent` where the plugin has nothing to say, or where its failure is ignored.
         """
         state = state or RemoteScoreState()
         try:

@@ -133,8 +133,9 @@ class RemoteReservePlugin:
 
 
 class RemoteBindPlugin:
-    """Permit, PreBindPreFlight, PreBind, Bind and PostBind, called by bind. An item's state between phases is a
-    PluginStates; the plugin gets its own part of it.
+    """Permit, PreBindPreFlight, PreBind, Bind and PostBind, called by bind.
+
+    An item's state between phases is a PluginStates; the plugin gets its own part of it.
     """
 
     def __init__(self, client: remote_client.PluginClient) -> None:
@@ -163,8 +164,9 @@ class RemoteBindPlugin:
     async def pre_bind_pre_flight(
         self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]
     ) -> list[status_pb2.Status] | status.Status | None:
-        """Whether PreBind has work for each pod: success where it has, and where the plugin does not serve this RPC,
-        else skip; on failure the error, or None where that is ignored.
+        """Whether PreBind has work for each pod; on failure the error, or None where that is ignored.
+
+        Success where it has work, and where the plugin does not serve this RPC, else skip.
         """
         request = bind_pb2.PreBindPreFlightRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
 

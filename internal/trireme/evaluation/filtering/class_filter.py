@@ -160,4 +160,12 @@ class ClassFilter:
             allowed = np.isin(slots, named)
             narrowing = [name for name in order if cached.plugins[name].prefilter.nodes is not None]
             outside = cached.table.intern(pre_filtering.outside_status(narrowing))
-        cached.combine(slots, order, outside, allowed, with_nominees, stamp, self._snap.nodes)
+        cached.combine(
+            slots,
+            order,
+            self._snap.nodes,
+            allowed=allowed,
+            outside=outside,
+            with_nominees=with_nominees,
+            stamp=stamp,
+        )

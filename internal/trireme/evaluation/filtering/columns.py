@@ -96,9 +96,7 @@ class PluginColumn:
     def renew(
         self, prefilter: interfaces.PreFilterResult, generation: int, affected: arrays.SlotArray | None = None
     ) -> None:
-        """PreFilter said this at the generation: the plugin is to be asked again about the slots that this affects, or
-        all.
-        """
+        """Take PreFilter's answer of this generation: Filter is due for the slots that it affects, None: for all."""
         self.prefilter = prefilter
         self.prefilter_generation = generation
         if affected is None:
@@ -146,8 +144,9 @@ class PluginColumn:
 
 @dataclass(slots=True)
 class ClassColumns:
-    """All that is cached of one class under one profile. `capacity` is the nodes' own: 0 where a node refuses, but for
-    refusals by domain constraints alone.
+    """All that is cached of one class under one profile.
+
+    `capacity` is the nodes' own: 0 where a node refuses, but for refusals by domain constraints alone.
     """
 
     table: interfaces.StatusTable = field(default_factory=interfaces.StatusTable)
@@ -205,19 +204,20 @@ class ClassColumns:
         self,
         slots: arrays.SlotArray,
         order: Sequence[str],
-        outside: int,
-        allowed: arrays.BoolArray | None,
-        beside: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
-        stamp: int,
         table: nodes.NodeTable,
+        *,
+        allowed: arrays.BoolArray | None,
+        outside: int,
+        with_nominees: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
+        stamp: int,
     ) -> None:
-        """Recompute the class's verdicts on the slots of `table`: the first refusal in the plugins' `order`. What a
-        service said of a node before it changed does not count; a node that no plugin refuses otherwise is then
-        refused as unanswered.
+        """Recompute the class's verdicts on the slots of `table`: the first refusal in the plugins' `order`.
 
-        `allowed` marks which of the slots PreFilter left in (None: all); the others get the status `outside`. `beside`
-        are verdicts on some of the slots with the pods there that are nominated to them: such a refusal comes first.
-        What changes is stamped with `stamp`.
+        What an AsyncFilter said of a node before it changed does not count; a node that no plugin refuses otherwise is
+        then refused as unanswered. `allowed` marks which of the slots PreFilter left in (None: all); the others get the
+        status `outside`. `with_nominees` are verdicts on some of the slots with the pods there that are nominated to
+        them: such a refusal comes first. What changes is stamped with `stamp`.
+
         Shapes: slots (ascending) and allowed (n,).
         """
         index = np.zeros(slots.shape[0], dtype=np.int16)
@@ -246,7 +246,7 @@ class ClassColumns:
         if waiting is not None:
             capacity[waiting != interfaces.PASSES] = 0
             np.copyto(index, waiting, where=index == interfaces.PASSES)
-        for part, verdicts in beside:
+        for part, verdicts in with_nominees:
             at = np.searchsorted(slots, part)
             refuses = verdicts.index != interfaces.PASSES
             if allowed is not None:

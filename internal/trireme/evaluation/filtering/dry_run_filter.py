@@ -31,7 +31,9 @@ class DryRunFilter:
         *,
         isolated: bool = True,
     ) -> None:
-        """`excluded` are plugins that the caller evaluates itself; what other AsyncFilters prepared is believed.
+        """Filter by all plugins but the `excluded` ones, which the caller calls itself.
+
+        What other AsyncFilters prepared is believed.
         `isolated`: each slot is evaluated as if it alone were changed; otherwise all changes count everywhere.
         """
         self._cached = cached
@@ -84,11 +86,11 @@ class DryRunFilter:
         at = np.flatnonzero(self._nominated[slots])
         if not at.size:
             return out
-        beside = self._filter_with_nominees(slots[at], over)
+        with_nominees = self._filter_with_nominees(slots[at], over)
         assert out.capacity is not None
-        assert beside.capacity is not None
-        out.index[at] = np.where(beside.index != interfaces.PASSES, beside.index, out.index[at])
-        out.capacity[at] = np.minimum(out.capacity[at], beside.capacity)
+        assert with_nominees.capacity is not None
+        out.index[at] = np.where(with_nominees.index != interfaces.PASSES, with_nominees.index, out.index[at])
+        out.capacity[at] = np.minimum(out.capacity[at], with_nominees.capacity)
         return out
 
     def filter_with_nominees(self, slots: arrays.SlotArray) -> Iterator[tuple[arrays.SlotArray, interfaces.Verdicts]]:

@@ -34,8 +34,7 @@ class Preparation:
         *,
         only_changed: bool,
     ) -> status.Status | None:
-        """Bring the columns of plugins that only answer about what they prepared up to date; a status where one failed
-        and the pod with it.
+        """Bring the columns of AsyncFilters up to date; a status where one failed and the pod with it.
 
         `only_changed`: they have answered for this evaluation before, and are called only about nodes that changed
         since.

@@ -78,8 +78,9 @@ class ClassScores:
         capacity: arrays.Int32Array,
         generation: int,
     ) -> None:
-        """Filter's answer of this generation: complete where `slots` is None, else a patch. Shapes: (size,) or as
-        slots.
+        """Take filter's answer of this generation: complete where `slots` is None, else a patch.
+
+        Shapes: (size,) or as slots.
         """
         if slots is None:
             self.refused = refused

@@ -11,8 +11,9 @@ from trireme.snapshot import arrays
 
 
 def alike(constraint: domain_rules.DomainConstraint, slots: arrays.SlotArray) -> list[npt.NDArray[Any]]:
-    """Columns in which two nodes are the same only if the constraint admits both or neither, while nothing is placed on
-    either. Shapes: (node,).
+    """Columns in which two nodes are the same only if the constraint treats them alike. Shapes: (node,).
+
+    It admits both or neither, while nothing is placed on either.
     """
     # From 0, and in the state of none: nodes in no domain.
     return domain_rules.distinguishing_columns(arrays.at(constraint.domain, slots) + 1, np.append(-1, constraint.count))

@@ -99,8 +99,9 @@ class Placer:
         own_now: arrays.Int64Array | None = None,
         open_count: int | None = None,
     ) -> None:
-        """`own_now` is what `own` says of the first copy on every node, where the caller has it (n,). `open_count`: so
-        many nodes take pods, of which only these can be chosen.
+        """Place on these nodes; `open_count`: so many nodes take pods, of which only these can be chosen.
+
+        `own_now` is what `own` says of the first copy on every node, where the caller has it (n,).
         """
         self._capacity = capacity.copy()
         # Nodes that take more.

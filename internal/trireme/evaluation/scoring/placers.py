@@ -67,8 +67,10 @@ class PlacerFactory:
         custom: Mapping[str, arrays.Int64Array],
         count: int,
     ) -> AnyPlacer:
-        """Places on any of the nodes at these slots. `extra` is added to the plugins' scores where it is not empty
-        (slot,); `custom` are the scores of services that normalise by themselves (node,).
+        """Places on any of the nodes at these slots.
+
+        `extra` is added to the plugins' scores where it is not empty (slot,); `custom` are the scores of plugins that
+        normalise by themselves (node,).
         """
         by_domain = bool(constraints) or self._joint()
         static: list[placement.ScoredPlugin] = []

@@ -82,8 +82,9 @@ class Ranking:
         return self.size == size and self._plugins == tuple(plugins)
 
     def update(self, slots: arrays.SlotArray, opened: arrays.BoolArray, ties: arrays.Int64Array) -> None:
-        """What is known of these slots is another thing now; `opened` are those that take pods. Shapes: slots and
-        opened (n,), ties (slot,).
+        """Rank these slots anew; `opened` marks those that take pods.
+
+        Shapes: slots and opened (n,), ties (slot,).
         """
         if not slots.shape[0]:
             return

@@ -43,6 +43,7 @@ class ScoreEvaluator:
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
     ) -> class_scores.ClassScores | status.Status:
         """The class's raw scores, no older than the snapshot was when this was called; a status where one failed.
+
         `timer` gets what took how long.
 
         Raises: OutOfStepError where the snapshot was replaced while plugins prepared their scores.
