@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from typing import Any
 
 import aiohttp
+import forked_phases
 import launcher
 import orjson
 import ports
@@ -45,7 +46,7 @@ class Process:
         self.name = name
         self.command = command
         self.log = log
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | forked_phases.ForkedPhase | None = None
         self._began = 0
 
     @property
@@ -62,6 +63,11 @@ class Process:
         """Start it; without an environment it has ours. It does not outlive this process."""
         with self.log.open("ab") as output:
             self._began = output.tell()
+            module = _phase_of(self.command)
+            if module:
+                flags = self.command[len(program(module)) :]
+                self._process = forked_phases.start(module, flags, self.log, environment or os.environ)
+                return
             self._process = subprocess.Popen(
                 launcher.ending_with_parent(self.command),
                 stdin=subprocess.DEVNULL,
@@ -126,6 +132,12 @@ class Process:
 def program(module: str) -> list[str]:
     """The command that runs a process's main function."""
     return [sys.executable, "-u", "-c", f"import sys; from {module} import main; sys.exit(main())"]
+
+
+def _phase_of(command: list[str]) -> str:
+    """The module of the phase that the command runs, empty for other programs: a phase can be forked."""
+    modules = (f"trireme.{phase}.process" for phase in ("filter", "score", "bind"))
+    return next((module for module in modules if command[: len(program(module))] == program(module)), "")
 
 
 class Installation:
