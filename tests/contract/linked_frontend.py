@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from trireme.cache import class_registry, cluster_cache, pod_projection
-from trireme.frontend.phase_clients import publishing, replica_link, replicas
+from trireme.frontend.phase_clients import follower_replicas, replica_link, snapshot_publisher
 from trireme.rpc import dialing
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
@@ -18,8 +18,8 @@ class Frontend:
         self.registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(self.registry)
         hello = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=1), config_hash=1)
-        publisher = publishing.Publisher(self.cache, lambda: hello)
-        self.links = replicas.Replicas(
+        publisher = snapshot_publisher.SnapshotPublisher(self.cache, lambda: hello)
+        self.links = follower_replicas.FollowerReplicas(
             "filter", publisher, dialer or dialing.Dialer(), deadline_seconds, time.monotonic, lambda: None
         )
         publisher.add_followers(self.links)

@@ -18,7 +18,7 @@ from grpc import aio
 
 from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.frontend import phase_configuration
-from trireme.frontend.phase_clients import insight_replicas, publishing
+from trireme.frontend.phase_clients import insight_replicas, snapshot_publisher
 from trireme.rpc import dialing
 from trireme.v1 import core_pb2, cycle_pb2, insight_pb2, plugin_pb2, snapshot_pb2, status_pb2
 
@@ -39,7 +39,7 @@ class Frontend:
             config_hash=phase_configuration.config_hash(configuration),
             configuration=configuration,
         )
-        self.publisher = publishing.Publisher(self.cache, lambda: hello)
+        self.publisher = snapshot_publisher.SnapshotPublisher(self.cache, lambda: hello)
         self.insight = insight_replicas.InsightReplicas(
             self.publisher, dialer or dialing.Dialer(), DEADLINE, time.monotonic
         )

@@ -169,7 +169,7 @@ class FrontendMachine(RuleBasedStateMachine):
     def phase_changes(self, phase: str, available: bool) -> None:
         """The replicas of a phase are gone, or there again."""
         self.world.set_available(phase, available)
-        self.frontend.site.wakeup.set()
+        self.frontend.context.wakeup.set()
         self.world.loop.settle()
 
     @rule(seconds=st.sampled_from([0.0, 0.4, 1.0, 1.0, 3.3, 12.0, 61.0]))
@@ -266,7 +266,7 @@ class FrontendMachine(RuleBasedStateMachine):
     def _rest(self) -> None:
         for phase in ("filters", "scores", "binders"):
             self.world.set_available(phase, True)
-        self.frontend.site.wakeup.set()
+        self.frontend.context.wakeup.set()
         self._calm_down()
         for pod in self._singles():
             if not pod.gated_by and pod.rejectors <= {"NodeResourcesFit"}:

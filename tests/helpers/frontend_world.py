@@ -110,7 +110,7 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
         connect=connect,
         make_extenders=make_extenders,
     )
-    built.site.leader.begin(Term(1, "", lambda: 10.0))
+    built.context.leader.begin(Term(1, "", lambda: 10.0))
     return dataclasses.replace(built, informers=())
 
 

@@ -26,17 +26,17 @@ from trireme.frontend import (
     remote_plugins,
     scheduler_metrics,
 )
+from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import (
     class_answers,
     insight_replicas,
     phase_links,
     plugin_streams,
-    publishing,
     remote_evaluators,
+    snapshot_publisher,
 )
 from trireme.frontend.phase_settings import PhaseSettings
-from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
 from trireme.frontend.scheduling_builder import build_scheduling
 from trireme.frontend.term import Term
 from trireme.registry.in_tree import IN_TREE
@@ -66,7 +66,7 @@ class Clients:
 class App:
     """The assembled frontend."""
 
-    site: Site
+    context: FrontendContext
     cluster: ClusterState
     phases: PhaseClients
     scheduling: Scheduling
@@ -84,8 +84,8 @@ class App:
 
     def begin(self, term: Term) -> None:
         """Introduce the leader to the phases, and to plugins that follow the cluster. Nothing is scheduled yet."""
-        self.site.leader.begin(term)
-        self.phases.streams.configure(self.site.settings.configuration)
+        self.context.leader.begin(term)
+        self.phases.streams.configure(self.context.settings.configuration)
         log.info("leading with epoch %d", term.epoch)
 
     async def failed(self) -> None:
@@ -125,14 +125,14 @@ def build(
     leader = LeaderStatus(f"{election.resource_namespace}/{election.resource_name}")
     settings = PhaseSettings(phase_configuration.configuration(completed, infos), leader.fence)
     membership = plugin_membership.PluginMembership(completed, infos, rejected)
-    site = Site(completed, leader, membership, settings, metrics, clocks, asyncio.Event())
+    context = FrontendContext(completed, leader, membership, settings, metrics, clocks, asyncio.Event())
     cluster = build_cluster(completed, infos, make_extenders)
-    phases = build_phases(site, cluster.cache, connect)
+    phases = build_phases(context, cluster.cache, connect)
     recorder = events.EventRecorder(clients.events)
     effects = ports.Effects(phases.links.binders, recorder)
-    scheduling = build_scheduling(site, cluster, phases, effects)
+    scheduling = build_scheduling(context, cluster, phases, effects)
     namespace = own_namespace.OwnNamespace()
-    events_in = inbox.Inbox(scheduling.handlers, scheduling.pacer, cluster.waits, namespace, site.wakeup.set)
+    events_in = inbox.Inbox(scheduling.handlers, scheduling.pacer, cluster.waits, namespace, context.wakeup.set)
     informers = cluster_informers.make(
         clients.scheduling,
         clients.lists,
@@ -154,14 +154,14 @@ def build(
         evaluators=phases.evaluators,
         links=phases.links,
         streams=phases.streams,
-        shell=scheduling.shell,
+        queue_executor=scheduling.queue_executor,
     )
-    feed = build_insight_feed(site, cluster.cache, phases.links.insight, scheduling)
-    return App(site, cluster, phases, scheduling, recorder, events_in, informers, updates, namespace, feed)
+    feed = build_insight_feed(context, cluster.cache, phases.links.insight, scheduling)
+    return App(context, cluster, phases, scheduling, recorder, events_in, informers, updates, namespace, feed)
 
 
 def build_insight_feed(
-    site: Site,
+    context: FrontendContext,
     cache: cluster_cache.ClusterCache,
     insight: insight_replicas.InsightReplicas | None,
     scheduling: Scheduling,
@@ -169,7 +169,7 @@ def build_insight_feed(
     """What sends the queue to insight, if there is an insight."""
     if insight is None:
         return None
-    now, wall = site.clocks.now, site.clocks.wall
+    now, wall = context.clocks.now, context.clocks.wall
     return insight_feed.InsightFeed(
         insight, scheduling.queue.contents, lambda: cache.generation, lambda at: clocks.to_wall(at, now(), wall())
     )
@@ -201,27 +201,27 @@ def build_cluster(
 
 
 def build_phases(
-    site: Site,
+    context: FrontendContext,
     cache: cluster_cache.ClusterCache,
     connect: Callable[..., phase_links.PhaseLinks] = phase_links.connect,
 ) -> PhaseClients:
     """The clients of the phases, which follow `cache`."""
-    settings, fence = site.settings, site.leader.fence
-    publisher = publishing.Publisher(cache, settings.hello)
+    settings, fence = context.settings, context.leader.fence
+    publisher = snapshot_publisher.SnapshotPublisher(cache, settings.hello)
     links = connect(
-        site.completed,
+        context.completed,
         publisher,
         fence=fence,
         fence_request=settings.fence_request,
         config_hash=settings.config_hash,
-        clock=site.clocks.monotonic,
-        wake=site.wakeup.set,
+        clock=context.clocks.monotonic,
+        wake=context.wakeup.set,
     )
     for followers in links.followers():
         publisher.add_followers(followers)
     answers = class_answers.ClassAnswers()
     evaluators = remote_evaluators.RemoteEvaluators(
-        links.filters, links.scores, answers, fence, settings.config_hash, site.metrics
+        links.filters, links.scores, answers, fence, settings.config_hash, context.metrics
     )
-    streams = plugin_streams.PluginStreams(publisher, site.clocks.monotonic)
+    streams = plugin_streams.PluginStreams(publisher, context.clocks.monotonic)
     return PhaseClients(publisher, links, answers, evaluators, streams)

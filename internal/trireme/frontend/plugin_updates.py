@@ -6,7 +6,7 @@ from typing import Any
 
 from trireme.cache import class_registry, node_json, pod_projection
 from trireme.config import commandline
-from trireme.frontend import phase_configuration, plugin_membership, queue_shell, remote_plugins
+from trireme.frontend import phase_configuration, plugin_membership, queue_executor, remote_plugins
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import phase_links, plugin_streams, remote_evaluators
 from trireme.frontend.phase_settings import PhaseSettings
@@ -65,7 +65,7 @@ class PluginUpdates:
         evaluators: remote_evaluators.RemoteEvaluators,
         links: phase_links.PhaseLinks,
         streams: plugin_streams.PluginStreams,
-        shell: queue_shell.QueueShell,
+        queue_executor: queue_executor.QueueExecutor,
     ) -> None:
         """The first two of `informers` are those of pods and of nodes."""
         self._completed = completed
@@ -79,7 +79,7 @@ class PluginUpdates:
         self._evaluators = evaluators
         self._links = links
         self._streams = streams
-        self._shell = shell
+        self._queue_executor = queue_executor
 
     async def apply(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Apply the plugins' new descriptions.
@@ -92,7 +92,7 @@ class PluginUpdates:
         await self._read_node_json(infos)
         self._configure_phases(phase_configuration.configuration(self._completed, infos))
         self._membership.replace(infos)
-        self._shell.plugins_changed()
+        self._queue_executor.plugins_changed()
 
     async def _read_node_json(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have the cache store the nodes' JSON before the first call to a plugin that reads it."""
@@ -107,7 +107,7 @@ class PluginUpdates:
         if not self._settings.replace(configuration):
             return
         self._evaluators.forget_answers()
-        self._shell.remote.configure(configuration)
+        self._queue_executor.remote.configure(configuration)
         if self._leader.leading:
             self._streams.configure(configuration)
         self._links.restart()

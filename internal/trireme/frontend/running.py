@@ -115,12 +115,14 @@ async def _run(
             gc.freeze()
             gc.enable()
             gc.set_threshold(*GC_THRESHOLDS)
-            calls = plugin_calls.PluginCalls(monitor, built.phases.links, built.scheduling.shell.remote)
+            calls = plugin_calls.PluginCalls(monitor, built.phases.links, built.scheduling.queue_executor.remote)
             if completed.trireme.remote_plugins:
                 supervisor.keep("remote plugins", functools.partial(monitor.run, built.plugin_updates.apply))
                 supervisor.keep("calls to remote plugins", calls.run)
-            handles = handle.HandleService(completed.trireme, built.scheduling.waiting, built.scheduling.shell.activate)
-            elector = Elector(completed, early.settings, built.site.leader.observe_holder)
+            handles = handle.HandleService(
+                completed.trireme, built.scheduling.waiting, built.scheduling.queue_executor.activate
+            )
+            elector = Elector(completed, early.settings, built.context.leader.observe_holder)
             state = frontend_state.of(built, local, calls.rows, elector.candidate_synced)
             async with (
                 serving.serve(completed, state, supervisor) as site,
@@ -153,7 +155,7 @@ async def _until_stopped(
 ) -> _EndReason:
     running = asyncio.create_task(supervision.supervise("frontend", functools.partial(leadership.run, elector.elected)))
     keeping = asyncio.create_task(
-        supervision.supervise("local phases", functools.partial(local.keep_running, built.site.wakeup.set))
+        supervision.supervise("local phases", functools.partial(local.keep_running, built.context.wakeup.set))
     )
     failing = asyncio.create_task(supervisor.failure())
     stopped = asyncio.create_task(stopping.wait())
@@ -167,7 +169,7 @@ async def _until_stopped(
     for task in tasks:
         task.cancel()
     results = await asyncio.gather(running, keeping, failing, return_exceptions=True)
-    if built.site.leader.leading:
+    if built.context.leader.leading:
         klog.info(log, 2, "Scheduling queue is closed")
     # First, so that nothing is written any more once another frontend may lead.
     await local.stop()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from trireme.config import commandline
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.frontend import inbox, phase_configuration, queue_shell
-from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
+from trireme.frontend import inbox, phase_configuration, queue_executor
+from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
 from trireme.scheduling import (
     attempt,
     attempt_reporter,
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from trireme.scheduling.groups import pod_group_assembly
 
 
-def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, effects: ports.Effects) -> Scheduling:
+def build_scheduling(
+    context: FrontendContext, cluster: ClusterState, phases: PhaseClients, effects: ports.Effects
+) -> Scheduling:
     """The queue and the cycles. The queue's callbacks look up the parts that are built after it when they run."""
-    completed, cache, now = site.completed, cluster.cache, site.clocks.now
+    completed, cache, now = context.completed, cluster.cache, context.clocks.now
     waiting, outbox = waiting_pods.WaitingPods(), status_outbox.StatusOutbox(effects.binder.apply)
 
     def preempting_for(uid: str) -> bool:
@@ -44,46 +46,46 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
     def pod_deleted(uid: str) -> None:
         gone.deleted(uid)
 
-    groups = _groups(site, effects, outbox, preempting_for)
-    shell = queue_shell.QueueShell(
+    groups = _groups(context, effects, outbox, preempting_for)
+    executor = queue_executor.QueueExecutor(
         completed=completed,
         cache=cache,
-        settings=site.settings,
-        membership=site.membership,
-        metrics=site.metrics,
-        clocks=site.clocks,
-        wake=site.wakeup.set,
+        settings=context.settings,
+        membership=context.membership,
+        metrics=context.metrics,
+        clocks=context.clocks,
+        wake=context.wakeup.set,
         still_pending=lambda uid: handlers.pending(uid) is not None and cache.pod(uid) is None,
         preempting_for=preempting_for,
         groups=None if groups is None else groups.queue_settings(),
     )
     handlers = event_handlers.EventHandlers(
         cache,
-        shell.queue,
+        executor.queue,
         frozenset(profile.scheduler_name for profile in completed.profiles),
         now=now,
-        execute=shell.execute,
+        execute=executor.execute,
         deleted=pod_deleted,
-        observer=site.metrics,
-        groups=shell.queue.groups,
+        observer=context.metrics,
+        groups=executor.queue.groups,
         json_of=cluster.node_json.take,
     )
     reporter = attempt_reporter.AttemptReporter(
-        shell.queue,
+        executor.queue,
         effects.events,
         pending=handlers.pending,
-        execute=shell.execute,
+        execute=executor.execute,
         outbox=outbox,
         now=now,
-        wall=site.clocks.wall,
-        observer=site.metrics,
+        wall=context.clocks.wall,
+        observer=context.metrics,
     )
     reserved = reservations.Reservations(cache, phases.evaluators, handlers.on_assumed)
     in_pre_bind = pods_in_pre_bind.PodsInPreBind()
     binding = _binding(
-        site,
+        context,
         cluster,
-        shell,
+        executor,
         binder=effects.binder,
         waiting=waiting,
         reporter=reporter,
@@ -92,25 +94,25 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
     )
     preemptions = preemption_executor.PreemptionExecutor(
         cache,
-        shell.queue.nominator,
+        executor.queue.nominator,
         waiting,
         reporter,
         effects.binder.apply,
-        shell.activate,
-        site.metrics,
+        executor.activate,
+        context.metrics,
         in_pre_bind,
         handlers.version_of,
-        shell.queue.held_preemptors,
-        preemption_retries.Retries(shell.backoff.duration, shell.activate, now),
+        executor.queue.held_preemptors,
+        preemption_retries.Retries(executor.backoff.duration, executor.activate, now),
     )
     gone = inbox.DeletedPods(cache, reporter, waiting, preemptions, cluster.waits)
-    limit = _batch_limit(site, cluster)
-    pacer = pacing.Pacer(site.clocks.monotonic, completed.trireme.batch.linger.seconds, limit)
+    limit = _batch_limit(context, cluster)
+    pacer = pacing.Pacer(context.clocks.monotonic, completed.trireme.batch.linger.seconds, limit)
     loop = _scheduler(
-        site,
+        context,
         cluster,
         phases,
-        shell,
+        executor,
         reporter=reporter,
         reserved=reserved,
         binding=binding,
@@ -120,37 +122,47 @@ def build_scheduling(site: Site, cluster: ClusterState, phases: PhaseClients, ef
         groups=groups,
     )
     return Scheduling(
-        shell, shell.queue, handlers, waiting, reporter, outbox, reserved, binding, preemptions, pacer, loop
+        executor,
+        executor.queue,
+        handlers,
+        waiting,
+        reporter,
+        outbox,
+        reserved,
+        binding,
+        preemptions,
+        pacer,
+        loop,
     )
 
 
-def _batch_limit(site: Site, cluster: ClusterState) -> batch_limit.BatchLimit:
-    max_pods = site.completed.trireme.batch.max_pods
+def _batch_limit(context: FrontendContext, cluster: ClusterState) -> batch_limit.BatchLimit:
+    max_pods = context.completed.trireme.batch.max_pods
     if cluster.extension is None:
         return batch_limit.BatchLimit(max_pods)
     return batch_limit.BatchLimit(max_pods, cluster.extension.one_by_one)
 
 
 def _groups(
-    site: Site,
+    context: FrontendContext,
     effects: ports.Effects,
     outbox: status_outbox.StatusOutbox,
     preempting_for: Callable[[str], bool],
 ) -> "pod_group_assembly.PodGroupAssembly | None":
-    if not site.completed.gates.enabled("GenericWorkload"):
+    if not context.completed.gates.enabled("GenericWorkload"):
         return None
     # A dozen modules that are needed only with the gate.
     from trireme.scheduling.groups import pod_group_assembly
 
     return pod_group_assembly.PodGroupAssembly(
-        site.completed, effects.events, outbox.send, preempting_for, site.clocks, random.random
+        context.completed, effects.events, outbox.send, preempting_for, context.clocks, random.random
     )
 
 
 def _binding(
-    site: Site,
+    context: FrontendContext,
     cluster: ClusterState,
-    shell: queue_shell.QueueShell,
+    executor: queue_executor.QueueExecutor,
     *,
     binder: ports.Binder,
     waiting: waiting_pods.WaitingPods,
@@ -158,21 +170,21 @@ def _binding(
     reserved: reservations.Reservations,
     in_pre_bind: pods_in_pre_bind.PodsInPreBind,
 ) -> binding_cycle.BindingCycle:
-    completed = site.completed
+    completed = context.completed
     expecting = completed.gates.enabled("NominatedNodeNameForExpectation")
     remote = _remote_plugins(completed)
     return binding_cycle.BindingCycle(
         cache=cluster.cache,
-        queue=shell.queue,
+        queue=executor.queue,
         reporter=reporter,
         reserved=reserved,
-        observer=site.metrics,
+        observer=context.metrics,
         extension=cluster.extension,
-        execute=shell.execute,
-        now=site.clocks.now,
+        execute=executor.execute,
+        now=context.clocks.now,
         binder=binder,
         waiting=waiting,
-        pre_binding=pre_binding.PreBinding(binder, cluster.waits, site.clocks.monotonic, expecting),
+        pre_binding=pre_binding.PreBinding(binder, cluster.waits, context.clocks.monotonic, expecting),
         in_pre_bind=in_pre_bind,
         permit_profiles=frozenset(
             profile.scheduler_name
@@ -188,10 +200,10 @@ def _binding(
 
 
 def _scheduler(
-    site: Site,
+    context: FrontendContext,
     cluster: ClusterState,
     phases: PhaseClients,
-    shell: queue_shell.QueueShell,
+    executor: queue_executor.QueueExecutor,
     *,
     reporter: attempt_reporter.AttemptReporter,
     reserved: reservations.Reservations,
@@ -201,50 +213,52 @@ def _scheduler(
     pacer: pacing.Pacer,
     groups: "pod_group_assembly.PodGroupAssembly | None",
 ) -> scheduler.Scheduler:
-    completed, publish = site.completed, phases.publisher.publish
-    attempts = _attempts(site, cluster, phases, shell, reserved, limit)
-    post_filters = _post_filters(site, cluster, phases, shell, reporter=reporter, preemptions=preemptions, limit=limit)
+    completed, publish = context.completed, phases.publisher.publish
+    attempts = _attempts(context, cluster, phases, executor, reserved, limit)
+    post_filters = _post_filters(
+        context, cluster, phases, executor, reporter=reporter, preemptions=preemptions, limit=limit
+    )
     speculations = speculation.Speculation(cluster.cache, phases.evaluators, limit, publish)
     cycle = scheduling_cycle.SchedulingCycle(
         cache=cluster.cache,
-        queue=shell.queue,
+        queue=executor.queue,
         attempts=attempts,
         speculations=speculations,
         post_filters=post_filters,
         reporter=reporter,
-        observer=site.metrics,
-        now=site.clocks.now,
+        observer=context.metrics,
+        now=context.clocks.now,
         binding=binding,
     )
     run_group = None
-    if groups is not None and shell.queue.groups is not None:
+    if groups is not None and executor.queue.groups is not None:
         run_group = groups.make_cycle(
             cache=cluster.cache,
-            queue=shell.queue,
-            groups=shell.queue.groups,
+            queue=executor.queue,
+            groups=executor.queue.groups,
             evaluators=phases.evaluators,
             attempts=attempts,
             reporter=reporter,
             reserved=reserved,
-            observer=site.metrics,
+            observer=context.metrics,
             limit=limit,
             publish=publish,
-            execute=shell.execute,
+            execute=executor.execute,
             preemptions=preemptions,
             binding=binding,
         )
     return scheduler.Scheduler(
-        queue=shell.queue,
+        queue=executor.queue,
         evaluators=phases.evaluators,
         publish=publish,
-        execute=shell.execute,
-        now=site.clocks.now,
+        execute=executor.execute,
+        now=context.clocks.now,
         cycle=cycle,
         speculations=speculations,
         binding=binding,
         pacer=pacer,
         available=phases.links.available,
-        wakeup=site.wakeup,
+        wakeup=context.wakeup,
         limit=limit,
         speculating=speculating_profiles(completed) if cluster.extension is None else frozenset(),
         run_group=run_group,
@@ -252,19 +266,19 @@ def _scheduler(
 
 
 def _attempts(
-    site: Site,
+    context: FrontendContext,
     cluster: ClusterState,
     phases: PhaseClients,
-    shell: queue_shell.QueueShell,
+    executor: queue_executor.QueueExecutor,
     reserved: reservations.Reservations,
     limit: batch_limit.BatchLimit,
 ) -> attempt.AttemptRunner:
     return attempt.AttemptRunner(
         cache=cluster.cache,
-        nominations=shell.queue.nominator,
+        nominations=executor.queue.nominator,
         evaluators=phases.evaluators,
         reserved=reserved,
-        observer=site.metrics,
+        observer=context.metrics,
         extension=cluster.extension,
         limit=limit,
         publish=phases.publisher.publish,
@@ -272,28 +286,28 @@ def _attempts(
 
 
 def _post_filters(
-    site: Site,
+    context: FrontendContext,
     cluster: ClusterState,
     phases: PhaseClients,
-    shell: queue_shell.QueueShell,
+    executor: queue_executor.QueueExecutor,
     *,
     reporter: attempt_reporter.AttemptReporter,
     preemptions: preemption_executor.PreemptionExecutor,
     limit: batch_limit.BatchLimit,
 ) -> post_filtering.PostFilters:
-    asynchronous = site.completed.gates.enabled("SchedulerAsyncPreemption")
+    asynchronous = context.completed.gates.enabled("SchedulerAsyncPreemption")
     return post_filtering.PostFilters(
         cache=cluster.cache,
-        nominations=shell.queue.nominator,
+        nominations=executor.queue.nominator,
         evaluators=phases.evaluators,
         reporter=reporter,
-        observer=site.metrics,
+        observer=context.metrics,
         extension=cluster.extension,
         limit=limit,
         preemptions=preemptions,
         asynchronous={
             profile.scheduler_name: asynchronous
-            for profile in site.completed.profiles
+            for profile in context.completed.profiles
             if profile.plugins.get(ExtensionPoint.POST_FILTER)
         },
     )

@@ -9,7 +9,9 @@ from trireme.frontend.phase_clients import endpoint_slices
 PORTS = [{"name": "grpc", "port": 7001}, {"name": "metrics", "port": 8080}]
 
 
-def _slice(*endpoints: dict[str, Any], ports: list[dict[str, Any]] | None = None, **more: Any) -> endpoint_slices.Slice:
+def _slice(
+    *endpoints: dict[str, Any], ports: list[dict[str, Any]] | None = None, **more: Any
+) -> endpoint_slices.EndpointSlice:
     metadata = {"namespace": "kube-system", "name": "filter-x"}
     return endpoint_slices.parse(
         {"metadata": metadata, "endpoints": list(endpoints), "ports": PORTS if ports is None else ports, **more}
@@ -40,7 +42,7 @@ def _at(address: str, **conditions: bool) -> dict[str, Any]:
     ],
 )
 def test_ready_and_serving_addresses_are_used(
-    slices: list[endpoint_slices.Slice], port: str, expected: list[str]
+    slices: list[endpoint_slices.EndpointSlice], port: str, expected: list[str]
 ) -> None:
     """A replica that is left out idles; one that is gone, asked all the same, costs each pod a failed call."""
     assert endpoint_slices.addresses_of(slices, port) == expected

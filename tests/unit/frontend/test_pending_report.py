@@ -153,7 +153,7 @@ def test_a_frontend_that_does_not_lead(world: World) -> None:
     """Else pods look as if the scheduler had forgotten them."""
     world.set_available("filters", False)
     world.create("p", 1)
-    world.frontend.site.leader.term = None
+    world.frontend.context.leader.term = None
     assert _waits(world, "p")[0] == {"for": "leadership"}
 
 
@@ -167,8 +167,10 @@ def test_a_pod_that_is_being_deleted(world: World) -> None:
 
 def test_a_pod_waits_for_pre_enqueue_of_a_remote_plugin(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that no queue shows is with the plugin."""
-    monkeypatch.setattr(world.frontend.scheduling.shell.remote, "_gates", {PROFILE: [SimpleNamespace(name="Far")]})
-    monkeypatch.setattr(world.frontend.scheduling.shell.remote, "execute", lambda instructions: None)
+    monkeypatch.setattr(
+        world.frontend.scheduling.queue_executor.remote, "_gates", {PROFILE: [SimpleNamespace(name="Far")]}
+    )
+    monkeypatch.setattr(world.frontend.scheduling.queue_executor.remote, "execute", lambda instructions: None)
     world.create("p", 1)
     found = world.frontend.scheduling.queue.contents.get("ns/p")
     assert found is not None

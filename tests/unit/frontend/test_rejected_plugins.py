@@ -28,7 +28,7 @@ def _reject(world: World, names: Sequence[str]) -> None:
 
 def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken, pods are scheduled by a plugin that does not have what their profile wants of it."""
-    (profile,) = (each for each in world.frontend.site.completed.profiles if each.scheduler_name == PROFILE)
+    (profile,) = (each for each in world.frontend.context.completed.profiles if each.scheduler_name == PROFILE)
     assert GUARD in profile.all_names()
     monkeypatch.setattr(
         remote_plugins, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
@@ -61,7 +61,7 @@ def test_no_hint_of_a_rejected_plugin_is_called(world: World) -> None:
         name=GUARD, events_to_register=[plugin_pb2.ClusterEvent(resource="Node", actions=["Add"], hint=True)]
     )
     frontend = world.frontend
-    frontend.site.membership.replace({GUARD: info})
-    assert any(each.remote for each in frontend.scheduling.shell.registrations()[PROFILE])
+    frontend.context.membership.replace({GUARD: info})
+    assert any(each.remote for each in frontend.scheduling.queue_executor.registrations()[PROFILE])
     world.rejected = frozenset({GUARD})
-    assert not any(each.remote for each in frontend.scheduling.shell.registrations()[PROFILE])
+    assert not any(each.remote for each in frontend.scheduling.queue_executor.registrations()[PROFILE])

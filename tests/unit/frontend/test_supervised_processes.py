@@ -51,7 +51,7 @@ async def test_a_frontend_exits(failing: str, caplog: pytest.LogCaptureFixture) 
     supervisor.keep("https", _cancelled if failing == "https" else _forever)
     parts: dict[str, Any] = {
         "built": types.SimpleNamespace(
-            site=types.SimpleNamespace(wakeup=asyncio.Event(), leader=types.SimpleNamespace(leading=True)),
+            context=types.SimpleNamespace(wakeup=asyncio.Event(), leader=types.SimpleNamespace(leading=True)),
             namespace=types.SimpleNamespace(deleted=asyncio.Event()),
         ),
         "leadership": types.SimpleNamespace(run=_cancelled if failing == "frontend" else _forever),

@@ -51,7 +51,7 @@ def _world() -> Iterator[World]:
 @pytest.fixture(name="far")
 def _far(world: World, monkeypatch: pytest.MonkeyPatch) -> Far:
     far = Far()
-    monkeypatch.setattr(world.frontend.scheduling.shell.remote, "_gates", {PROFILE: [far]})
+    monkeypatch.setattr(world.frontend.scheduling.queue_executor.remote, "_gates", {PROFILE: [far]})
     return far
 
 
@@ -105,7 +105,7 @@ def test_an_event_calls_no_hint_for_a_pod_whose_pre_enqueue_failed(
     """Broken, a plugin that never saw a pod decides by its hint that the pod goes on waiting."""
     frontend = world.frontend
     asked: list[remote_calls.Instruction] = []
-    frontend.scheduling.shell._hints.registrations.replace(
+    frontend.scheduling.queue_executor._hints.registrations.replace(
         {PROFILE: [queueing_hint_map.EventRegistration("Far", NODE_CHANGE, remote=True)]}
     )
     world.create("p", 1)
@@ -119,7 +119,7 @@ def test_an_event_calls_no_hint_for_a_pod_whose_pre_enqueue_failed(
 
 def test_a_plugin_that_refuses_after_its_failure_is_not_called_again(world: World, far: Far) -> None:
     """Broken, an event from before the call that was answered has the plugin called once more."""
-    world.frontend.scheduling.shell._hints.registrations.replace(
+    world.frontend.scheduling.queue_executor._hints.registrations.replace(
         {PROFILE: [queueing_hint_map.EventRegistration("Far", NODE_CHANGE)]}
     )
     world.create("p", 1)
@@ -137,7 +137,7 @@ def test_a_pod_that_is_gone_is_not_called_about_again(world: World, far: Far) ->
     world.deliver("pods", 1000)
     world.loop.advance(60)
     assert far.calls == ["p"]
-    assert world.frontend.scheduling.shell.remote.pre_enqueue_calls.failure("uid-p") is None
+    assert world.frontend.scheduling.queue_executor.remote.pre_enqueue_calls.failure("uid-p") is None
 
 
 def test_the_status_has_the_error_and_the_time_of_the_next_call(world: World, far: Far) -> None:

@@ -101,7 +101,7 @@ def _publish_steadily(world: World) -> None:
     """The replicas learn of what happens as they do from a leader."""
     frontend, local = world.frontend, local_phases.LocalPhases({}, {})
     leadership = leading.Leadership(
-        frontend.site.completed,
+        frontend.context.completed,
         frontend,
         None,  # type: ignore[arg-type]  # nothing is read
         local,

@@ -195,7 +195,7 @@ def test_nothing_is_speculated_after_a_refusal(world: World) -> None:
 
 def test_profiles_with_remote_plugins_do_not_speculate(world: World) -> None:
     """They may answer otherwise by then, though nothing in the cluster has changed."""
-    completed = world.frontend.site.completed
+    completed = world.frontend.context.completed
     assert scheduling_builder.speculating_profiles(completed) == {PROFILE}
     own = dataclasses.replace(completed.trireme, remote_plugins=(types.SimpleNamespace(name=GUARD),))
     assert scheduling_builder.speculating_profiles(dataclasses.replace(completed, trireme=own)) == frozenset()

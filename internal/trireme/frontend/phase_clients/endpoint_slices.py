@@ -14,7 +14,7 @@ SCHEME = "endpointslice:///"
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class EndpointSlice:
     """One EndpointSlice: its key, the addresses that may be asked, and its ports by name and by number."""
 
     key: str
@@ -22,7 +22,7 @@ class Slice:
     ports: Mapping[str, int]
 
 
-def parse(raw: Mapping[str, Any]) -> Slice:
+def parse(raw: Mapping[str, Any]) -> EndpointSlice:
     """An EndpointSlice as the API sends it."""
     metadata = raw.get("metadata") or {}
     ipv6 = raw.get("addressType") == "IPv6"
@@ -38,10 +38,10 @@ def parse(raw: Mapping[str, Any]) -> Slice:
         if port.get("port"):
             ports[str(port["port"])] = port["port"]
             ports[port.get("name") or ""] = port["port"]
-    return Slice(f"{metadata.get('namespace')}/{metadata.get('name')}", tuple(addresses), ports)
+    return EndpointSlice(f"{metadata.get('namespace')}/{metadata.get('name')}", tuple(addresses), ports)
 
 
-def addresses_of(slices: Iterable[Slice], port: str) -> list[str]:
+def addresses_of(slices: Iterable[EndpointSlice], port: str) -> list[str]:
     """`host:port` of everything that may be asked, each once; a slice without the port has none."""
     return sorted({f"{host}:{each.ports[port]}" for each in slices for host in each.addresses if port in each.ports})
 
@@ -56,8 +56,8 @@ async def follow(api: client.ApiClient, endpoint: str, take: Callable[[Sequence[
         label_selector=f"kubernetes.io/service-name={service}",
     )
 
-    def changed(_: Sequence[store.Change[Slice]]) -> None:
+    def changed(_: Sequence[store.Change[EndpointSlice]]) -> None:
         take(addresses_of(slices, port))
 
-    slices: store.Store[Slice] = store.Store(lambda entry: entry.key, changed)
+    slices: store.Store[EndpointSlice] = store.Store(lambda entry: entry.key, changed)
     await informer.Informer(api, watched, parse, [slices]).run()

@@ -16,7 +16,7 @@ CHECK_SECONDS = 0.5
 
 
 class Phase(Protocol):
-    """A phase's replicas, as replicas.Replicas and bind_phase_client.BindPhaseClient are."""
+    """A phase's replicas, as follower_replicas.FollowerReplicas and bind_phase_client.BindPhaseClient are."""
 
     @property
     def available(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import grpc
 from grpc import aio
 
-from trireme.frontend.phase_clients import replica_link, replicas
+from trireme.frontend.phase_clients import follower_replicas, replica_link
 from trireme.rpc import dialing
 from trireme.v1 import insight_pb2, insight_pb2_grpc, snapshot_pb2
 
@@ -23,7 +23,7 @@ class InsightReplicas:
 
     def __init__(
         self,
-        source: replica_link.Source,
+        source: replica_link.StreamSource,
         dialer: dialing.Dialer,
         deadline_seconds: float,
         clock: Callable[[], float],
@@ -31,7 +31,9 @@ class InsightReplicas:
         """`source` is where streams of phases begin."""
         self._source = source
         self._new_stream = False
-        self.replicas = replicas.Replicas("insight", self, dialer, deadline_seconds, clock, lambda: None)
+        self.replicas = follower_replicas.FollowerReplicas(
+            "insight", self, dialer, deadline_seconds, clock, lambda: None
+        )
 
     def hello(self) -> snapshot_pb2.Hello:
         """The first message to a replica, as a phase gets it."""

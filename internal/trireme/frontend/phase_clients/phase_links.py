@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from trireme.config import commandline
-from trireme.frontend.phase_clients import bind_phase_client, insight_replicas, replica_link, replicas
+from trireme.frontend.phase_clients import bind_phase_client, follower_replicas, insight_replicas, replica_link
 from trireme.rpc import dialing
 from trireme.v1 import bind_phase_pb2, cycle_pb2
 from trireme_kube.componentbase import supervision
@@ -13,12 +13,12 @@ from trireme_kube.componentbase import supervision
 class PhaseLinks(NamedTuple):
     """The replicas of each phase, and of insight; without endpoints of insight there are none."""
 
-    filters: replicas.Replicas
-    scores: replicas.Replicas
+    filters: follower_replicas.FollowerReplicas
+    scores: follower_replicas.FollowerReplicas
     binders: bind_phase_client.BindPhaseClient
     insight: insight_replicas.InsightReplicas | None = None
 
-    def followers(self) -> list[replicas.Replicas]:
+    def followers(self) -> list[follower_replicas.FollowerReplicas]:
         """The replicas that follow the cluster."""
         return [self.filters, self.scores, *([] if self.insight is None else [self.insight.replicas])]
 
@@ -50,7 +50,7 @@ class PhaseLinks(NamedTuple):
 
 def connect(
     completed: commandline.CompletedConfig,
-    source: replica_link.Source,
+    source: replica_link.StreamSource,
     *,
     fence: Callable[[], cycle_pb2.Fence],
     fence_request: Callable[[], bind_phase_pb2.FenceRequest],
@@ -64,7 +64,9 @@ def connect(
     """
     own = completed.trireme
     filters, scores = (
-        replicas.Replicas(name, source, _dialer(completed, name), own.phase(name).deadline.seconds, clock, wake)
+        follower_replicas.FollowerReplicas(
+            name, source, _dialer(completed, name), own.phase(name).deadline.seconds, clock, wake
+        )
         for name in ("filter", "score")
     )
     binders = bind_phase_client.BindPhaseClient(

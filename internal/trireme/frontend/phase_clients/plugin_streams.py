@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trireme.frontend.phase_clients import publishing, replica_link, replicas
+from trireme.frontend.phase_clients import follower_replicas, replica_link, snapshot_publisher
 from trireme.rpc import dialing
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme_kube.componentbase import supervision
@@ -19,14 +19,14 @@ from trireme_kube.componentbase import supervision
 class _Stream:
     """The stream to one plugin, and the task that fails if the stream's work fails."""
 
-    replicas: replicas.Replicas
+    replicas: follower_replicas.FollowerReplicas
     watch: asyncio.Task[None]
 
 
 class PluginStreams:
     """The streams to all such plugins. Nothing is opened before the first `configure`."""
 
-    def __init__(self, publisher: publishing.Publisher, clock: Callable[[], float]) -> None:
+    def __init__(self, publisher: snapshot_publisher.SnapshotPublisher, clock: Callable[[], float]) -> None:
         self._publisher = publisher
         self._clock = clock
         self._streams: dict[bytes, _Stream] = {}
@@ -73,7 +73,9 @@ class PluginStreams:
     def _opened(self, config: snapshot_pb2.RemotePlugin) -> _Stream:
         dialer = dialing.Dialer(dialing.remote_settings(config))
         seconds = config.deadline_ms / 1000
-        stream = replicas.Replicas(f"plugin {config.name}", self, dialer, seconds, self._clock, lambda: None)
+        stream = follower_replicas.FollowerReplicas(
+            f"plugin {config.name}", self, dialer, seconds, self._clock, lambda: None
+        )
         stream.set_endpoints(list(config.endpoints))
         self._publisher.add_followers(stream)
         return _Stream(stream, self.supervisor.keep(stream.phase, stream.supervisor.failure))

@@ -9,7 +9,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
-from trireme.frontend.phase_clients import class_answers, replica_link, replicas
+from trireme.frontend.phase_clients import class_answers, follower_replicas, replica_link
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.scheduling import ports
@@ -48,8 +48,8 @@ class RemoteEvaluators:
 
     def __init__(
         self,
-        filters: replicas.Replicas,
-        scores: replicas.Replicas,
+        filters: follower_replicas.FollowerReplicas,
+        scores: follower_replicas.FollowerReplicas,
         answers: class_answers.ClassAnswers,
         fence: Callable[[], cycle_pb2.Fence],
         config_hash: Callable[[], int],

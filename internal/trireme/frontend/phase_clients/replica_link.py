@@ -49,7 +49,7 @@ _stream_numbers = itertools.count(1)
 _SYNC = "/trireme.v1.SnapshotFollower/Sync"
 
 
-class Source(Protocol):
+class StreamSource(Protocol):
     """Where a stream begins."""
 
     def hello(self) -> snapshot_pb2.Hello:
@@ -84,7 +84,7 @@ class ReplicaLink:
     def __init__(
         self,
         address: str,
-        source: Source,
+        source: StreamSource,
         dialer: dialing.Dialer,
         clock: Callable[[], float],
         changed: Callable[[], None],

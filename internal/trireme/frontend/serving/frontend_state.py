@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trireme.frontend.app import App
+from trireme.frontend.frontend_parts import ClusterState, FrontendContext, PhaseClients, Scheduling
 from trireme.frontend.phase_clients import local_phases
-from trireme.frontend.records import ClusterState, PhaseClients, Scheduling, Site
 from trireme.frontend.serving.pending_report import PendingReport
 from trireme_kube.client import informer
 from trireme_kube.componentbase import clocks
@@ -20,7 +20,7 @@ class FrontendState:
     of our LeaseCandidate has synced.
     """
 
-    site: Site
+    context: FrontendContext
     cluster: ClusterState
     phases: PhaseClients
     scheduling: Scheduling
@@ -36,7 +36,7 @@ class FrontendState:
 
     def to_wall(self, moment: float) -> float:
         """Convert a moment of the queue's clock to the wall clock. Units: Unix seconds."""
-        return clocks.to_wall(moment, self.site.clocks.now(), self.site.clocks.wall())
+        return clocks.to_wall(moment, self.context.clocks.now(), self.context.clocks.wall())
 
     def pending_report(self) -> PendingReport:
         """What pods wait for now."""
@@ -48,10 +48,10 @@ class FrontendState:
             reporter=scheduling.reporter,
             binding=scheduling.binding,
             preemptions=scheduling.preemptions,
-            pre_enqueue_plugins=scheduling.shell.pre_enqueue,
-            remote_queue=scheduling.shell.remote,
-            membership=self.site.membership,
-            leading=self.site.leader.leading,
+            pre_enqueue_plugins=scheduling.queue_executor.pre_enqueue,
+            remote_queue=scheduling.queue_executor.remote,
+            membership=self.context.membership,
+            leading=self.context.leader.leading,
             synced=self.synced,
             missing=self.phases.links.missing(),
             to_wall=self.to_wall,
@@ -66,5 +66,5 @@ def of(
 ) -> FrontendState:
     """The state of the frontend; `local` are its own phases."""
     return FrontendState(
-        app.site, app.cluster, app.phases, app.scheduling, app.informers, local, plugin_rows, candidate_synced
+        app.context, app.cluster, app.phases, app.scheduling, app.informers, local, plugin_rows, candidate_synced
     )

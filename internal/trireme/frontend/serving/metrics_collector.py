@@ -231,7 +231,7 @@ def _process(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge(
         "leader_election_master_status",
         "Whether we hold the lease: 1, or 0 while another does.",
-        lambda: {(_NAME,): int(state.site.leader.leading)},
+        lambda: {(_NAME,): int(state.context.leader.leading)},
         ("name",),
     )
     yield Gauge("trireme_waiting_pods", "Pods waiting on Permit.", lambda: _one(len(state.scheduling.waiting.pods())))

@@ -81,7 +81,7 @@ class FrontendSite:
         self._health = health.Health(self._checks(), {"readyz": self._plugin_notes})
         self._registry = Registry(options.disabled, allowed, options.hidden)
         self._registry.add(
-            *state.site.metrics.instruments.all(),
+            *state.context.metrics.instruments.all(),
             *metrics_collector.instruments(state, completed),
             *own_process.instruments(),
             *self.access.instruments(),
@@ -151,7 +151,7 @@ class FrontendSite:
         return [plugin_calls.one_line(row) for row in self._served.plugin_rows()]
 
     def _election_problem(self) -> str:
-        term = self._served.site.leader.term
+        term = self._served.context.leader.term
         if term is None or term.remaining_seconds() > 0:
             self._expired_since = None
             return ""
@@ -167,7 +167,7 @@ class FrontendSite:
 
     def _phase_problem(self, phase: str) -> str:
         """The problem of a phase. A frontend that does not lead calls no phase, so it misses none."""
-        if self._served.site.leader.leading and phase in self._served.phases.links.missing():
+        if self._served.context.leader.leading and phase in self._served.phases.links.missing():
             return f"no replica of {phase} is available"
         return ""
 
@@ -214,7 +214,7 @@ class FrontendSite:
         return self._exposed(exposition.answer(self._slis.families(), request.headers))
 
     async def _resources(self, request: Request) -> Reply:
-        if not self._served.site.leader.leading:
+        if not self._served.context.leader.leading:
             return Reply(b"")
         families = metrics_resources.families(self._served.cluster.cache, self._served.scheduling.queue)
         return self._exposed(exposition.answer(families, request.headers))

@@ -34,7 +34,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
         "version": release.installed(),
         "leadership": _leadership(state),
         "synced": state.synced,
-        "missing": state.phases.links.missing() if state.site.leader.leading else [],
+        "missing": state.phases.links.missing() if state.context.leader.leading else [],
         "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": state.scheduling.binding.binding},
         "batches": queue.batches,
         "attempts": queue.scheduling_cycle,
@@ -79,7 +79,7 @@ def explain(state: FrontendState, key: str) -> Json | None:
 
 
 def _leadership(state: FrontendState) -> Json:
-    leader = state.site.leader
+    leader = state.context.leader
     term = leader.term
     if term is None:
         return {"leading": False, "lease": leader.lease, "holder": leader.holder}

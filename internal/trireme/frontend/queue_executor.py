@@ -25,7 +25,7 @@ from trireme.scheduling import ports
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
 
-class QueueShell:
+class QueueExecutor:
     """Makes the queue, and executes its instructions."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The records that the frontend consists of, each built from the ones before it: site, cluster, phases, scheduling."""
+"""The parts of the frontend, each built from the ones before it: context, cluster, phases, scheduling."""
 
 import asyncio
 import dataclasses
@@ -6,15 +6,15 @@ import dataclasses
 from trireme.cache import class_registry, cluster_cache, node_json, object_waits
 from trireme.config import commandline
 from trireme.extenders import extender_calls, extenders
-from trireme.frontend import plugin_membership, plugin_updates, queue_shell, scheduler_metrics
+from trireme.frontend import plugin_membership, plugin_updates, queue_executor, scheduler_metrics
 from trireme.frontend.leader_status import LeaderStatus
 from trireme.frontend.phase_clients import (
     class_answers,
     fallback,
     phase_links,
     plugin_streams,
-    publishing,
     remote_evaluators,
+    snapshot_publisher,
 )
 from trireme.frontend.phase_settings import PhaseSettings
 from trireme.queueing import scheduling_queue
@@ -34,8 +34,8 @@ from trireme_kube.componentbase import supervision
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Site:
-    """What everything else is built for: the configuration, the leader, and the remote plugins that take part."""
+class FrontendContext:
+    """What all parts of the frontend use: the configuration, the leader, and the remote plugins that take part."""
 
     completed: commandline.CompletedConfig
     leader: LeaderStatus
@@ -68,7 +68,7 @@ class ClusterState:
 class PhaseClients:
     """The clients of the phases: calls, streams, and the answers about classes."""
 
-    publisher: publishing.Publisher
+    publisher: snapshot_publisher.SnapshotPublisher
     links: phase_links.PhaseLinks
     answers: class_answers.ClassAnswers
     evaluators: remote_evaluators.RemoteEvaluators
@@ -94,7 +94,7 @@ class PhaseClients:
 class Scheduling:
     """The queue and the cycles."""
 
-    shell: queue_shell.QueueShell
+    queue_executor: queue_executor.QueueExecutor
     queue: scheduling_queue.SchedulingQueue
     handlers: event_handlers.EventHandlers
     waiting: waiting_pods.WaitingPods
@@ -108,7 +108,7 @@ class Scheduling:
 
     def supervisors(self) -> list[supervision.Supervisor]:
         """The supervisors of the tasks beside the scheduling cycle."""
-        working = (self.binding, self.preemptions, self.reserved, self.shell.remote)
+        working = (self.binding, self.preemptions, self.reserved, self.queue_executor.remote)
         return [each.background for each in working]
 
     async def close(self) -> None:

@@ -37,13 +37,13 @@ _ELSEWHERE = frozenset(
 )
 
 
-class Replicas:
+class FollowerReplicas:
     """All replicas of one phase. `call` functions take a link and make the call on its channel."""
 
     def __init__(
         self,
         phase: str,
-        source: replica_link.Source,
+        source: replica_link.StreamSource,
         dialer: dialing.Dialer,
         deadline_seconds: float,
         clock: Callable[[], float],

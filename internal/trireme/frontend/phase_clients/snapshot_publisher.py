@@ -7,26 +7,26 @@ what was published since, as long as the two together cost a replica less than a
 from collections.abc import Callable, Sequence
 
 from trireme.cache import cluster_cache
-from trireme.frontend.phase_clients import replicas
+from trireme.frontend.phase_clients import follower_replicas
 from trireme.v1 import snapshot_pb2
 
 
-class Publisher:
-    """The source of all snapshot streams (`replica_link.Source`). Nothing is sent before there are followers."""
+class SnapshotPublisher:
+    """The source of all snapshot streams (`replica_link.StreamSource`). Nothing is sent before there are followers."""
 
     def __init__(self, cache: cluster_cache.ClusterCache, hello: Callable[[], snapshot_pb2.Hello]) -> None:
         """`hello` makes the first message to a replica."""
         self._cache = cache
         self.hello = hello
-        self._followers: list[replicas.Replicas] = []
+        self._followers: list[follower_replicas.FollowerReplicas] = []
         self._full_sync: list[bytes] = []  # the last one, and what was published since
         self._full_sync_bytes = self._since_bytes = 0  # of the one and the other
 
-    def add_followers(self, followers: replicas.Replicas) -> None:
+    def add_followers(self, followers: follower_replicas.FollowerReplicas) -> None:
         """Send changes to these replicas, too, from now on."""
         self._followers.append(followers)
 
-    def remove_followers(self, followers: replicas.Replicas) -> None:
+    def remove_followers(self, followers: follower_replicas.FollowerReplicas) -> None:
         """Send these replicas nothing more."""
         self._followers.remove(followers)
 
