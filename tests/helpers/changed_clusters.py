@@ -204,9 +204,10 @@ def verdicts(seen: snapshot_view.SnapshotView, name: str) -> Any:
     found = plugin.filter(wanted, seen, prefilter.state, slots, table)
     refusals = [table.statuses[number - 1].messages if number else () for number in found.index.tolist()]
     capacity = [interfaces.UNLIMITED] * slots.size if found.capacity is None else found.capacity.tolist()
-    liftable = [False] * slots.size if found.liftable is None else found.liftable.tolist()
+    domain_refused = [False] * slots.size if found.domain_refused is None else found.domain_refused.tolist()
     # Nobody reads the capacity of a node that is refused.
-    return [(text, 0 if text else room, lift) for text, room, lift in zip(refusals, capacity, liftable, strict=True)]
+    rows = zip(refusals, capacity, domain_refused, strict=True)
+    return [(text, 0 if text else room, lift) for text, room, lift in rows]
 
 
 def passing(size: int) -> list[tuple[tuple[str, ...], int, bool]]:

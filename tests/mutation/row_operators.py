@@ -9,7 +9,7 @@ from cosmic_ray.operators import operator
 Node = Any
 Position = tuple[tuple[int, int], tuple[int, int]]
 
-_SWAPS = {"always": "never", "never": "always", "everybody": "nobody", "nobody": "everybody"}
+_SWAPS = {"always": "never", "never": "always", "helps_all": "helps_none", "helps_none": "helps_all"}
 
 
 class RemoveElement(operator.Operator):
@@ -66,7 +66,7 @@ class ChangeString(operator.Operator):
 
 
 class SwapAnswer(operator.Operator):
-    """Swaps the ready-made answers of hints: always and never, everybody and nobody."""
+    """Swaps the ready-made answers of hints: always and never, helps_all and helps_none."""
 
     def mutation_positions(self, node: Node) -> Iterator[Position]:
         """One for each use; definitions and imports stay."""

@@ -107,7 +107,7 @@ class PluginSpec:
     #: What executes, in the bind phase, the actions that are this plugin's own; by kind of trireme.v1.Action.
     actions: Mapping[str, Side] = field(default_factory=dict)
     #: The cluster events that may help pods that it refused; None: it refuses no pod, or no event helps.
-    events: Side | None = None
+    events_to_register: Side | None = None
     #: Its `plugin_args.PluginArgs`; None: it takes none, or any.
     args: Side | None = None
     #: Texts for the reasons of its refusals, by code, with names of parameters in braces: `trireme explain` shows them.

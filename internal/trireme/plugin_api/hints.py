@@ -56,26 +56,26 @@ class HintContext:
     cluster: ClusterReader
 
 
-def everybody(pod_class: classes.PodClass) -> bool:
-    """The event may help whoever waits for it."""
+def helps_all(pod_class: classes.PodClass) -> bool:
+    """The event may help every class that waits for it."""
     return True
 
 
-def nobody(pod_class: classes.PodClass) -> bool:
-    """The event helps no one."""
+def helps_none(pod_class: classes.PodClass) -> bool:
+    """The event helps no class."""
     return False
 
 
 def always(old: Any, new: Any) -> ClassHint:
-    """Reads any event as one that may help everybody."""
-    return everybody
+    """Hint of an event that may help every class."""
+    return helps_all
 
 
 def never(old: Any, new: Any) -> ClassHint:
-    """Reads any event as one that helps nobody."""
-    return nobody
+    """Hint of an event that helps no class."""
+    return helps_none
 
 
 def on_node(pod: Any) -> bool:
-    """The pod of an event holds room on a node, or is promised some."""
+    """Whether the pod of an event is on a node, or nominated to one."""
     return bool(pod.node_name or pod.nominated_node)

@@ -123,18 +123,18 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """A filter plugin's answer. Shapes: all (slot asked,).
+    """A filter plugin's answer. Shapes: all (slot,).
 
     `index` is PASSES or a number of the StatusTable; `capacity` how many more copies fit (None: no limit by this
-    plugin). `liftable` marks refusals by a domain constraint alone: a placement elsewhere may lift them (None: there
-    are none). `as_of` is the generation that an AsyncFilter saw: a node that changed since has no verdict (None: the
-    plugin saw the view that it was given). `unanswered`: an AsyncFilter could not be called, and passes the nodes for
-    now; it is called again next time.
+    plugin). `domain_refused` marks refusals by a domain constraint alone: a placement elsewhere may lift them (None:
+    there are none). `as_of` is the generation that an AsyncFilter saw: a node that changed since has no verdict (None:
+    the plugin saw the view that it was given). `unanswered`: an AsyncFilter could not be called, and passes the nodes
+    for now; it is called again next time.
     """
 
     index: arrays.Int16Array
     capacity: arrays.Int32Array | None = None
-    liftable: arrays.BoolArray | None = None
+    domain_refused: arrays.BoolArray | None = None
     as_of: int | None = None
     unanswered: bool = False
 

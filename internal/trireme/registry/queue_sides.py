@@ -8,12 +8,12 @@ from trireme.plugin_api.pre_enqueue import PreEnqueueContext, PreEnqueuePlugin
 from trireme.registry.in_tree import IN_TREE
 
 
-def events(name: str, context: hints.HintContext) -> Sequence[hints.ClusterEventWithHint]:
+def events_to_register(name: str, context: hints.HintContext) -> Sequence[hints.ClusterEventWithHint]:
     """The events that may help pods which the plugin refused; none where it is not in-tree or registers none."""
     spec = IN_TREE.plugins.get(name)
-    if spec is None or spec.events is None:
+    if spec is None or spec.events_to_register is None:
         return ()
-    registered: Sequence[hints.ClusterEventWithHint] = spec.events.load(spec.package)(context)
+    registered: Sequence[hints.ClusterEventWithHint] = spec.events_to_register.load(spec.package)(context)
     return registered
 
 

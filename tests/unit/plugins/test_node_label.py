@@ -149,7 +149,7 @@ def test_pods_are_woken_by_nodes_that_pass_now(old: Any, new: Any, helps: bool) 
     _, features = profile_of()
     unused: Any = None
     stated = {"presentLabels": ["foo"], "absentLabels": ["bar"]}
-    (registered,) = hints.events(hints_api.HintContext(stated, features, unused))
+    (registered,) = hints.events_to_register(hints_api.HintContext(stated, features, unused))
     assert (registered.resource, registered.actions) == ("Node", ("Add", "UpdateNodeLabel"))
     assert registered.hint is not None
     before = None if old is None else node_of("n", labels=old)

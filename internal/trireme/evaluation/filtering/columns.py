@@ -28,7 +28,7 @@ class PluginColumn:
     index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
     capacity: arrays.Int32Array | None = None
     # Refusals by a domain constraint alone.
-    liftable: arrays.BoolArray | None = None
+    domain_refused: arrays.BoolArray | None = None
     # The slots to be asked about beside those whose nodes change; None: all.
     affected: arrays.SlotArray | None = None
     # Of an AsyncFilter: what its answers depend on. None: the plugin answers at once.
@@ -108,12 +108,12 @@ class PluginColumn:
     def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
         """Verdicts about these slots from now on; `size` is how many slots there may be."""
         where = arrays.region(slots)
-        if verdicts.liftable is not None or self.liftable is not None:
-            if self.liftable is None:
-                self.liftable = np.zeros(size, dtype=np.bool_)
-            elif self.liftable.shape[0] < size:
-                self.liftable = arrays.grow_last_axis(self.liftable, size)
-            self.liftable[where] = False if verdicts.liftable is None else verdicts.liftable
+        if verdicts.domain_refused is not None or self.domain_refused is not None:
+            if self.domain_refused is None:
+                self.domain_refused = np.zeros(size, dtype=np.bool_)
+            elif self.domain_refused.shape[0] < size:
+                self.domain_refused = arrays.grow_last_axis(self.domain_refused, size)
+            self.domain_refused[where] = False if verdicts.domain_refused is None else verdicts.domain_refused
         if self.index.shape[0] < size:
             self.index = arrays.grow_last_axis(self.index, size)
         self.index[where] = verdicts.index
@@ -134,7 +134,7 @@ class PluginColumn:
         if slots.size and int(slots[-1]) >= known:
             return slots
         differs = arrays.at(self.index, slots) != verdicts.index
-        for new, old in ((verdicts.capacity, self.capacity), (verdicts.liftable, self.liftable)):
+        for new, old in ((verdicts.capacity, self.capacity), (verdicts.domain_refused, self.domain_refused)):
             if new is not None:
                 differs |= True if old is None else arrays.at(old, slots) != new
             elif old is not None:
@@ -237,10 +237,10 @@ class ClassColumns:
                 waiting = np.zeros_like(index) if waiting is None else waiting
                 waiting[stale] = self.unanswered_status(name)
             np.copyto(index, refused, where=index == interfaces.PASSES)
-            if column.liftable is None:
+            if column.domain_refused is None:
                 capacity[refused != interfaces.PASSES] = 0
             else:
-                capacity[(refused != interfaces.PASSES) & ~column.liftable[slots]] = 0
+                capacity[(refused != interfaces.PASSES) & ~column.domain_refused[slots]] = 0
             if column.capacity is not None:
                 np.minimum(capacity, column.capacity[slots], out=capacity)
         if waiting is not None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trireme.plugin_api.hints import ClusterEventWithHint, HintContext, never
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """A pod that waits for its victims hears when one is gone, but whether that helps is for others to say."""
     if not context.features.enabled("SchedulerAsyncPreemption"):
         return ()

@@ -12,7 +12,7 @@ SPEC = PluginSpec(
         ExtensionPoint.POST_FILTER: Side(".post_filter:make"),
         ExtensionPoint.POD_GROUP_POST_FILTER: Side(".pod_group_post_filter:make"),
     },
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     args=Side(".args:ARGS"),
     role=Role.PREEMPTION,
 )

@@ -6,20 +6,20 @@ Source: pkg/scheduler/framework/plugins/deferredpodscheduling.
 from collections.abc import Sequence
 
 from trireme.framework import resizes
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, nobody
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_none
 from trireme.v1 import core_pb2
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """DeferredPodScheduling: the pod's own node lets resizes preempt now."""
     enabled = context.features.enabled(resizes.GATE)
 
     def after_change(old: core_pb2.Node, new: core_pb2.Node) -> ClassHint:
-        return after_add(None, new) if _forbids_resizes(old) else nobody
+        return after_add(None, new) if _forbids_resizes(old) else helps_none
 
     def after_add(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
         if not enabled or _forbids_resizes(new):
-            return nobody
+            return helps_none
         name = new.metadata.name
         return lambda pod_class: pod_class.resize_deferred and pod_class.pod.spec.node_name == name
 

@@ -8,7 +8,7 @@ SPEC = PluginSpec(
     __package__,
     pod_fields=("spec.nodeName", "status.conditions"),
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     # What it looks at while a pod is resized is not part of a pod's signature.
     supports_signature=False,
 )

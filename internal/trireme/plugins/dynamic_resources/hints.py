@@ -8,12 +8,12 @@ Source: pkg/scheduler/framework/plugins/dynamicresources, k8s.io/dynamic-resourc
 from collections.abc import Sequence
 from typing import Any
 
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, everybody, nobody
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_all, helps_none
 from trireme.plugins.dynamic_resources import pre_enqueue
 from trireme.v1 import core_pb2, resource_pb2
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """DynamicResources."""
     if not context.features.enabled("DynamicResourceAllocation"):
         return ()
@@ -26,17 +26,17 @@ def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
     def after_claim(old: resource_pb2.ResourceClaim | None, new: resource_pb2.ResourceClaim | None) -> ClassHint:
         if new is None:
             # The claim that is gone still had its devices.
-            return everybody if old is not None and old.status.HasField("allocation") else nobody
+            return helps_all if old is not None and old.status.HasField("allocation") else helps_none
         if old is not None and old.status.HasField("allocation") and not new.status.HasField("allocation"):
             return lambda pod_class: claims(pod_class.pod) is not None
         if old is not None and old.status == new.status:
-            return nobody
+            return helps_none
         uid = new.metadata.uid
         return lambda pod_class: uid in (claims(pod_class.pod) or ())
 
     def after_own(old: Any, new: Any) -> ClassHint:
         # The class's message has the pod's name and UID too: it names claims.
-        return nobody if claims(new.pod) is None else everybody
+        return helps_none if claims(new.pod) is None else helps_all
 
     return (
         ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel", "UpdateNodeAllocatable")),

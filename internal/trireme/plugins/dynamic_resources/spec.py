@@ -34,7 +34,7 @@ SPEC = PluginSpec(
         ExtensionPoint.RESERVE: Side(".unreserve:unreserve"),
     },
     actions={"deallocate": Side(".claim_actions:deallocate"), "remove_claim_user": Side(".claim_actions:remove_user")},
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     args=Side(".args:ARGS"),
     passes_over_resizes=True,
     role=Role.CLAIM_RELEASE,

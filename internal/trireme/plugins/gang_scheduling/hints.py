@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trireme.framework import group_ancestry
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, ClusterReader, HintContext, nobody
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, ClusterReader, HintContext, helps_none
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, scheduling_pb2
 
@@ -21,7 +21,7 @@ _COMPOSITE = "scheduling.k8s.io/CompositePodGroup"
 _Key = tuple[str, str]
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """GangScheduling. A pod never changes its group, so only new pods matter."""
     composite = context.features.enabled("CompositePodGroup")
     hints = _Hints(context.cluster if composite else None)
@@ -43,7 +43,7 @@ class _Hints:
     def after_pod(self, old: None, new: Any) -> ClassHint:
         pod: core_pb2.Pod = new.pod
         if not pod.spec.HasField("scheduling_group"):
-            return nobody
+            return helps_none
         return self._members(pod.metadata.namespace, ("pod_group", pod.spec.scheduling_group.pod_group_name))
 
     def after_group(self, old: None, new: scheduling_pb2.PodGroup) -> ClassHint:
@@ -55,7 +55,7 @@ class _Hints:
     def after_update(self, old: scheduling_pb2.PodGroup, new: scheduling_pb2.PodGroup) -> ClassHint:
         before, after = old.spec.scheduling_policy, new.spec.scheduling_policy
         if not before.HasField("gang") or not after.HasField("gang") or after.gang.min_count >= before.gang.min_count:
-            return nobody
+            return helps_none
         return self.after_group(None, new)
 
     def _members(self, namespace: str, key: _Key) -> ClassHint:

@@ -7,6 +7,6 @@ SPEC = PluginSpec(
     frozenset({ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.PERMIT}),
     __package__,
     pod_fields=("metadata.namespace", "spec.schedulingGroup"),
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     role=Role.GANGS,
 )

@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/interpodaffinity.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, always, nobody, on_node
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, always, helps_none, on_node
 from trireme.plugins.inter_pod_affinity import affinity_terms
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2
@@ -19,12 +19,12 @@ _Labels = Mapping[str, str]
 _UNKNOWN: _Labels = {}
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """InterPodAffinity: a pod came that is liked, one went that is disliked or dislikes, or a node changed domains."""
 
     def after_pod(old: Any, new: Any) -> ClassHint:
         if any(pod is not None and not on_node(pod) for pod in (old, new)):
-            return nobody
+            return helps_none
         before = None if old is None else context.cluster.class_of(old.pod)
         after = None if new is None else context.cluster.class_of(new.pod)
         if before is None:

@@ -8,7 +8,7 @@ SPEC = PluginSpec(
     __package__,
     pod_fields=("metadata.namespace", "spec.affinity.podAffinity", "spec.affinity.podAntiAffinity"),
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     args=Side(".args:ARGS"),
     passes_over_resizes=True,
 )

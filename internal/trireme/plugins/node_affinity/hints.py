@@ -6,14 +6,14 @@ Source: pkg/scheduler/framework/plugins/nodeaffinity.
 from collections.abc import Sequence
 
 from trireme.framework import selectors
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, nobody
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_none
 from trireme.plugin_kit import required_affinity
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """NodeAffinity: a node is as the pod, and the profile, ask, and was not before."""
     stated = context.args.get("addedAffinity")
     added = core_pb2.NodeAffinity() if stated is None else decode.decode(stated, core_pb2.NodeAffinity)
@@ -21,7 +21,7 @@ def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
         if added_terms is not None and not _any_matches(added_terms, new):
-            return nobody
+            return helps_none
 
         def helps(pod_class: classes.PodClass) -> bool:
             return _matches(pod_class, new) and (old is None or not _matches(pod_class, old))

@@ -16,7 +16,7 @@ SPEC = PluginSpec(
         "spec.hostUsers",
     ),
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     explain=Side(".explain:TEXTS"),
     passes_over_resizes=True,
 )

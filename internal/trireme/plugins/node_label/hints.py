@@ -5,12 +5,12 @@ The plugin is older than queueing hints: these are its Filter, asked about the n
 
 from collections.abc import Sequence
 
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, everybody, nobody
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_all, helps_none
 from trireme.plugins.node_label import args as label_args
 from trireme.v1 import core_pb2
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """NodeLabel: a node has the labels that are demanded, and did not before."""
     args = label_args.read(context.args)
 
@@ -19,6 +19,6 @@ def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
         return all(label in labels for label in args.present) and not any(label in labels for label in args.absent)
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> ClassHint:
-        return everybody if passes(new) and (old is None or not passes(old)) else nobody
+        return helps_all if passes(new) and (old is None or not passes(old)) else helps_none
 
     return (ClusterEventWithHint("Node", ("Add", "UpdateNodeLabel"), after_node),)

@@ -7,7 +7,7 @@ SPEC = PluginSpec(
     frozenset({ExtensionPoint.FILTER, ExtensionPoint.SCORE}),
     __package__,
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     args=Side(".args:ARGS"),
     explain=Side(".explain:TEXTS"),
     passes_over_resizes=True,

@@ -8,6 +8,6 @@ from collections.abc import Sequence
 from trireme.plugin_api.hints import ClusterEventWithHint, HintContext
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """NodeName: the node may have come."""
     return (ClusterEventWithHint("Node", ("Add",)),)

@@ -8,5 +8,5 @@ SPEC = PluginSpec(
     __package__,
     pod_fields=("spec.nodeName",),
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
 )

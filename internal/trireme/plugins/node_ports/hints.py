@@ -6,12 +6,12 @@ Source: pkg/scheduler/framework/plugins/nodeports.
 from collections.abc import Sequence
 from typing import Any
 
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, nobody, on_node
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_none, on_node
 from trireme.plugins.node_ports import filter as node_ports
 from trireme.snapshot import classes
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """NodePorts: a host port that the pod asks for is given back."""
 
     def after_delete(old: Any, new: Any) -> ClassHint:
@@ -20,6 +20,6 @@ def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
         def helps(pod_class: classes.PodClass) -> bool:
             return any(node_ports.clash(wanted, used) for wanted in pod_class.host_ports for used in freed)
 
-        return helps if freed else nobody
+        return helps if freed else helps_none
 
     return (ClusterEventWithHint("AssignedPod", ("Delete",), after_delete), ClusterEventWithHint("Node", ("Add",)))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.framework import amounts, resizes
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, always, nobody, on_node
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, always, helps_none, on_node
 from trireme.plugin_kit import device_resources
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2
@@ -22,7 +22,7 @@ _Elsewhere = Callable[[classes.PodClass, str], bool]
 _NODE_ACTIONS = ("Add", "UpdateNodeAllocatable")
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """NodeResourcesFit: room that is given back, or a node with more of what the pod asks for."""
     by_devices = context.features.enabled("DRAExtendedResource")
     resizing = context.features.enabled(resizes.GATE)
@@ -60,7 +60,7 @@ def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 def _after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], ClassHint]:
     def after(old: Any, new: Any) -> ClassHint:
-        return (lambda pod_class: not elsewhere(pod_class, old.node_name)) if on_node(old) else nobody
+        return (lambda pod_class: not elsewhere(pod_class, old.node_name)) if on_node(old) else helps_none
 
     return after
 
@@ -86,7 +86,7 @@ def _never_elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
 def _after_scale_down(context: HintContext, elsewhere: _Elsewhere) -> Callable[[Any, Any], ClassHint]:
     def after(old: Any, new: Any) -> ClassHint:
         if not new.node_name:
-            return nobody
+            return helps_none
         before = _readable(context.cluster.class_of(old.pod)).compared
         now = _readable(context.cluster.class_of(new.pod)).compared
         freed = {name for name, amount in before.items() if amount > now.get(name, 0)}
@@ -96,7 +96,7 @@ def _after_scale_down(context: HintContext, elsewhere: _Elsewhere) -> Callable[[
                 return False
             return any(amount and name in freed for name, amount in _readable(pod_class).compared.items())
 
-        return helps if freed else nobody
+        return helps if freed else helps_none
 
     return after
 
@@ -104,7 +104,7 @@ def _after_scale_down(context: HintContext, elsewhere: _Elsewhere) -> Callable[[
 def _after_device_class(old: resource_pb2.DeviceClass | None, new: resource_pb2.DeviceClass) -> ClassHint:
     stands_for = new.spec.extended_resource_name
     if old is not None and old.spec.extended_resource_name == stands_for:
-        return nobody
+        return helps_none
     names = {stands_for} if new.spec.HasField("extended_resource_name") else set()
     if old is None:
         names.add(device_resources.CLASS_RESOURCE_PREFIX + new.metadata.name)

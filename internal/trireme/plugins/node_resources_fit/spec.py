@@ -13,7 +13,7 @@ SPEC = PluginSpec(
         ExtensionPoint.SCORE: Side(".score:make"),
         ExtensionPoint.PLACEMENT_SCORE: Side(".placement_score:make"),
     },
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     args=Side(".args:ARGS"),
     explain=Side(".explain:TEXTS"),
     role=Role.RESOURCES,

@@ -6,16 +6,16 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits.
 from collections.abc import Sequence
 from typing import Any
 
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, everybody, nobody, on_node
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_all, helps_none, on_node
 from trireme.plugin_kit import volumes_attachments, volumes_events, volumes_translation
 from trireme.v1 import core_pb2, storage_pb2
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """NodeVolumeLimits: a node takes more volumes, or one was detached or will be."""
 
     def after_delete(old: Any, new: Any) -> ClassHint:
-        return everybody if on_node(old) and volumes_attachments.uses_volumes(old.pod) else nobody
+        return helps_all if on_node(old) and volumes_attachments.uses_volumes(old.pod) else helps_none
 
     def after_detaching(old: storage_pb2.VolumeAttachment, new: None) -> ClassHint:
         return lambda pod_class: _attaches_by(pod_class.pod, old.spec.attacher)
@@ -32,7 +32,7 @@ def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
 def _after_limits(old: storage_pb2.CSINode, new: storage_pb2.CSINode) -> ClassHint:
     before = {driver.name: driver.allocatable.count for driver in old.spec.drivers}
     more = any(driver.allocatable.count > before.get(driver.name, 0) for driver in new.spec.drivers)
-    return everybody if more else nobody
+    return helps_all if more else helps_none
 
 
 def _attaches_by(pod: core_pb2.Pod, attacher: str) -> bool:

@@ -126,19 +126,19 @@ class PodTopologySpreadFilter:
         """Refuse slots by the first constraint that they do not meet."""
         kept: _State = state
         index = np.zeros(slots.shape[0], dtype=np.int16)
-        liftable = np.ones(slots.shape[0], dtype=np.bool_)
+        domain_refused = np.ones(slots.shape[0], dtype=np.bool_)
         for each, fits in zip(kept.hard, kept.fits, strict=True):
             missing, skewed = self._numbers(each.constraint.key, table)
             by_domain = np.where(fits, interfaces.PASSES, skewed).astype(np.int16)
             refusal = by_domain[arrays.at(each.domain, slots)]
             has_key = arrays.at(each.has_key, slots)
             if not each.adds:
-                liftable &= refusal == interfaces.PASSES
+                domain_refused &= refusal == interfaces.PASSES
             if not has_key.all():
                 refusal[~has_key] = missing
-                liftable &= has_key
+                domain_refused &= has_key
             np.copyto(index, refusal, where=index == interfaces.PASSES)
-        return interfaces.Verdicts(index, liftable=liftable & (index != interfaces.PASSES))
+        return interfaces.Verdicts(index, domain_refused=domain_refused & (index != interfaces.PASSES))
 
     def affected(self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int) -> arrays.SlotArray | None:
         """The slots in domains that are open now and were not, or the other way round."""

@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, nobody, on_node
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_none, on_node
 from trireme.plugins.pod_topology_spread import constraints as spread
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2
@@ -16,7 +16,7 @@ _Constraint = spread.Constraint
 _Labels = Mapping[str, str]
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """PodTopologySpread: a domain has other counts, there are other domains, or the pod counts otherwise."""
     hints = _Hints(context)
     return (
@@ -37,7 +37,7 @@ class _Hints:
         """A pod of the class's namespace counts in a constraint, or counts no more."""
         changed = [pod for pod in (old, new) if pod is not None]
         if not all(on_node(pod) for pod in changed):
-            return nobody
+            return helps_none
         namespace = changed[0].pod.metadata.namespace
         labels = [dict(pod.pod.metadata.labels) for pod in changed]
 

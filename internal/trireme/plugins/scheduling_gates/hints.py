@@ -8,6 +8,6 @@ from collections.abc import Sequence
 from trireme.plugin_api.hints import ClusterEventWithHint, HintContext, always
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """SchedulingGates: the pod's gates are gone."""
     return (ClusterEventWithHint("TargetPod", ("UpdatePodSchedulingGatesEliminated",), always),)

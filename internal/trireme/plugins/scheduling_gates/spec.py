@@ -8,5 +8,5 @@ SPEC = PluginSpec(
     __package__,
     pod_fields=("spec.schedulingGates",),
     sides={ExtensionPoint.PRE_ENQUEUE: Side(".pre_enqueue:make")},
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
 )

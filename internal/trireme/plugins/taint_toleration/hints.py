@@ -13,7 +13,7 @@ from trireme.v1 import core_pb2
 _FORBIDS = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """TaintToleration: a node has no taint any more that the pod does not tolerate."""
     comparing = context.features.enabled(tolerations.GATE)
 

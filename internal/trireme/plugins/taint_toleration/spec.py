@@ -8,6 +8,6 @@ SPEC = PluginSpec(
     __package__,
     pod_fields=("spec.tolerations",),
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     passes_over_resizes=True,
 )

@@ -5,7 +5,7 @@ Source: pkg/scheduler/framework/plugins/volumebinding.
 
 from collections.abc import Sequence
 
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, everybody, nobody
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_all, helps_none
 from trireme.plugin_kit import volumes_events
 from trireme.v1 import storage_pb2
 from trireme_kube.apimachinery import quantity
@@ -13,12 +13,12 @@ from trireme_kube.apimachinery import quantity
 _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """VolumeBinding: what claims can be bound to, or made from, has changed, or the pod's own claim has."""
 
     def after_csi_driver(old: storage_pb2.CSIDriver, new: storage_pb2.CSIDriver) -> ClassHint:
         if not old.spec.storage_capacity or new.spec.storage_capacity:
-            return nobody
+            return helps_none
         return lambda pod_class: any(
             volume.volume_source.HasField("csi") and volume.volume_source.csi.driver == new.metadata.name
             for volume in pod_class.pod.spec.volumes
@@ -37,21 +37,21 @@ def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
 
 def _after_storage_class(old: storage_pb2.StorageClass | None, new: storage_pb2.StorageClass) -> ClassHint:
     same = old is not None and old.allowed_topologies == new.allowed_topologies
-    return nobody if same else everybody
+    return helps_none if same else helps_all
 
 
 def _after_migration(old: storage_pb2.CSINode | None, new: storage_pb2.CSINode) -> ClassHint:
     if old is None:
-        return everybody
+        return helps_all
     before, after = (entry.metadata.annotations.get(_MIGRATED, "") for entry in (old, new))
-    return nobody if before == after else everybody
+    return helps_none if before == after else helps_all
 
 
 def _after_capacity(old: storage_pb2.CSIStorageCapacity | None, new: storage_pb2.CSIStorageCapacity) -> ClassHint:
     if old is None:
-        return everybody
+        return helps_all
     before, after = _limit(old), _limit(new)
-    return everybody if after is not None and (before is None or after > before) else nobody
+    return helps_all if after is not None and (before is None or after > before) else helps_none
 
 
 def _limit(capacity: storage_pb2.CSIStorageCapacity) -> int | None:

@@ -12,7 +12,7 @@ SPEC = PluginSpec(
         ExtensionPoint.SCORE: Side(".score:make"),
         ExtensionPoint.PRE_BIND: Side(".bind:make"),
     },
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     args=Side(".args:ARGS"),
     passes_over_resizes=True,
     role=Role.VOLUMES,

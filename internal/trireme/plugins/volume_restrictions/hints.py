@@ -6,13 +6,13 @@ Source: pkg/scheduler/framework/plugins/volumerestrictions.
 from collections.abc import Sequence
 from typing import Any
 
-from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, nobody
+from trireme.plugin_api.hints import ClassHint, ClusterEventWithHint, HintContext, helps_none
 from trireme.plugin_kit import volumes_events
 from trireme.plugins.volume_restrictions import filter as volume_restrictions
 from trireme.snapshot import classes
 
 
-def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
+def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
     """VolumeRestrictions: a disk or a claim that the pod wants is let go, or its claim is there."""
 
     def after_delete(old: Any, new: Any) -> ClassHint:
@@ -26,7 +26,7 @@ def events(context: HintContext) -> Sequence[ClusterEventWithHint]:
                 return True
             return not claims.isdisjoint(volumes_events.claim_names(pod_class, ephemeral=False))
 
-        return helps if gone.pod.spec.volumes else nobody
+        return helps if gone.pod.spec.volumes else helps_none
 
     return (
         ClusterEventWithHint("AssignedPod", ("Delete",), after_delete),

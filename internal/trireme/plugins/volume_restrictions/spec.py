@@ -8,7 +8,7 @@ SPEC = PluginSpec(
     __package__,
     pod_fields=("metadata.namespace", "spec.volumes"),
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
-    events=Side(".hints:events"),
+    events_to_register=Side(".hints:events_to_register"),
     explain=Side(".explain:TEXTS"),
     passes_over_resizes=True,
 )

@@ -43,7 +43,7 @@ def of_in_tree_plugins(
             None if registered.hint is None else _by_class(registered.hint, cluster),
         )
         for plugin in profile.all_names()
-        for registered in queue_sides.events(plugin, HintContext(profile.args(plugin), features, cluster))
+        for registered in queue_sides.events_to_register(plugin, HintContext(profile.args(plugin), features, cluster))
     ]
 
 
