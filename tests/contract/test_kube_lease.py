@@ -148,7 +148,7 @@ async def test_bind_reads_the_lease_before_it_trusts_an_epoch() -> None:
 
             async def verdict(epoch: int, holder: str) -> lease.Verdict:
                 read = await lease.read_lease(connection, "kube-system", "kube-scheduler", 5)
-                return lease.judge(lease.EpochClaim(epoch, holder), read)
+                return lease.check_claim(lease.EpochClaim(epoch, holder), read)
 
             assert await verdict(1, "me") is lease.Verdict.VACANT
             elector = _elector(server, "me", [])

@@ -208,7 +208,7 @@ async def test_the_lease_is_contended_for_and_its_events_are_written(cluster: la
         claim = lease.EpochClaim(first.leading.epoch, "host_1")
         await _until(lambda: first.remaining_seconds > 14)
         stored = await lease.read_lease(scheduler, "kube-system", "kube-scheduler", 5)
-        assert lease.judge(claim, stored) is lease.Verdict.IN_FORCE
+        assert lease.check_claim(claim, stored) is lease.Verdict.IN_FORCE
         assert stored is not None
         assert {**stored.raw["spec"], "acquireTime": "", "renewTime": ""} == {
             "holderIdentity": "host_1",
@@ -223,7 +223,7 @@ async def test_the_lease_is_contended_for_and_its_events_are_written(cluster: la
         assert second.leading.epoch > claim.epoch
         assert second.leading.lease.transitions == 1
         stored = await lease.read_lease(scheduler, "kube-system", "kube-scheduler", 5)
-        assert lease.judge(claim, stored) is lease.Verdict.DEPOSED
+        assert lease.check_claim(claim, stored) is lease.Verdict.DEPOSED
         await second.stop()
 
 

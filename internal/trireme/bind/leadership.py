@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from trireme.rpc.fencing import EpochGuard, Refusal, RefusalReason, Tenure
 from trireme_kube.client.election import LeaseRecord
 from trireme_kube.client.errors import ApiError, ApiUnreachable
-from trireme_kube.client.lease import MAX_TRUST_SECONDS, EpochClaim, Verdict, judge
+from trireme_kube.client.lease import MAX_TRUST_SECONDS, EpochClaim, Verdict, check_claim
 
 log = logging.getLogger(__name__)
 
@@ -151,4 +151,4 @@ class Leadership:
         except (ApiError, ApiUnreachable) as error:
             raise Refusal(RefusalReason.UNVERIFIED, f"the Lease cannot be read: {error}") from error
         duration = min(max(lease.duration_seconds, 1), MAX_TRUST_SECONDS) if lease is not None else 0.0
-        return judge(claim, lease), _Trust(claim, started, started + duration)
+        return check_claim(claim, lease), _Trust(claim, started, started + duration)

@@ -26,7 +26,7 @@ _METHOD: Final = re.compile(r"\.\s*\w+\s*$")
 _EMPTY_ARGUMENTS: Final = re.compile(r"\(\s*\)")
 
 
-def shapes(name: str) -> Iterator[tuple[str, int, bool]]:
+def unmatched_calls(name: str) -> Iterator[tuple[str, int, bool]]:
     """Yield the shapes without an overload: name, number of arguments, whether the first is the receiver."""
     overloads = functions.BY_NAME[name]
     for count in range(_MOST_ARGUMENTS + 1):
@@ -34,11 +34,11 @@ def shapes(name: str) -> Iterator[tuple[str, int, bool]]:
         for member in (False, True):
             # Calls without arguments are found in the text, except those of qualified names.
             possible = count > 0 or (not member and "." in name)
-            if possible and not any(_is_so(each, member) for each in same_arity):
+            if possible and not any(_conflicts(each, member) for each in same_arity):
                 yield f"{_PREFIX}{name} {count} {member}", count, member
 
 
-def _is_so(overload: functions.Overload, member: bool) -> bool:
+def _conflicts(overload: functions.Overload, member: bool) -> bool:
     """Whether the overload conflicts with one of this shape; a built-in one only if it takes any type."""
     if overload.declared:
         return overload.member == member
@@ -67,14 +67,14 @@ def problems(expression: str, checked: syntax.Checked) -> str:
             types = [_type(checked, each) for each in node.arguments]
             target = f"{types.pop(0)}." if node.member else ""
             message = f"found no matching overload for '{node.function}' applied to '{target}({', '.join(types)})'"
-            placed_messages.append(compiler_messages.placed(expression, checked.positions.get(node.id, 0), message))
+            placed_messages.append(compiler_messages.message_at(expression, checked.positions.get(node.id, 0), message))
     return "\n".join(text for _, text in sorted(placed_messages, key=lambda problem: problem[0]))
 
 
 def _type(checked: syntax.Checked, node: syntax.Node) -> str:
     if checked.overload(node.id).startswith(_PREFIX):
         return "!error!"
-    return checked_types.written(checked.type(node.id))
+    return checked_types.type_text(checked.type(node.id))
 
 
 def _calls(root: syntax.Node) -> Iterator[syntax.Call]:

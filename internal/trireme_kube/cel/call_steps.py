@@ -23,7 +23,7 @@ def function_call(runs: Sequence[Run], call: Callable[..., Any], cost: costs.Cos
                 arguments.append(each(frame))
             except EvaluationError:
                 if len(runs) <= 2:
-                    _pay_in_vain(frame, [*arguments, _FAILED], runs[at + 1 :], cost)
+                    _add_cost_of_failed_call(frame, [*arguments, _FAILED], runs[at + 1 :], cost)
                 raise
         result = None
         try:
@@ -37,7 +37,7 @@ def function_call(runs: Sequence[Run], call: Callable[..., Any], cost: costs.Cos
     return run
 
 
-def _pay_in_vain(frame: Frame, arguments: list[Any], runs: Sequence[Run], cost: costs.Cost) -> None:
+def _add_cost_of_failed_call(frame: Frame, arguments: list[Any], runs: Sequence[Run], cost: costs.Cost) -> None:
     """Count a call of one or two arguments of which one failed, after evaluating the second."""
     for each in runs:
         try:

@@ -19,7 +19,7 @@ RUNTIME_NAMES: Final = {
 
 
 @functools.lru_cache(maxsize=1024)
-def written(encoded: bytes) -> str:
+def type_text(encoded: bytes) -> str:
     """The type's name in messages."""
     for number, value in wire.fields(encoded):
         if number == 1:
@@ -34,19 +34,19 @@ def written(encoded: bytes) -> str:
             return _WELL_KNOWN.get(value, "")
         if number in (6, 7):
             inner = dict(wire.fields(value))
-            parts = [written(inner.get(at, b"\n\x00")) for at in range(1, number - 4)]
+            parts = [type_text(inner.get(at, b"\n\x00")) for at in range(1, number - 4)]
             return f"{'list' if number == 6 else 'map'}({', '.join(parts)})"
         if number in (9, 10):
             return str(value.decode())
         if number == 11:
-            return f"type({written(value)})" if value else "type"
+            return f"type({type_text(value)})" if value else "type"
         if number == 14:
             name, parameters = "", []
             for part, each in wire.fields(value):
                 if part == 1:
                     name = each.decode()
                 else:
-                    parameters.append(written(each))
+                    parameters.append(type_text(each))
             return f"{name}({', '.join(parameters)})" if parameters else name
     return "dyn"
 
@@ -63,7 +63,7 @@ def element(encoded: bytes) -> bytes:
 
 def parse(encoded: bytes) -> tuple[str, list[bytes]]:
     """Decode a type to its name and its parameter types."""
-    name = written(encoded).partition("(")[0]
+    name = type_text(encoded).partition("(")[0]
     for number, value in wire.fields(encoded):
         if number in (6, 7):
             inner = dict(wire.fields(value))

@@ -45,7 +45,7 @@ _ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _LONGEST_SNIPPET: Final = 16384
 
 
-def placed(expression: str, offset: int, message: str) -> tuple[tuple[int, int], str]:
+def message_at(expression: str, offset: int, message: str) -> tuple[tuple[int, int], str]:
     """Format a message with its place in the expression; returns the place too, for sorting."""
     if not expression:
         # An empty expression has no place to show.
@@ -63,7 +63,7 @@ def placed(expression: str, offset: int, message: str) -> tuple[tuple[int, int],
 
 def of_library(text: str, expression: str) -> str:
     """Translate the library's messages."""
-    return "\n".join(text for _, text in sorted(problems(text, expression, expression, lambda at: at), key=_place))
+    return "\n".join(text for _, text in sorted(problems(text, expression, expression, lambda at: at), key=_position))
 
 
 def problems(
@@ -80,7 +80,7 @@ def problems(
     return [_translate(part, compiled, expression, original) for part in first or messages]
 
 
-def _place(problem: tuple[tuple[int, int], str]) -> tuple[int, int]:
+def _position(problem: tuple[tuple[int, int], str]) -> tuple[int, int]:
     return problem[0]
 
 
@@ -127,7 +127,7 @@ def _translate(
         if places:
             column = places[0]
             message = message.replace(name.group(2), first, 1)
-    return placed(expression, original(_offset(lines, row, column)), message)
+    return message_at(expression, original(_offset(lines, row, column)), message)
 
 
 def _rename_types(text: str) -> str:

@@ -241,7 +241,7 @@ def _declarations(cel: Any, misused: bool) -> list[Any]:
                 cel.Overload(
                     shape, return_type=cel.Type("dyn"), parameters=[cel.Type(_NOTHING)] * count, is_member=member
                 )
-                for shape, count, member in arity_errors.shapes(name)
+                for shape, count, member in arity_errors.unmatched_calls(name)
             ]
         if declared:
             out.append(cel.FunctionDecl(name, declared))

@@ -104,7 +104,7 @@ def _key(value: Any) -> str:
     if isinstance(value, str):
         return values.quoted(value)
     if isinstance(value, int):
-        return values.written(value)
+        return values.value_text(value)
     raise EvaluationError(f"no formatting function for map key of type {values.type_name(value)}")
 
 
@@ -142,13 +142,13 @@ def _double(value: Any, letter: str) -> float:
 
 def _fixed(value: Any, precision: int) -> str:
     number = _double(value, "f")
-    return f"{number:,.{precision}f}" if math.isfinite(number) else _unending(number)
+    return f"{number:,.{precision}f}" if math.isfinite(number) else _non_finite(number)
 
 
 def _scientific(value: Any, precision: int) -> str:
     number = _double(value, "e")
     if not math.isfinite(number):
-        return _unending(number)
+        return _non_finite(number)
     mantissa, _, exponent = f"{number:.{precision}e}".partition("e")
     power = exponent.translate(_SUPERSCRIPT).removeprefix("+")
     return f"{mantissa}\u202f×\u202f10{power}"
@@ -157,7 +157,7 @@ def _scientific(value: Any, precision: int) -> str:
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def _unending(number: float) -> str:
+def _non_finite(number: float) -> str:
     return "NaN" if number != number else "∞" if number > 0 else "-∞"
 
 
@@ -219,10 +219,10 @@ KINDS: Final = {
 """The types that each clause accepts."""
 
 
-def misplaced(letter: str, kind: str) -> str:
+def wrong_argument_message(letter: str, kind: str) -> str:
     """The message for a clause with an argument of the wrong type."""
     return f"{_MISPLACED[letter.lower()]}, was given {kind}"
 
 
 def _refused(letter: str, value: Any) -> EvaluationError:
-    return EvaluationError(misplaced(letter, values.type_name(value)))
+    return EvaluationError(wrong_argument_message(letter, values.type_name(value)))

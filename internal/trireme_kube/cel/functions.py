@@ -106,7 +106,7 @@ def _of_non_zero(value: Any) -> Optional:
 def _insert(entries: Map, key: Any, value: Any) -> Map:
     out = Map(dict(entries.items()))
     if key in out:
-        raise EvaluationError(f"insert failed: key {values.written(key)} already exists")
+        raise EvaluationError(f"insert failed: key {values.value_text(key)} already exists")
     out.put(key, value)
     return out
 
@@ -128,7 +128,7 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
     **_unguarded("dyn", "*", _identity),
     **_unguarded("type", "*", operators.type_of),
     **_unguarded("size", "*", operators.size),
-    **_unguarded("matches", "ss", string_functions.matches_whatever),
+    **_unguarded("matches", "ss", string_functions.matches_any_type),
     **_unguarded("contains", "ss", string_functions.text_contains),
     **_unguarded("startsWith", "ss", string_functions.starts_with),
     **_unguarded("endsWith", "ss", string_functions.ends_with),
@@ -296,7 +296,7 @@ def _by_name() -> dict[str, Sequence[Overload]]:
 BY_NAME: Final = _by_name()
 
 
-def caller(name: str, count: int, *, member: bool = False) -> Callable[..., Any]:
+def overload_caller(name: str, count: int, *, member: bool = False) -> Callable[..., Any]:
     """Return a function that calls the overload matching `count` arguments. `member`: the first is the receiver."""
     overloads = [
         each

@@ -98,7 +98,7 @@ def flattened(list_: Any, depth: Any = 1) -> list[Any]:
 def sorted_list(list_: Any) -> list[Any]:
     """list.sort()."""
     if type(list_) is not list:
-        raise operators.refused("sort", list_, ())
+        raise operators.wrong_operand("sort", list_, ())
     return sorted_by_keys(list_, list_)
 
 
@@ -144,7 +144,7 @@ def unwrapped(list_: Sequence[Any]) -> list[Any]:
     """optional.unwrap(list)."""
     for each in list_:
         if not isinstance(each, values.Optional):
-            raise EvaluationError(f"value {values.written(each)} is not optional")
+            raise EvaluationError(f"value {values.value_text(each)} is not optional")
     return [each.value for each in list_ if each.present]
 
 

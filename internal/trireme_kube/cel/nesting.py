@@ -157,14 +157,14 @@ class _Reader:
     def _next(self) -> _Token:
         return self._tokens[self._at]
 
-    def _take(self, text: str = "") -> _Token:
+    def _expect(self, text: str = "") -> _Token:
         token = self._next
         if token.kind == "end" or (text and token.text != text):
             raise UnreadableError(f"{text or 'something'} is missing at {token.start}")
         self._at += 1
         return token
 
-    def _took(self, text: str) -> bool:
+    def _accept(self, text: str) -> bool:
         if self._next.kind in ("sign", "name") and self._next.text == text:
             self._at += 1
             return True
@@ -182,9 +182,9 @@ class _Reader:
     def _expression(self) -> Piece:
         self._enter(_EXPRESSION)
         piece = self._operators(0)
-        if self._took("?"):
+        if self._accept("?"):
             piece = Piece(piece.start, pieces=[piece, self._operators(0)])
-            self._take(":")
+            self._expect(":")
             piece.pieces.append(self._expression())
             self._done(piece, counts=True)
         self._within[_EXPRESSION] -= 1
@@ -225,16 +225,16 @@ class _Reader:
         sign = self._next.text
         if sign not in ("!", "-") or self._next.kind != "sign":
             return self._member()
-        while self._took(sign):
+        while self._accept(sign):
             pass
         return self._done(Piece(start, pieces=[self._member()]), counts=False)
 
     def _member(self) -> Piece:
         piece = self._primary()
         while True:
-            if self._took("."):
-                optional = self._took("?")
-                name = self._take()
+            if self._accept("."):
+                optional = self._accept("?")
+                name = self._expect()
                 if name.kind != "name":
                     raise UnreadableError(f"a name is missing at {name.start}")
                 if not optional and self._next.text == "(":
@@ -242,33 +242,33 @@ class _Reader:
                 else:
                     plain = piece.plain and not optional and piece.depth < _LONGEST_NAME
                     piece = self._done(Piece(piece.start, pieces=[piece], plain=plain), counts=True)
-            elif self._took("["):
-                self._took("?")
+            elif self._accept("["):
+                self._accept("?")
                 piece = Piece(piece.start, pieces=[piece, self._expression()])
-                self._take("]")
+                self._expect("]")
                 self._done(piece, counts=True)
             else:
                 return piece
 
     def _primary(self) -> Piece:
-        token = self._take()
+        token = self._expect()
         if token.text == "(":
             piece = Piece(token.start, pieces=[self._expression()])
-            self._take(")")
+            self._expect(")")
             return self._done(piece, counts=False)
         if token.text in ("[", "{"):
             piece = Piece(token.start)
             while self._next.text != _CLOSING[token.text]:
-                self._took("?")
+                self._accept("?")
                 piece.pieces.append(self._expression())
-                if not self._took(",") and not (token.text == "{" and self._took(":")):
+                if not self._accept(",") and not (token.text == "{" and self._accept(":")):
                     break
-            self._take(_CLOSING[token.text])
+            self._expect(_CLOSING[token.text])
             return self._done(piece, counts=False)
         if token.kind in ("text", "number"):
             return self._done(Piece(token.start), counts=False)
         if token.text == ".":
-            start, token = token.start, self._take()
+            start, token = token.start, self._expect()
         else:
             start = token.start
         if token.kind != "name":
@@ -279,16 +279,16 @@ class _Reader:
 
     def _call(self, target: Piece | None, name: str, start: int = 0) -> Piece:
         """Parse a call, of a method if there is a target; macros are calls too."""
-        self._take("(")
+        self._expect("(")
         piece = Piece(start if target is None else target.start, pieces=[] if target is None else [target])
         outer_count = len(self._variables)
         arguments: list[Piece] = []
         while self._next.text != ")":
             arguments.append(self._expression())
             self._declare(target, name, arguments)
-            if not self._took(","):
+            if not self._accept(","):
                 break
-        self._take(")")
+        self._expect(")")
         declared = self._variables[outer_count:]
         del self._variables[outer_count:]
         if target is None and name == "has" and arguments:
@@ -296,7 +296,7 @@ class _Reader:
             arguments[0].part = False
         piece.pieces += arguments
         for variable in declared:
-            self._know(variable, arguments)
+            self._add_source(variable, arguments)
         return self._done(piece, counts=target is not None)
 
     def _declare(self, target: Piece | None, name: str, arguments: Sequence[Piece]) -> None:
@@ -319,7 +319,7 @@ class _Reader:
     def _text_of(self, piece: Piece) -> str:
         return next(token.text for token in self._tokens if token.start == piece.start)
 
-    def _know(self, variable: Variable, arguments: Sequence[Piece]) -> None:
+    def _add_source(self, variable: Variable, arguments: Sequence[Piece]) -> None:
         """Make the source of a variable a part if another part uses the variable."""
         source = variable.source
         if not source.part and any(each.part or any(parts_in(each)) for each in arguments):

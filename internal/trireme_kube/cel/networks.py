@@ -207,22 +207,22 @@ def netip_address(text: str) -> Address:
     try:
         return ipaddress.ip_address(text)
     except ValueError:
-        why, at = _what_is_wrong(text)
+        why, at = _address_problem(text)
         place = f" (at {values.quoted(at)})" if at else ""
         raise ValueError(f"ParseAddr({values.quoted(text)}): {why}{place}") from None
 
 
-def _what_is_wrong(text: str) -> tuple[str, str]:
+def _address_problem(text: str) -> tuple[str, str]:
     """Why Go would reject it, and the text that it had not read yet."""
     kind = next((letter for letter in text if letter in ".:%"), "")
     if kind == ".":
-        return _wrong_octets(text)
+        return _ipv4_problem(text)
     if kind == ":":
-        return _wrong_groups(text)
+        return _ipv6_problem(text)
     return ("missing IPv6 address" if kind else "unable to parse IP"), ""
 
 
-def _wrong_octets(text: str) -> tuple[str, str]:
+def _ipv4_problem(text: str) -> tuple[str, str]:
     digits, dots = "", 0
     for at, letter in enumerate(text):
         if "0" <= letter <= "9":
@@ -242,7 +242,7 @@ def _wrong_octets(text: str) -> tuple[str, str]:
     return "IPv4 address too short", ""
 
 
-def _wrong_groups(text: str) -> tuple[str, str]:
+def _ipv6_problem(text: str) -> tuple[str, str]:
     rest, percent, zone = text.partition("%")
     if percent and not zone:
         return "zone must be a non-empty string", ""
@@ -257,7 +257,7 @@ def _wrong_groups(text: str) -> tuple[str, str]:
             return "each colon-separated field must have at least one digit", rest
         after = rest[digits:]
         if after.startswith("."):
-            return _wrong_embedded(rest, groups, shortened)
+            return _embedded_ipv4_problem(rest, groups, shortened)
         groups += 1
         if not after:
             rest = ""
@@ -280,7 +280,7 @@ def _wrong_groups(text: str) -> tuple[str, str]:
     return "the :: must expand to at least one field of zeros", ""
 
 
-def _wrong_embedded(rest: str, groups: int, shortened: bool) -> tuple[str, str]:
+def _embedded_ipv4_problem(rest: str, groups: int, shortened: bool) -> tuple[str, str]:
     if not shortened and groups != _GROUPS - 2:
         return "embedded IPv4 address must replace the final 2 fields of the address", rest
     if groups > _GROUPS - 2:
@@ -288,5 +288,5 @@ def _wrong_embedded(rest: str, groups: int, shortened: bool) -> tuple[str, str]:
     try:
         ipaddress.IPv4Address(rest)
     except ValueError:
-        return _wrong_octets(rest)
+        return _ipv4_problem(rest)
     return "the :: must expand to at least one field of zeros", ""

@@ -35,10 +35,10 @@ def add(left: Any, right: Any) -> Any:
         if kind is Duration:
             return times.duration(left.nanos + right.nanos)
     if kind is Duration and other is Timestamp:
-        return times.moved(right, left.nanos)
+        return times.add_nanos(right, left.nanos)
     if kind is Timestamp and other is Duration:
-        return times.moved(left, right.nanos)
-    raise refused("_+_", left, (int, Uint, float, str, bytes, list, Duration, Timestamp))
+        return times.add_nanos(left, right.nanos)
+    raise wrong_operand("_+_", left, (int, Uint, float, str, bytes, list, Duration, Timestamp))
 
 
 def subtract(left: Any, right: Any) -> Any:
@@ -54,8 +54,8 @@ def subtract(left: Any, right: Any) -> Any:
         if kind is Timestamp:
             return times.duration(left.nanos - right.nanos)
     if kind is Timestamp and other is Duration:
-        return times.moved(left, -right.nanos)
-    raise refused("_-_", left, (int, Uint, float, Duration, Timestamp))
+        return times.add_nanos(left, -right.nanos)
+    raise wrong_operand("_-_", left, (int, Uint, float, Duration, Timestamp))
 
 
 def multiply(left: Any, right: Any) -> Any:
@@ -63,14 +63,14 @@ def multiply(left: Any, right: Any) -> Any:
     kind = type(left)
     if kind is type(right) and kind in (int, Uint, float):
         return left * right if kind is float else _whole(kind, left * right)
-    raise refused("_*_", left, (int, Uint, float))
+    raise wrong_operand("_*_", left, (int, Uint, float))
 
 
 def divide(left: Any, right: Any) -> Any:
     """left / right, cut off towards zero."""
     kind = type(left)
     if kind is not type(right) or kind not in (int, Uint, float):
-        raise refused("_/_", left, (int, Uint, float))
+        raise wrong_operand("_/_", left, (int, Uint, float))
     if kind is float:
         if right:
             return left / right
@@ -85,7 +85,7 @@ def modulo(left: Any, right: Any) -> Any:
     """left % right, with the sign of the left."""
     kind = type(left)
     if kind is not type(right) or kind not in (int, Uint):
-        raise refused("_%_", left, (int, Uint))
+        raise wrong_operand("_%_", left, (int, Uint))
     if not right:
         raise EvaluationError("modulus by zero")
     if left == values.MIN_INT and right == -1:
@@ -102,7 +102,7 @@ def negate(value: Any) -> Any:
         return -value
     if type(value) is Duration:
         return times.duration(-value.nanos)
-    raise refused("-_", value, (bool,))
+    raise wrong_operand("-_", value, (bool,))
 
 
 def invert(value: Any) -> bool:
@@ -145,13 +145,13 @@ def size(value: Any) -> int:
     """size(value)."""
     if type(value) in (str, bytes, list, Map):
         return len(value)
-    raise refused("size", value, ())
+    raise wrong_operand("size", value, ())
 
 
 def _ordering(name: str, left: Any, right: Any) -> int:
     """Below zero, zero or above it: the order of the two operands of the operator `name`."""
     if not values.is_ordered(left):
-        raise refused(name, left, ())
+        raise wrong_operand(name, left, ())
     return values.compare(left, right)
 
 
@@ -165,7 +165,7 @@ def _whole(kind: type, value: int) -> Any:
     return value
 
 
-def refused(name: str, value: Any, supported: tuple[type, ...]) -> EvaluationError:
+def wrong_operand(name: str, value: Any, supported: tuple[type, ...]) -> EvaluationError:
     """The error of an operand of the wrong type; `supported`: types that the operator takes in other combinations."""
     # Texts and times receive calls of any name, and reject those that they do not know.
     if type(value) in supported or type(value) in (str, Duration, Timestamp):
@@ -241,7 +241,7 @@ def to_string(value: Any) -> str:
         return times.duration_text(value)
     if kind is Timestamp:
         return times.timestamp_text(value)
-    return values.written(value)
+    return values.value_text(value)
 
 
 def to_duration(value: Any) -> Duration:

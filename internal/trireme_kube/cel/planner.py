@@ -93,7 +93,7 @@ class _Planner:
         if name in ("or", "orValue") and len(arguments) == 2:
             return _Step(call_steps.optional_or(name, *(argument.run for argument in arguments)))
         if name in _CONVERSIONS and len(arguments) == 1 and arguments[0].constant:
-            return _constant(_instantiated(functions.caller(name, 1), arguments[0].value))
+            return _constant(_instantiated(functions.overload_caller(name, 1), arguments[0].value))
         return self._function(node, arguments)
 
     def _index(self, arguments: Sequence[_Step], *, optional: bool) -> _Step:
@@ -118,7 +118,7 @@ class _Planner:
         growing = name == "_+_" and isinstance(node.arguments[0], syntax.Name) and node.arguments[0].name == "@result"
         call = _grow if growing else _OPERATORS.get(name)
         if call is None:
-            call = self._pattern(name, arguments) or functions.caller(name, len(arguments), member=node.member)
+            call = self._pattern(name, arguments) or functions.overload_caller(name, len(arguments), member=node.member)
         if name in ("_==_", "_!=_"):
             overload = {"_==_": "equals", "_!=_": "not_equals"}[name]
         return _Step(call_steps.function_call(runs, call, costs.of(name, overload)))
@@ -144,8 +144,9 @@ class _Planner:
                 value = each(frame)
                 if optional:
                     if not isinstance(value, Optional):
+                        given = values.value_text(value)
                         raise EvaluationError(
-                            f"cannot initialize optional list element from non-optional value {values.written(value)}"
+                            f"cannot initialize optional list element from non-optional value {given}"
                         )
                     if not value.present:
                         continue
@@ -168,7 +169,7 @@ class _Planner:
                 key, value = key_of(frame), value_of(frame)
                 if optional:
                     if not isinstance(value, Optional):
-                        entry = f"'{values.written(key)}' from non-optional value {values.written(value)}"
+                        entry = f"'{values.value_text(key)}' from non-optional value {values.value_text(value)}"
                         raise EvaluationError(f"cannot initialize optional entry {entry}")
                     if not value.present:
                         out.drop(key)

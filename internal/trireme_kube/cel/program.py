@@ -82,7 +82,7 @@ class Scope:
             self.started = True
             frame.scope, inner = self.parent, frame.scope
             try:
-                self.value = _own(self.start(frame))
+                self.value = _copy_if_mutable(self.start(frame))
             except EvaluationError as error:
                 self.value = error
             finally:
@@ -92,7 +92,7 @@ class Scope:
         return self.value
 
 
-def _own(value: Any) -> Any:
+def _copy_if_mutable(value: Any) -> Any:
     """Copy a value that loops extend in place."""
     if type(value) is list:
         return list(value)

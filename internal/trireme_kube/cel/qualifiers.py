@@ -106,10 +106,10 @@ def _select(value: Any, key: Any, *, presence: bool) -> tuple[bool, Any]:
             return True, value[index]
         if presence:
             return False, None
-        raise EvaluationError(f"index out of bounds: {values.written(key)}")
+        raise EvaluationError(f"index out of bounds: {values.value_text(key)}")
     elif presence:
         return False, None
-    raise EvaluationError(f"no such key: {values.written(key)}")
+    raise EvaluationError(f"no such key: {values.value_text(key)}")
 
 
 def _index(key: Any) -> int:
@@ -118,5 +118,5 @@ def _index(key: Any) -> int:
     if type(key) is float:
         if key.is_integer():
             return int(key)
-        raise EvaluationError(f"unsupported index value {values.written(key)} in list")
+        raise EvaluationError(f"unsupported index value {values.value_text(key)} in list")
     raise EvaluationError(f"unsupported index type '{values.type_name(key)}' in list")

@@ -142,7 +142,7 @@ def joined(parts: list[Any], separator: str = "") -> str:
     """list.join(), list.join(string)."""
     for part in parts:
         if type(part) is not str:
-            raise EvaluationError(f"join: invalid input: {values.written(part)}")
+            raise EvaluationError(f"join: invalid input: {values.value_text(part)}")
     return separator.join(parts)
 
 
@@ -172,7 +172,7 @@ def matches(text: Any, pattern: Any) -> bool:
     return _compiled(_text(pattern), "").search(text) is not None
 
 
-def matches_whatever(text: Any, pattern: Any) -> bool:
+def matches_any_type(text: Any, pattern: Any) -> bool:
     """As `matches`, for a first argument of any type."""
     if type(text) is not str:
         raise EvaluationError("no such overload: matches")

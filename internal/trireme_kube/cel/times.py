@@ -50,7 +50,7 @@ def timestamp(nanos: int, offset: int = 0) -> Timestamp:
     return Timestamp(nanos, offset)
 
 
-def moved(start: Timestamp, nanos: int) -> Timestamp:
+def add_nanos(start: Timestamp, nanos: int) -> Timestamp:
     """Add nanoseconds to a timestamp."""
     return timestamp(start.nanos + nanos, start.offset)
 

@@ -15,8 +15,8 @@ _Problem = tuple[int, str]
 def problems(expression: str, checked: syntax.Checked) -> str:
     """Return the problems as compiler messages; empty if there are none."""
     placed_messages = [
-        compiler_messages.placed(expression, checked.positions.get(node, 0), message)
-        for check in (_flat_lists, _literals, _mixtures, _formats)
+        compiler_messages.message_at(expression, checked.positions.get(node, 0), message)
+        for check in (_flat_lists, _literals, _mixed_types, _formats)
         for node, message in check(checked)
     ]
     return "\n".join(text for _, text in sorted(placed_messages, key=lambda problem: problem[0]))
@@ -36,7 +36,7 @@ def _flat_lists(checked: syntax.Checked) -> Iterator[_Problem]:
         if isinstance(node, syntax.Call) and node.function == "flatten" and len(node.arguments) == 1:
             name, of = checked_types.parse(checked.type(node.arguments[0].id))
             if name == "list" and checked_types.parse(of[0])[0] not in ("list", "dyn"):
-                kind = checked_types.written(checked.type(node.arguments[0].id))
+                kind = checked_types.type_text(checked.type(node.arguments[0].id))
                 yield node.id, f"found no matching overload for 'flatten' applied to '{kind}.()'"
 
 
@@ -53,7 +53,7 @@ def _literals(checked: syntax.Checked) -> Iterator[_Problem]:
                 yield first[0].id, f"invalid {node.function} argument"
 
 
-def _mixtures(checked: syntax.Checked) -> Iterator[_Problem]:
+def _mixed_types(checked: syntax.Checked) -> Iterator[_Problem]:
     """Find lists and maps with mixed types; only arguments of `format` may have them."""
     waiting = [checked.root]
     while waiting:
@@ -63,13 +63,15 @@ def _mixtures(checked: syntax.Checked) -> Iterator[_Problem]:
         waiting.extend(syntax.children(node))
         if isinstance(node, syntax.ListOf):
             elements = [(each, at in node.optional) for at, each in enumerate(node.elements)]
-            yield from _mixture(checked, elements, whole=False)
+            yield from _mixed_types_of(checked, elements, whole=False)
         elif isinstance(node, syntax.MapOf) and not node.name:
-            yield from _mixture(checked, [(entry.key, False) for entry in node.entries], whole=True)
-            yield from _mixture(checked, [(entry.value, entry.optional) for entry in node.entries], whole=True)
+            yield from _mixed_types_of(checked, [(entry.key, False) for entry in node.entries], whole=True)
+            yield from _mixed_types_of(checked, [(entry.value, entry.optional) for entry in node.entries], whole=True)
 
 
-def _mixture(checked: syntax.Checked, nodes: Sequence[tuple[syntax.Node, bool]], *, whole: bool) -> Iterator[_Problem]:
+def _mixed_types_of(
+    checked: syntax.Checked, nodes: Sequence[tuple[syntax.Node, bool]], *, whole: bool
+) -> Iterator[_Problem]:
     first = b""
     for node, optional in nodes:
         kind = checked.type(node.id)
@@ -77,7 +79,7 @@ def _mixture(checked: syntax.Checked, nodes: Sequence[tuple[syntax.Node, bool]],
             kind = checked_types.element(kind)
         first = first or kind
         if kind != first:
-            expected, actual = map(checked_types.written, (first, kind))
+            expected, actual = map(checked_types.type_text, (first, kind))
             yield node.id, f"expected type '{expected}' but found '{actual}'"
             if not whole:
                 return
@@ -106,8 +108,8 @@ def _format(checked: syntax.Checked, id_: int, text: str, arguments: Sequence[sy
         formatting.parse(text, len(arguments), check)
     except _MisplacedError as error:
         letter, node = error.args[0]
-        kind = checked_types.written(checked.type(node)).partition("(")[0]
-        message = formatting.misplaced(letter, checked_types.RUNTIME_NAMES.get(kind, kind))
+        kind = checked_types.type_text(checked.type(node)).partition("(")[0]
+        message = formatting.wrong_argument_message(letter, checked_types.RUNTIME_NAMES.get(kind, kind))
         yield node, f"error during formatting: {message}"
     except EvaluationError as error:
         yield id_, str(error)
@@ -122,7 +124,7 @@ class _MisplacedError(Exception):
 
 def _misplaced(checked: syntax.Checked, letter: str, node: syntax.Node) -> tuple[str, int] | None:
     """Return the clause and the node that it does not accept, or None."""
-    kind = checked_types.written(checked.type(node.id)).partition("(")[0]
+    kind = checked_types.type_text(checked.type(node.id)).partition("(")[0]
     if kind != "dyn" and kind not in formatting.KINDS[letter]:
         return letter, node.id
     if letter == "s" and isinstance(node, (syntax.ListOf, syntax.MapOf)):

@@ -273,7 +273,7 @@ def is_zero(value: Any) -> bool:
     return False
 
 
-def written(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Format a key or an index for messages."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -103,14 +103,14 @@ class Credentials:
             try:
                 if self._renewal is not None:
                     await self._renewal(rejected is not None)
-                self._look_at_files()
+                self._check_files()
             except (KubeconfigError, OSError, ValueError) as error:
                 log.warning("credentials of %s could not be renewed: %s", self.origin, error)
                 return False
             self.headers = self._make_headers()
             return (self.headers, self.certificate) != before
 
-    def _look_at_files(self) -> None:
+    def _check_files(self) -> None:
         """Load certificates that were renewed.
 
         Raises: OSError for a pair that does not fit, as one half of it was not written yet.
@@ -156,7 +156,7 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
         config, renewal = _external().in_cluster()
         return Credentials(config, "the pod's service account", renewal, clock=clock)
     context = kubeconfig.read(source.kubeconfig, source.master)
-    if context.asks:
+    if context.has_external_credentials:
         config, renewal = await _external().load(context)
     else:
         config, renewal = _from_kubeconfig(context)

@@ -194,7 +194,7 @@ class EventRecorder:
                 group.create_task(
                     supervision.supervise(name, functools.partial(self._write_forever, number)), name=name
                 )
-            group.create_task(supervision.supervise("event series", self._keep_house), name="event series")
+            group.create_task(supervision.supervise("event series", self._discard_and_refresh), name="event series")
 
     async def discover(self) -> None:
         """Find out which API the server serves; call it before the first event. Waits for an unreachable server."""
@@ -299,7 +299,7 @@ class EventRecorder:
             await self._sleep(delay * (1 + self._rng()))
             delay = min(delay * 2, RETRY_SECONDS)
 
-    def _another_may_write(self) -> bool:
+    def _has_free_writer(self) -> bool:
         if not self._queue:
             return False
         if self._writing and self._api.rate_limit_delay() > MAX_DELAY_SECONDS:
@@ -308,12 +308,12 @@ class EventRecorder:
         return self._in_a_hurry or len(self._writing) <= late / LATE_SECONDS
 
     def _wake_writer(self) -> None:
-        if self._waiting and self._another_may_write():
+        if self._waiting and self._has_free_writer():
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
 
-    def _make_way(self, number: int) -> None:
+    def _replace_slow_writer(self, number: int) -> None:
         """Let another writer start: this one's write is slow."""
         self._writing.discard(number)
         self._wake_writer()
@@ -321,7 +321,7 @@ class EventRecorder:
     async def _write_forever(self, number: int) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            if not self._another_may_write():
+            if not self._has_free_writer():
                 turn = loop.create_future()
                 self._waiting.append(turn)
                 await turn
@@ -329,7 +329,7 @@ class EventRecorder:
             self._writing.add(number)
             write = self._queue.popleft()
             self._wake_writer()
-            slow = loop.call_later(SLOW_SECONDS, self._make_way, number)
+            slow = loop.call_later(SLOW_SECONDS, self._replace_slow_writer, number)
             try:
                 await self._write(write)
             finally:
@@ -378,7 +378,7 @@ class EventRecorder:
             body = orjson.dumps({**series.body, **state})
             await self._api.post(write.collection, body, deadline=WRITE_DEADLINE_SECONDS)
 
-    async def _keep_house(self) -> None:
+    async def _discard_and_refresh(self) -> None:
         refresh_at = self._clock() + event_series.REFRESH_SECONDS
         while True:
             await self._sleep(HOUSEKEEPING_SECONDS)

@@ -198,11 +198,11 @@ class Informer(Generic[T]):
 
         Raises: TimeoutError: not within `deadline` seconds.
         """
-        if self._protocol.reached(version) and not self._delivering:
+        if self._protocol.has_delivered(version) and not self._delivering:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((version, future))
-        if not self._protocol.reached(version):
+        if not self._protocol.has_delivered(version):
             self._protocol.request_version(version)
             self._interrupt.set()
             # Wait for a list in progress: aborting it would only restart it.
@@ -312,7 +312,7 @@ class Informer(Generic[T]):
             listing = self._protocol.streaming
             deliveries, error = self._protocol.events(cut.feed(chunk))
             await self._deliver(deliveries)
-            if listing and not (self._protocol.streaming or self._protocol.behind):
+            if listing and not (self._protocol.streaming or self._protocol.is_behind):
                 self._interrupt.clear()  # the list already reached the version requested meanwhile
             if error is not None:
                 raise error
@@ -330,7 +330,7 @@ class Informer(Generic[T]):
         self._delivering = False
         self._synced = self._protocol.listed
         for version, future in self._waiting:
-            if self._protocol.reached(version) and not future.done():
+            if self._protocol.has_delivered(version) and not future.done():
                 future.set_result(None)
 
     def _decoded(self, deliveries: Sequence[listwatch.Delivery]) -> list[Event[T]]:

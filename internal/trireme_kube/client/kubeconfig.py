@@ -32,7 +32,7 @@ class Context:
     document: Mapping[str, Any]  # a kubeconfig of this context alone
     names: Mapping[str, str]  # "cluster" and "user" -> their place in the file
     has_plugin: bool  # credentials come from a program (user.exec)
-    asks: bool  # credentials come from a program or an identity provider
+    has_external_credentials: bool  # credentials come from a program or an identity provider
     rotates: bool  # credentials change while we run
     impersonation: tuple[tuple[str, str], ...]  # headers of user.as and its kin
 
@@ -134,7 +134,7 @@ def _make(
         },
         names=names,
         has_plugin="exec" in user,
-        asks=any(user.get(key) for key in ("exec", "auth-provider")),
+        has_external_credentials=any(user.get(key) for key in ("exec", "auth-provider")),
         rotates=any(user.get(key) for key in ("exec", "tokenFile", "auth-provider")),
         impersonation=impersonation,
     )

@@ -268,7 +268,7 @@ class Verdict(enum.Enum):
     IMPOSSIBLE = "the Lease was never written as the epoch says"
 
 
-def judge(claim: EpochClaim, lease: LeaseRecord | None) -> Verdict:
+def check_claim(claim: EpochClaim, lease: LeaseRecord | None) -> Verdict:
     """Compare a claim with the Lease as just read (None: none exists); the module docstring says why this suffices."""
     if lease is None or not lease.holder:
         return Verdict.VACANT

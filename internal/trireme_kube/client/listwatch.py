@@ -152,14 +152,14 @@ class ListWatch:
         if self._paging:
             return ListPage(0 if self._page_expirations >= PAGED_LIST_TRIES else self._resource.page)
         if self.state is not State.WATCHING:
-            version = str(self._requested_version) if self.behind and not self._newest else self._version_text
+            version = str(self._requested_version) if self.is_behind and not self._newest else self._version_text
             return StreamList(version, watch_seconds(self._random))
-        if self.behind:
+        if self.is_behind:
             return OpenWatch(self._version_text, CATCH_UP_WATCH_SECONDS)
         return OpenWatch(self._version_text, watch_seconds(self._random))
 
     @property
-    def behind(self) -> bool:
+    def is_behind(self) -> bool:
         """Whether a requested version has not been reached."""
         return self._requested_version > self.version
 
@@ -168,7 +168,7 @@ class ListWatch:
         """Whether the open stream has not reached the end of the list."""
         return self._streaming
 
-    def reached(self, version: int) -> bool:
+    def has_delivered(self, version: int) -> bool:
         """Whether every event up to `version` was delivered. An absent collection has no events."""
         return self.listed and (self.state is State.ABSENT or self.version >= version)
 

@@ -44,13 +44,13 @@ class Session:
             yield
         finally:
             self._streams.discard(response)
-            break_off(response)
+            abort(response)
 
     async def retire(self) -> None:
         """Abort watches, and close once the requests in flight have ended."""
         self._retired = True
         for response in list(self._streams):
-            break_off(response)
+            abort(response)
         if not self._under_way:
             await self._http.close()
 
@@ -59,7 +59,7 @@ class Session:
         await self._http.close()
 
 
-def break_off(response: aiohttp.ClientResponse) -> None:
+def abort(response: aiohttp.ClientResponse) -> None:
     """Drop the connection of a response, unless it was read to its end."""
     connection = response.connection
     if connection is not None and connection.transport is not None:

@@ -208,7 +208,7 @@ class ByteStream:
 
     def close(self) -> None:
         """Abort the stream: a pending `chunk` raises."""
-        session.break_off(self._response)
+        session.abort(self._response)
 
     async def chunk(self) -> bytes:
         """Return all bytes received since the last call, at least one; b"" at the end.

@@ -86,7 +86,7 @@ class Expiries:
                 self._warned.pop(certificate, None)
             elif last is None or now - last >= WARN_AGAIN:
                 self._warned[certificate] = now
-                when = f"in {_span(left)}" if left > timedelta() else f"{_span(-left)} ago"
+                when = f"in {_duration_text(left)}" if left > timedelta() else f"{_duration_text(-left)} ago"
                 verb = "expires" if left > timedelta() else "expired"
                 moment = f"{end.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
                 log.warning("the %s certificate %s %s %s: %s", certificate.use, certificate.name, verb, when, moment)
@@ -122,7 +122,7 @@ def _of_pem(content: bytes) -> tuple[datetime, datetime]:
     return first.not_valid_before_utc, first.not_valid_after_utc
 
 
-def _span(span: timedelta) -> str:
+def _duration_text(span: timedelta) -> str:
     if span >= timedelta(days=2):
         return f"{span.days} days"
     hours = int(span.total_seconds() // 3600)

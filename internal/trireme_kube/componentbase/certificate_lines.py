@@ -14,14 +14,14 @@ from trireme_kube.componentbase import clocks, klog
 _USAGES = {ExtendedKeyUsageOID.CLIENT_AUTH: "client", ExtendedKeyUsageOID.SERVER_AUTH: "serving"}
 
 
-def loaded(log: logging.Logger, message: str, name: str, pem: bytes, **values: object) -> None:
+def log_loaded(log: logging.Logger, message: str, name: str, pem: bytes, **values: object) -> None:
     """Log that the first certificate of these is in use."""
     if klog.enabled(log, 2):
         certificate = x509.load_pem_x509_certificates(pem)[0]
         klog.info(log, 2, message, **values, certName=name, certDetail=detail(certificate, clocks.utc_now()))
 
 
-def loaded_authorities(log: logging.Logger, name: str, pem: bytes) -> None:
+def log_loaded_authorities(log: logging.Logger, name: str, pem: bytes) -> None:
     """Log the authorities of trusted clients."""
     if klog.enabled(log, 2) and pem.strip():
         now = clocks.utc_now()
@@ -34,7 +34,7 @@ def detail(certificate: x509.Certificate, now: datetime) -> str:
     subject, issuer = _common_name(certificate.subject), _common_name(certificate.issuer)
     if subject == issuer:
         issuer = "<self>"
-    served = _served(certificate)
+    served = _names_served(certificate)
     serving = f" validServingFor=[{','.join(served)}]" if served else ""
     organisations = [
         str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
@@ -58,7 +58,7 @@ def _usages(certificate: x509.Certificate) -> list[str]:
     return [_USAGES.get(usage, usage.dotted_string) for usage in found]
 
 
-def _served(certificate: x509.Certificate) -> list[str]:
+def _names_served(certificate: x509.Certificate) -> list[str]:
     """Addresses, then names."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -91,7 +91,7 @@ class Site:
 
     async def answer(self, request: Request) -> Reply:
         """The page at the path."""
-        page = self._pages.get(request.path) or self._below(request.path)
+        page = self._pages.get(request.path) or self._page_above(request.path)
         reply = await page(request) if page is not None else None
         return NOT_FOUND if reply is None else reply
 
@@ -131,7 +131,7 @@ class Site:
             log.exception("a request cannot be answered: %s %s", request.method, request.path)
             return text(f'Internal Server Error: "{request.path}": {error}\n', 500)
 
-    def _below(self, path: str) -> Page | None:
+    def _page_above(self, path: str) -> Page | None:
         above = path
         while "/" in above[1:]:
             above = above.rpartition("/")[0]

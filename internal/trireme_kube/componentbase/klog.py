@@ -127,7 +127,7 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
     _settings.packages = (*options.packages, _OWN_PACKAGE)
     _settings.json = options.format == "json"
     if _settings.json:
-        _keep_to_json()
+        _silence_other_text()
     logging.setLoggerClass(_Logger)
     set_verbosity(options.verbosity)
 
@@ -161,7 +161,7 @@ def set_verbosity(verbosity: int) -> None:
             logger.setLevel(_settings.of(name))
 
 
-def _keep_to_json() -> None:
+def _silence_other_text() -> None:
     """Prevent all other text on stderr: tracebacks, warnings, lines of the gRPC core."""
 
     def log_uncaught(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:

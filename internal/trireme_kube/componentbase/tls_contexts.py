@@ -81,7 +81,7 @@ class TlsContexts:
         self._authorities = authorities
         self._clock = clock
         self._checked_at = clock()
-        self._stamp = self._look()
+        self._stamp = self._read_files()
         self._current = self._make()
         self.reloads = 0
 
@@ -92,7 +92,7 @@ class TlsContexts:
             return self._current
         self._checked_at = now
         try:
-            stamp = self._look()
+            stamp = self._read_files()
             if stamp == self._stamp:
                 return self._current
             self._stamp = stamp
@@ -103,7 +103,7 @@ class TlsContexts:
         self.reloads += 1
         return self._current
 
-    def _look(self) -> tuple[_Stamp, bytes]:
+    def _read_files(self) -> tuple[_Stamp, bytes]:
         stamps = []
         for pair in (self._settings.default, *self._settings.by_name):
             for file in filter(None, (pair.certificate_file, pair.key_file)):
@@ -131,11 +131,11 @@ class TlsContexts:
 
     def _log_loaded(self) -> None:
         if klog.enabled(log, 2):
-            certificate_lines.loaded_authorities(log, self._authorities_name, self._authorities())
+            certificate_lines.log_loaded_authorities(log, self._authorities_name, self._authorities())
             pair = self._settings.default
-            certificate_lines.loaded(log, "Loaded serving cert", pair.label("serving-cert"), pair.pem())
+            certificate_lines.log_loaded(log, "Loaded serving cert", pair.label("serving-cert"), pair.pem())
             for index, pair in enumerate(self._settings.by_name):
-                certificate_lines.loaded(
+                certificate_lines.log_loaded(
                     log, "Loaded SNI cert", pair.label("sni-serving-cert"), pair.pem(), index=index
                 )
 

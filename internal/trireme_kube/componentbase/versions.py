@@ -99,7 +99,7 @@ def parse_semantic(text: str) -> Version:
 BINARY = parse(KUBERNETES)
 
 
-def _below(minor: tuple[int, int]) -> tuple[int, int]:
+def _previous_minor(minor: tuple[int, int]) -> tuple[int, int]:
     return minor[0], max(minor[1] - 1, 0)
 
 
@@ -112,12 +112,12 @@ class Effective:
     """The emulated version, and the oldest version that the rest of the control plane may have."""
 
     emulated: tuple[int, int] = BINARY.minor
-    oldest_peer: tuple[int, int] = _below(BINARY.minor)
+    oldest_peer: tuple[int, int] = _previous_minor(BINARY.minor)
 
     @staticmethod
     def emulating(emulated: Version) -> "Effective":
         """Emulating an older version; its peers may be one minor version older still."""
-        return Effective(emulated.minor, max(_below(emulated.minor), _FLOOR))
+        return Effective(emulated.minor, max(_previous_minor(emulated.minor), _FLOOR))
 
     def with_oldest_peer(self, oldest: Version) -> "Effective":
         """With another oldest peer."""
@@ -145,7 +145,7 @@ def emulation_range() -> str:
 
 def oldest_peer_range() -> str:
     """The versions that `--min-compatibility-version` accepts, for its help."""
-    return f"{_text(_FLOOR)}..{_text(BINARY.minor)}(default:{_text(_below(BINARY.minor))})"
+    return f"{_text(_FLOOR)}..{_text(BINARY.minor)}(default:{_text(_previous_minor(BINARY.minor))})"
 
 
 def parse_flag(values: tuple[str, ...]) -> dict[str, Version]:

@@ -40,7 +40,7 @@ _PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 _NODES_AT_ONCE = 200
 
 
-def _tell_of_failure(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     """Log failed kubelets and controllers: without them the cluster still answers requests."""
     if not task.cancelled() and (error := task.exception()) is not None:
         _LOG.error("a part of the embedded cluster ended", exc_info=error)
@@ -102,7 +102,7 @@ class EmbeddedCluster:
         self._bootstrap()
         self._tasks = {loop.create_task(kubelets.run()), loop.create_task(controllers.run())}
         for task in self._tasks:
-            task.add_done_callback(_tell_of_failure)
+            task.add_done_callback(_log_failure)
         await self.add_nodes(self._node_count)
         return self
 

@@ -254,7 +254,7 @@ def _request_condition(obj: Object, now: float) -> str:
 
 def _requested_duration(obj: Object, now: float) -> str:
     seconds = at(obj, "spec.expirationSeconds")
-    return "<none>" if seconds is None else durations.human(seconds)
+    return "<none>" if seconds is None else durations.short_text(seconds)
 
 
 _COLUMNS: dict[str, tuple[Column, ...]] = {

@@ -10,11 +10,11 @@ from trireme_kube.embedded.sources import parse_timestamp
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 31_536_000
 
 
-def _two(first: int, unit: str, second: int, smaller: str) -> str:
+def _two_units(first: int, unit: str, second: int, smaller: str) -> str:
     return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
 
 
-def human(seconds: float) -> str:
+def short_text(seconds: float) -> str:
     """A duration in the short form of the AGE column."""
     whole = int(seconds)
     if whole < -1:
@@ -25,19 +25,19 @@ def human(seconds: float) -> str:
         return f"{whole}s"
     minutes, hours = whole // _MINUTE, whole // _HOUR
     if minutes < 10:
-        return _two(minutes, "m", whole % _MINUTE, "s")
+        return _two_units(minutes, "m", whole % _MINUTE, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
+        return _two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if hours < 192:
-        return _two(hours // 24, "d", hours % 24, "h")
+        return _two_units(hours // 24, "d", hours % 24, "h")
     if whole < 2 * _YEAR:
         return f"{whole // _DAY}d"
     if whole < 8 * _YEAR:
-        return _two(whole // _YEAR, "y", whole // _DAY % 365, "d")
+        return _two_units(whole // _YEAR, "y", whole // _DAY % 365, "d")
     return f"{whole // _YEAR}y"
 
 
@@ -46,6 +46,6 @@ def since(moment: object, now: float) -> str:
     if not isinstance(moment, str) or not moment:
         return "<unknown>"
     try:
-        return human(now - parse_timestamp(moment))
+        return short_text(now - parse_timestamp(moment))
     except ValueError:
         return "<unknown>"

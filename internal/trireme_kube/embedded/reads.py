@@ -222,7 +222,7 @@ class Reader:
         watcher.start(since=None if everything else requested or self._store.revision)
         bookmarks = truthy(query.get("allowWatchBookmarks", "false"))
         if initial is not None and everything and bookmarks:
-            watcher.say(bookmark(resource, self._store.revision, initial_end=True))
+            watcher.send_line(bookmark(resource, self._store.revision, initial_end=True))
         timeout = _number(query, "timeoutSeconds")
         return WatchRequest(watcher, float(timeout or default_timeout), bookmarks)
 

@@ -36,13 +36,13 @@ def fields_of(value: Object, *, top: bool = False) -> Fields:
     for name, below in value.items():
         if name in _IDENTITY and top:
             continue
-        if name == "metadata" and not _below(name, below):
+        if name == "metadata" and not _fields_below(name, below):
             continue  # nothing but the identity
-        fields[f"f:{name}"] = _below(name, below)
+        fields[f"f:{name}"] = _fields_below(name, below)
     return fields
 
 
-def _below(name: str, value: Any) -> Fields:
+def _fields_below(name: str, value: Any) -> Fields:
     if isinstance(value, dict):
         return fields_of(value, top=name == "metadata")
     if isinstance(value, list):

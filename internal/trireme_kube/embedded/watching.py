@@ -73,11 +73,11 @@ class Watcher:
                     self._append(ADDED, record)
         else:
             for event in self._store.since(self.resource, since):
-                self._see(event)
+                self._append_if_selected(event)
         self._waiting = 0  # the client requested these at the start, so they do not count as its backlog
-        self._stop_listening = self._store.listen(self.resource, self._offer)
+        self._stop_listening = self._store.listen(self.resource, self._on_event)
 
-    def say(self, line: bytes) -> None:
+    def send_line(self, line: bytes) -> None:
         """Add a line of the server's own, such as a bookmark."""
         self._pieces.append(line)
         self._wake.set()
@@ -108,15 +108,15 @@ class Watcher:
             return b"".join(pieces)
         return None if self._ended else b""
 
-    def _offer(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if self._ended:
             return
-        self._see(event)
+        self._append_if_selected(event)
         if self._waiting > self._limit:
             self._pieces.clear()
             self.end()
 
-    def _see(self, event: Event) -> None:
+    def _append_if_selected(self, event: Event) -> None:
         record, before = event.record, event.before
         if self._namespace and record.namespace != self._namespace:
             return

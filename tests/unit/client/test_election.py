@@ -284,7 +284,7 @@ def test_bind_believes_an_epoch_only_if_the_lease_agrees(
     claim: lease.EpochClaim, record: LeaseRecord | None, verdict: lease.Verdict
 ) -> None:
     """If this fails, bind works for a leader that was deposed."""
-    assert lease.judge(claim, record) is verdict
+    assert lease.check_claim(claim, record) is verdict
 
 
 class _World:

@@ -190,7 +190,7 @@ def test_credentials_are_sent_over_tls_only(tmp_path: pathlib.Path, server: str,
         document = _config(**_cluster(server=there), **_user(**user, **{"as": "bob"}))
         context = kubeconfig.read(_write(tmp_path, document), master)
         assert context.document["users"][0]["user"] == {}
-        assert not (context.asks)
+        assert not (context.has_external_credentials)
         assert not (context.rotates)
         assert not (context.has_plugin)
         # Whom one acts as is no secret.

@@ -212,7 +212,7 @@ def test_an_optional_collection_that_is_not_served_counts_as_empty() -> None:
     assert _kinds(protocol.failed(missing)) == [EventKind.LIST_START, EventKind.LIST_END]
     assert protocol.listed
     assert protocol.state is State.ABSENT
-    assert protocol.reached(10**9)
+    assert protocol.has_delivered(10**9)
     assert protocol.next_step() == Pause(listwatch.ABSENT_PAUSE_SECONDS)
     assert protocol.next_step() == StreamList("", SECONDS)
     assert protocol.failed(missing) == []
@@ -237,7 +237,7 @@ def test_a_wanted_version_of_a_small_collection_is_listed_at_once() -> None:
     assert protocol.next_step() == StreamList("150", SECONDS)
     protocol.opened()
     protocol.events([_end(151)])
-    assert protocol.reached(150)
+    assert protocol.has_delivered(150)
     assert protocol.next_step() == OpenWatch("151", listwatch.WATCH_SECONDS[0])
 
 
@@ -253,11 +253,11 @@ def test_a_wanted_version_makes_watches_short_until_it_is_reached() -> None:
     """If this fails, a new leader waits up to a minute for the bookmark of an idle collection."""
     protocol = _watching_many(100)
     protocol.request_version(150)
-    assert not protocol.reached(150)
+    assert not protocol.has_delivered(150)
     assert protocol.next_step() == OpenWatch("100", listwatch.CATCH_UP_WATCH_SECONDS)
     protocol.opened()
     protocol.events([_event("BOOKMARK", 150)])
-    assert protocol.reached(150)
+    assert protocol.has_delivered(150)
     protocol.closed(seconds=3)
     assert protocol.next_step() == OpenWatch("150", listwatch.WATCH_SECONDS[0])
 
@@ -268,7 +268,7 @@ def test_waiting_for_an_older_version_does_not_delay_waiting_for_a_newer_one() -
     protocol.request_version(200)
     protocol.request_version(150)
     protocol.events([_event("BOOKMARK", 150)])
-    assert not protocol.reached(200)
+    assert not protocol.has_delivered(200)
     assert protocol.next_step() == OpenWatch("150", listwatch.CATCH_UP_WATCH_SECONDS)
 
 
@@ -283,7 +283,7 @@ def test_a_wanted_version_that_no_watch_brings_leads_to_a_list() -> None:
     assert protocol.next_step() == StreamList("150", SECONDS)
     protocol.opened()
     protocol.events([_end(160)])
-    assert protocol.reached(150)
+    assert protocol.has_delivered(150)
 
 
 def test_an_unknown_event_type_is_ignored() -> None:

@@ -8,7 +8,7 @@ import pytest
 from embedded_harness import Cluster, pod, true_conditions, workload
 
 from trireme_kube.embedded.api_errors import ApiError
-from trireme_kube.embedded.controllers.tolerations import patience
+from trireme_kube.embedded.controllers.tolerations import tolerated_seconds
 from trireme_kube.embedded.kubelets import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, Pace
 from trireme_kube.embedded.resources import BY_KEY, PODS
 from trireme_kube.embedded.subresources import bind, evict
@@ -263,7 +263,7 @@ def test_eviction_respects_the_budget() -> None:
 )
 def test_how_long_a_taint_is_put_up_with(tolerations: list[Object], seconds: float | None) -> None:
     """The shortest time that any covering toleration gives, as the real controller counts."""
-    assert patience(tolerations, [{"key": "k", "value": "v", "effect": "NoExecute"}]) == seconds
+    assert tolerated_seconds(tolerations, [{"key": "k", "value": "v", "effect": "NoExecute"}]) == seconds
 
 
 def test_a_no_execute_taint_evicts() -> None:

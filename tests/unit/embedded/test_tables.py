@@ -8,7 +8,7 @@ import pytest
 from embedded_harness import START
 
 from trireme_kube.embedded.columns import columns_of
-from trireme_kube.embedded.durations import human, since
+from trireme_kube.embedded.durations import short_text, since
 from trireme_kube.embedded.pod_cells import pod_ready, pod_status
 from trireme_kube.embedded.resources import BY_KEY, RESOURCES
 from trireme_kube.embedded.store import Record
@@ -166,7 +166,7 @@ def test_a_finished_pod_is_marked_in_its_row() -> None:
 )
 def test_ages(seconds: float, text: str) -> None:
     """The AGE column, as kubectl writes it."""
-    assert human(seconds) == text
+    assert short_text(seconds) == text
 
 
 @pytest.mark.parametrize("moment", [None, "", "nonsense", 5])

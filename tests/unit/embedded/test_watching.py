@@ -142,7 +142,7 @@ async def test_waiting_ends_with_time_or_with_the_watch(registry: Registry) -> N
     watcher = Watcher(registry.store, PODS)
     watcher.start(since=registry.store.revision)
     assert await watcher.take(0) == b""
-    watcher.say(b"bookmark\n")
+    watcher.send_line(b"bookmark\n")
     watcher.end()
     assert await watcher.take(0) == b"bookmark\n"
     assert await watcher.take(0) is None

@@ -64,7 +64,7 @@ class Children:
         keys = [(namespace, key, value) for key, value in labels.items()] or [(namespace, "", "")]
         return list(min((self._orphans.get(key, {}) for key in keys), key=len).values())
 
-    def tell(self, kind: str, queue: WorkQueue[OwnerKey], least: float = 0.0) -> None:
+    def queue_owner_on_change(self, kind: str, queue: WorkQueue[OwnerKey], least: float = 0.0) -> None:
         """Queue the owner's key whenever a child of an owner of that kind changes, after `least` seconds or more."""
         self._queues.setdefault(kind, []).append((queue, least))
 

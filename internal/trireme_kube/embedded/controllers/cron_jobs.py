@@ -33,7 +33,7 @@ class CronJobs:
         self._queue: WorkQueue[OwnerKey] = WorkQueue("cronjobs", self._sync, monotonic)
         self.queues = (self._queue,)
         registry.store.listen(CRON_JOBS, self._on_event)
-        self._jobs.tell(CRON_JOBS.kind, self._queue)
+        self._jobs.queue_owner_on_change(CRON_JOBS.kind, self._queue)
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:
@@ -154,11 +154,11 @@ class CronJobs:
         times = [one for one in (*ended, before.get("lastSuccessfulTime")) if one]
         if times:
             status["lastSuccessfulTime"] = max(times)
-        self._say_what_ended(record, before)
+        self._record_ended_jobs(record, before)
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
         self._registry.store_changed(CRON_JOBS, record, obj)
 
-    def _say_what_ended(self, record: Record, before: Object) -> None:
+    def _record_ended_jobs(self, record: Record, before: Object) -> None:
         for reference in before.get("active") or ():
             job = self._registry.store.get(JOBS, record.namespace, reference["name"])
             if job is not None and (outcome := outcome_of(job.object)):

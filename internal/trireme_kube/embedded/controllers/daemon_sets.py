@@ -89,7 +89,7 @@ class DaemonSets:
         self._control = PodControl(registry, "daemonset-controller")
         registry.store.listen(DAEMON_SETS, self._on_event)
         registry.store.listen(NODES, self._on_node)
-        pods.tell(DAEMON_SETS.kind, self._queue, _GATHER_SECONDS)
+        pods.queue_owner_on_change(DAEMON_SETS.kind, self._queue, _GATHER_SECONDS)
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:

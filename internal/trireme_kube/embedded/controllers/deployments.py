@@ -100,7 +100,7 @@ class Deployments:
         self._ownership = Ownership(registry, DEPLOYMENTS, self._sets, self._queue, lambda owner, child: True)
         self._recorder = Recorder(registry, "deployment-controller")
         registry.store.listen(DEPLOYMENTS, self._on_event)
-        self._sets.tell(DEPLOYMENTS.kind, self._queue)
+        self._sets.queue_owner_on_change(DEPLOYMENTS.kind, self._queue)
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:

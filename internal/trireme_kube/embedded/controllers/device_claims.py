@@ -112,20 +112,20 @@ class DeviceClaims:
         if group and there is None:
             self._awaited.add((record.namespace, group))
         else:
-            self._note(PODS, record, there)
+            self._make_claims(PODS, record, there)
 
     def _sync_group(self, key: Key) -> None:
         """Make the claims for a group's templates, and queue its pods."""
         record = self._store.get(GROUPS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
-        self._note(GROUPS, record, None)
+        self._make_claims(GROUPS, record, None)
         for pod in self._store.scan(PODS, record.namespace):
             group = pod.object["spec"].get("schedulingGroup") or {}
             if group.get("podGroupName") == record.name and pod.object["spec"].get("resourceClaims"):
                 self._pods.add(pod.key)
 
-    def _note(self, resource: Resource, record: Record, group: Record | None) -> None:
+    def _make_claims(self, resource: Resource, record: Record, group: Record | None) -> None:
         """Make a claim for each template of the pod or group, and record the names in its status. `group`: of a pod."""
         status = record.object.get("status") or {}
         statuses = {one["name"]: one for one in status.get("resourceClaimStatuses") or ()}

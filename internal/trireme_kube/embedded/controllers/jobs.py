@@ -74,7 +74,7 @@ class Jobs:
         self._ownership = Ownership(registry, JOBS, pods, self._queue, lambda owner, pod: True)
         self._control = PodControl(registry, "job-controller")
         registry.store.listen(JOBS, self._on_event)
-        pods.tell(JOBS.kind, self._queue)
+        pods.queue_owner_on_change(JOBS.kind, self._queue)
 
     def _on_event(self, event: Event) -> None:
         if event.type == DELETED:
@@ -185,7 +185,7 @@ class Jobs:
         status["uncountedTerminatedPods"] = {}
         conditions = before.get("conditions")
         for condition in _outcome_conditions(outcome, suspended, bool(conditions)):
-            self._say(job, before, condition)
+            self._record_event(job, before, condition)
             conditions = with_condition(conditions, {"lastProbeTime": now, **condition}, now)
         if conditions:
             status["conditions"] = conditions
@@ -193,7 +193,7 @@ class Jobs:
             status["completionTime"] = before.get("completionTime") or now
         self._registry.store_changed(JOBS, record, {**job, "metadata": dict(job["metadata"]), "status": status})
 
-    def _say(self, job: Object, before: Object, condition: Object) -> None:
+    def _record_event(self, job: Object, before: Object, condition: Object) -> None:
         """Record an event about a changed condition."""
         kind = condition["type"]
         if kind == "Suspended" and any(

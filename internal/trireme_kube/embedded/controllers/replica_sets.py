@@ -40,7 +40,7 @@ class ReplicaSets:
         component = "replicaset-controller" if resource.kind == "ReplicaSet" else "replication-controller"
         self._control = PodControl(registry, component)
         registry.store.listen(resource, self._on_event)
-        pods.tell(resource.kind, self._queue)
+        pods.queue_owner_on_change(resource.kind, self._queue)
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:

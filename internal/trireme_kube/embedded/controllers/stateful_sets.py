@@ -50,7 +50,7 @@ class StatefulSets:
         self._ownership = Ownership(registry, STATEFUL_SETS, pods, self._queue, _is_member)
         self._recorder = Recorder(registry, "statefulset-controller")
         registry.store.listen(STATEFUL_SETS, self._on_event)
-        pods.tell(STATEFUL_SETS.kind, self._queue)
+        pods.queue_owner_on_change(STATEFUL_SETS.kind, self._queue)
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:
@@ -125,15 +125,17 @@ class StatefulSets:
         try:
             self._registry.create(PODS, record.namespace, pod)
         except api_errors.ApiError as error:
-            self._say(record, "create", "Create", name, error)
+            self._record_event(record, "create", "Create", name, error)
             raise
-        self._say(record, "create", "Create", name)
+        self._record_event(record, "create", "Create", name)
 
     def _delete(self, record: Record, pod: Record) -> None:
         self._registry.delete(PODS, *pod.key)
-        self._say(record, "delete", "Delete", pod.name)
+        self._record_event(record, "delete", "Delete", pod.name)
 
-    def _say(self, record: Record, verb: str, noun: str, pod: str, error: api_errors.ApiError | None = None) -> None:
+    def _record_event(
+        self, record: Record, verb: str, noun: str, pod: str, error: api_errors.ApiError | None = None
+    ) -> None:
         about = f"{verb} Pod {pod} in StatefulSet {record.name}"
         if error is None:
             self._recorder.normal(record.object, f"Successful{noun}", f"{about} successful")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trireme_kube.embedded.controllers.children import is_active
-from trireme_kube.embedded.controllers.tolerations import patience
+from trireme_kube.embedded.controllers.tolerations import tolerated_seconds
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import NODES, PODS
 from trireme_kube.embedded.store import DELETED, Event, Object
@@ -68,7 +68,7 @@ class TaintEviction:
             return
         node = self._store.get(NODES, "", record.object["spec"].get("nodeName", ""))
         taints = _evicting(node.object) if node is not None else []
-        seconds = patience(record.object["spec"].get("tolerations") or (), taints)
+        seconds = tolerated_seconds(record.object["spec"].get("tolerations") or (), taints)
         if not taints or seconds is None:
             self._since.pop(key, None)
             return

@@ -18,7 +18,7 @@ def tolerates(toleration: Object, taint: Object) -> bool:
     return bool(toleration.get("key")) and str(toleration.get("value", "")) == str(taint.get("value", ""))
 
 
-def patience(tolerations: Sequence[Object], taints: Iterable[Object]) -> float | None:
+def tolerated_seconds(tolerations: Sequence[Object], taints: Iterable[Object]) -> float | None:
     """How long all taints are tolerated: 0 if one is not, None: forever. Units: seconds."""
     shortest: float | None = None
     for taint in taints:
