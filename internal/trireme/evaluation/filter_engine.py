@@ -1,6 +1,6 @@
-"""FilterEngine: all that is asked of filter, answered from a snapshot and the plugins of the configured profiles.
+"""FilterEngine: answers every request to filter, from a snapshot and the plugins of the configured profiles.
 
-It knows nothing of servers. Who asks sees to it that the snapshot is what the question needs.
+It has no server. The caller sees to it that the snapshot is at the generation that the request needs.
 """
 
 import dataclasses
@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from google.protobuf import message
 
 from trireme.evaluation import plugin_timer, request_errors, reserving
-from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator, nominated_filter
+from trireme.evaluation.filtering import columns, filter_answers, filter_chain, filter_evaluator, nominated_filter
 from trireme.evaluation.preemption import post_filter_context, post_filter_plugins, post_filter_results
 from trireme.framework import domain_rules, status
-from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, filter_phase_pb2
 from trireme.wire import node_columns
@@ -22,7 +21,7 @@ from trireme.wire import node_columns
 
 @dataclass(frozen=True, slots=True)
 class FilterProfiles:
-    """The plugins that filter, reserve and look for a way out, by profile."""
+    """The plugins of filter by profile: at Filter, Reserve, PostFilter and PodGroupPostFilter."""
 
     chains: Mapping[str, filter_chain.FilterChain] = field(default_factory=dict)
     reservers: Mapping[str, Sequence[reserving.Reserver]] = field(default_factory=dict)
@@ -31,53 +30,23 @@ class FilterProfiles:
     group_preemptions: Mapping[str, post_filter_plugins.PodGroupPreemptionPlugin] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class FilterAnswer:
-    """What the plugins of a profile say of a class on all nodes.
-
-    `columns` is None where PreFilter refused the pod on all nodes (`refusal`). `narrowed` names the nodes that
-    PreFilter left; None: all. At most `max_batch` pods may be placed by it; 0: any number.
-    """
-
-    refusal: status.Status | None
-    narrowed: frozenset[str] | None
-    narrowed_by: frozenset[str]
-    columns: node_columns.NodeColumns | None
-    constraints: Sequence[domain_rules.DomainConstraint]
-    max_batch: int
-    needs_reserve: bool
-    needs_pre_bind: bool
-    evaluated: Sequence[str]
-    timings: Sequence[filter_phase_pb2.Timing]
-    post_filter_results: Sequence[filter_phase_pb2.PostFilterResult] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NominatedAnswer:
-    """How many of the nominees, the first ones, may run on the nodes that they are nominated to."""
-
-    admitted: int
-    needs_reserve: bool = False
-    needs_pre_bind: bool = False
-    evaluated: Sequence[str] = ()
-    timings: Sequence[filter_phase_pb2.Timing] = ()
-
-
 class FilterEngine:
-    """Answers from one snapshot. Each question begins with a cycle, which names profile, class and perhaps the pod.
+    """Answers from one snapshot. Each request begins with a cycle, which names profile, class and perhaps the pod.
 
-    All methods that ask plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidRequestError
+    All methods that call plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidRequestError
     for a profile or a class that is not there.
     """
 
     def __init__(self, snap: snapshot.Snapshot, profiles: FilterProfiles) -> None:
         self._snap = snap
         self._profiles = profiles
-        # Profiles with a plugin that must be asked for every pod.
-        self._always_reserve = {
-            profile: any(plugin.always for plugin in each) for profile, each in profiles.reservers.items()
-        }
         self._evaluator = filter_evaluator.FilterEvaluator(snap, profiles.chains)
+        self._answers = {
+            profile: filter_answers.FilterAnswers(
+                snap, chain, always_reserve=any(plugin.always for plugin in profiles.reservers.get(profile, ()))
+            )
+            for profile, chain in profiles.chains.items()
+        }
         self._timers = plugin_timer.PluginTimers()
 
     @property
@@ -87,7 +56,7 @@ class FilterEngine:
 
     @property
     def cached_classes(self) -> Container[tuple[str, int]]:
-        """The classes (profile, number) that were asked about lately."""
+        """The classes (profile, number) whose columns are cached."""
         return self._evaluator.cached_classes
 
     def statistics(self) -> filter_evaluator.EvaluatorStatistics:
@@ -101,7 +70,7 @@ class FilterEngine:
         return await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), timer)
 
     async def prepare(self, cycle: cycle_pb2.Cycle) -> None:
-        """Bring up to date what the next question about the cycle's class, or its pod, is answered from."""
+        """Bring up to date what the next request about the cycle's class, or its pod, is answered from."""
         await self._evaluate_for(cycle, self._timers.next())
 
     async def filter(
@@ -110,20 +79,25 @@ class FilterEngine:
         count: int = 1,
         base_generation: int = 0,
         preemptors: Sequence[filter_phase_pb2.Preemptor] = (),
-    ) -> FilterAnswer:
+    ) -> filter_answers.FilterAnswer:
         """Where so many pods of the class may run; a patch where the caller has the answer of `base_generation`.
 
-        `preemptors` are the first pods: PostFilter's results for them may come with the answer. Raises:
-        StaleRequestError where the node that the cycle's pod is nominated to changes too fast.
+        `preemptors` are the first pods: PostFilter's results for them may come with the answer.
+
+        Raises: StaleRequestError where the node that the cycle's pod is nominated to changes too fast.
         """
         timer = self._timers.next()
         cached, own = await self._evaluate_for(cycle, timer)
+        answers = self._answers[cycle.profile]
         found: node_columns.NodeColumns | None = None
         if own is not None:
-            found = self._columns_of_one(cached, own)
+            found = answers.columns_of_one(cached, own)
         elif cached.refusal is None:
-            found = self._columns(cached, base_generation)
-        answer = self._answer(cycle, count, cached, timer, found)
+            found = answers.columns_of_class(cached, base_generation)
+        constraints: Sequence[domain_rules.DomainConstraint] = ()
+        if count > 1 and answers.takes_constraints(cached):
+            constraints = self._evaluator.constraints(cycle.profile, self._class_of(cycle), cached)
+        answer = answers.about_class(cached, found, constraints, timer)
         if not preemptors:
             return answer
         results = [result async for result in self._post_filter_results(cycle, cached).with_filter(preemptors)]
@@ -131,7 +105,7 @@ class FilterEngine:
 
     async def filter_nominated(
         self, cycle: cycle_pb2.Cycle, nominees: Sequence[filter_phase_pb2.Nominee]
-    ) -> NominatedAnswer:
+    ) -> filter_answers.NominatedAnswer:
         """How many of these pods of the class may run where each is nominated to, beside those before it.
 
         None of them where the first may not, or plugins are to be called about all nodes.
@@ -146,14 +120,12 @@ class FilterEngine:
         about.pod.metadata.uid = nominees[0].pod.uid
         nominated = await self._evaluator.admit_nominated(about, self._class_of(about), timer)
         if nominated is None:
-            return NominatedAnswer(0)
+            return filter_answers.NominatedAnswer(0)
         cached, slot = nominated
         found = [slot, *self._evaluator.admit_others(about, cached, [each.pod for each in nominees[1:]])]
         # If a pod is nominated to another node than the caller knew, the caller has to call again.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1].slot, zip(found, nominees, strict=False))
-        needs_reserve, needs_pre_bind = self._needs(cycle, cached)
-        evaluated = self._evaluated(cycle, cached)
-        return NominatedAnswer(len(list(same)), needs_reserve, needs_pre_bind, evaluated, tuple(timer.messages()))
+        return self._answers[cycle.profile].about_nominated(len(list(same)), cached, timer)
 
     async def run_post_filter(
         self,
@@ -287,80 +259,6 @@ class FilterEngine:
             if number not in self._snap.classes:
                 raise request_errors.InvalidRequestError(f"{field_name}: no class {number}")
 
-    def _answer(
-        self,
-        cycle: cycle_pb2.Cycle,
-        count: int,
-        cached: columns.ClassColumns,
-        timer: plugin_timer.PluginTimer,
-        found: node_columns.NodeColumns | None,
-    ) -> FilterAnswer:
-        said = self._pre_filtered(cycle, cached)
-        max_batch = min((answer.max_batch for answer in said if answer.max_batch), default=0)
-        needs_reserve, needs_pre_bind = self._needs(cycle, cached)
-        return FilterAnswer(
-            cached.refusal,
-            None if cached.narrowed is None else frozenset(cached.narrowed),
-            frozenset(cached.narrowed_by),
-            found,
-            self._constraints(cycle, count, cached),
-            1 if self.chains[cycle.profile].one_by_one else max_batch,
-            needs_reserve,
-            needs_pre_bind,
-            self._evaluated(cycle, cached),
-            tuple(timer.messages()),
-        )
-
-    def _pre_filtered(
-        self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns
-    ) -> Sequence[interfaces.PreFilterResult]:
-        """What the plugins said at PreFilter."""
-        order = self.chains[cycle.profile].order
-        return [cached.plugins[name].prefilter for name in order if name in cached.plugins]
-
-    def _needs(self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns) -> tuple[bool, bool]:
-        """Whether Reserve, and PreBind, must be called for pods of the class."""
-        reserves = any(answer.reserves for answer in self._pre_filtered(cycle, cached))
-        return reserves or self._always_reserve[cycle.profile], reserves
-
-    def _evaluated(self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns) -> Sequence[str]:
-        """The plugins that were not skipped."""
-        order = self.chains[cycle.profile].order
-        return [name for name in order if name in cached.plugins and not cached.plugins[name].prefilter.skip]
-
-    def _constraints(
-        self, cycle: cycle_pb2.Cycle, count: int, cached: columns.ClassColumns
-    ) -> Sequence[domain_rules.DomainConstraint]:
-        """How placements change other nodes, where there is to be more than one."""
-        if count < 2 or cached.refusal is not None or self.chains[cycle.profile].one_by_one:
-            return ()
-        return self._evaluator.constraints(cycle.profile, self._class_of(cycle), cached)
-
-    def _columns(self, cached: columns.ClassColumns, base_generation: int) -> node_columns.NodeColumns:
-        size = self._snap.nodes.size
-        statuses = tuple(cached.table.statuses)
-        # These columns number their statuses by themselves: a patch holds only for an answer that was taken from them.
-        if 0 <= cached.first_answered <= base_generation <= cached.generation:
-            slots = cached.changed.since(base_generation, size)
-            if slots.size * 2 < size:
-                index, capacity = cached.index[slots], cached.capacity[slots]
-                return node_columns.NodeColumns(
-                    cached.generation, base_generation, size, slots, statuses, index, capacity
-                )
-        if cached.first_answered < 0:
-            cached.first_answered = cached.generation
-        index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
-        return node_columns.NodeColumns(cached.generation, 0, size, None, statuses, index, capacity)
-
-    def _columns_of_one(
-        self, cached: columns.ClassColumns, own: nominated_filter.SlotVerdict
-    ) -> node_columns.NodeColumns:
-        """The complete answer about one pod of the class, for which one slot is another than for the others."""
-        size, statuses = self._snap.nodes.size, tuple(cached.table.statuses)
-        index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
-        index[own.slot], capacity[own.slot] = own.index, own.capacity
-        return node_columns.NodeColumns(cached.generation, 0, size, None, statuses, index, capacity)
-
     async def _evaluate_for(
         self, cycle: cycle_pb2.Cycle, timer: plugin_timer.PluginTimer
     ) -> tuple[columns.ClassColumns, nominated_filter.SlotVerdict | None]:
@@ -386,7 +284,7 @@ class FilterEngine:
         return cached
 
     def _refresher(self, cycle: cycle_pb2.Cycle) -> post_filter_context.Refresh:
-        """Brings the columns of the cycle's class up to date while the same question is being answered."""
+        """Brings the columns of the cycle's class up to date while the same request is being answered."""
         incarnation = self._snap.incarnation
 
         async def refresh() -> columns.ClassColumns:

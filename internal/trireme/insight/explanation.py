@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.evaluation import engine, filter_engine, request_errors, score_engine
+from trireme.evaluation import engine, request_errors, score_engine
+from trireme.evaluation.filtering import filter_answers
 from trireme.evaluation.scoring import placement
 from trireme.framework import status
 from trireme.snapshot import arrays, snapshot
@@ -85,7 +86,7 @@ async def _explain(evaluating: engine.Engine, cycle: cycle_pb2.Cycle, *, scores:
     return Explanation(generation, None, _refusals(answer, alive), feasible, found)
 
 
-def _refusals(answer: filter_engine.FilterAnswer, alive: arrays.BoolArray) -> Sequence[Refusals]:
+def _refusals(answer: filter_answers.FilterAnswer, alive: arrays.BoolArray) -> Sequence[Refusals]:
     """The refusing slots by status, the status of most nodes first. Shape: alive (slot,)."""
     assert answer.columns is not None
     index = np.where(alive, answer.columns.index, 0)

@@ -7,7 +7,8 @@ thread; what the snapshot shows is brought up to date by whoever owns it.
 import contextlib
 from collections.abc import Container, Iterator, Sequence
 
-from trireme.evaluation import engine, filter_engine, request_errors
+from trireme.evaluation import engine, request_errors
+from trireme.evaluation.filtering import filter_answers
 from trireme.framework import status
 from trireme.results import class_answer
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
@@ -195,7 +196,7 @@ class LocalEvaluators(ports.Evaluators):
             raise ports.PhaseFault(str(error)) from error
 
 
-def _result(answer: class_answer.ClassAnswer, found: filter_engine.FilterAnswer, *, of_one: bool) -> FilterResult:
+def _result(answer: class_answer.ClassAnswer, found: filter_answers.FilterAnswer, *, of_one: bool) -> FilterResult:
     columns = filter_pb2.NodeColumns() if found.columns is None else node_columns.to_message(found.columns)
     return FilterResult(
         answer=answer,

@@ -1,0 +1,131 @@
+"""What filter answers about a class: its columns, whole or as a patch, and what its plugins said at PreFilter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trireme.evaluation import plugin_timer
+from trireme.evaluation.filtering import columns, filter_chain, nominated_filter
+from trireme.framework import domain_rules, status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import snapshot
+from trireme.v1 import filter_phase_pb2
+from trireme.wire import node_columns
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAnswer:
+    """What the plugins of a profile say of a class on all nodes.
+
+    `columns` is None where PreFilter refused the pod on all nodes (`refusal`). `narrowed` names the nodes that
+    PreFilter left; None: all. At most `max_batch` pods may be placed by it; 0: any number.
+    """
+
+    refusal: status.Status | None
+    narrowed: frozenset[str] | None
+    narrowed_by: frozenset[str]
+    columns: node_columns.NodeColumns | None
+    constraints: Sequence[domain_rules.DomainConstraint]
+    max_batch: int
+    needs_reserve: bool
+    needs_pre_bind: bool
+    evaluated: Sequence[str]
+    timings: Sequence[filter_phase_pb2.Timing]
+    post_filter_results: Sequence[filter_phase_pb2.PostFilterResult] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NominatedAnswer:
+    """How many of the nominees, the first ones, may run on the nodes that they are nominated to."""
+
+    admitted: int
+    needs_reserve: bool = False
+    needs_pre_bind: bool = False
+    evaluated: Sequence[str] = ()
+    timings: Sequence[filter_phase_pb2.Timing] = ()
+
+
+class FilterAnswers:
+    """Makes the answers under one profile of what was evaluated."""
+
+    def __init__(self, snap: snapshot.Snapshot, chain: filter_chain.FilterChain, *, always_reserve: bool) -> None:
+        """`always_reserve`: a plugin must be called at Reserve for every pod."""
+        self._snap = snap
+        self._chain = chain
+        self._always_reserve = always_reserve
+
+    def about_class(
+        self,
+        cached: columns.ClassColumns,
+        found: node_columns.NodeColumns | None,
+        constraints: Sequence[domain_rules.DomainConstraint],
+        timer: plugin_timer.PluginTimer,
+    ) -> FilterAnswer:
+        """The answer about all nodes; `found` are its columns."""
+        max_batch = min((each.max_batch for each in self._pre_filter_results(cached) if each.max_batch), default=0)
+        needs_reserve, needs_pre_bind = self._needs(cached)
+        return FilterAnswer(
+            refusal=cached.refusal,
+            narrowed=None if cached.narrowed is None else frozenset(cached.narrowed),
+            narrowed_by=frozenset(cached.narrowed_by),
+            columns=found,
+            constraints=constraints,
+            max_batch=1 if self._chain.one_by_one else max_batch,
+            needs_reserve=needs_reserve,
+            needs_pre_bind=needs_pre_bind,
+            evaluated=self._evaluated(cached),
+            timings=tuple(timer.messages()),
+        )
+
+    def about_nominated(
+        self, admitted: int, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
+    ) -> NominatedAnswer:
+        """The answer where so many nominated pods are admitted."""
+        needs_reserve, needs_pre_bind = self._needs(cached)
+        return NominatedAnswer(
+            admitted, needs_reserve, needs_pre_bind, self._evaluated(cached), tuple(timer.messages())
+        )
+
+    def takes_constraints(self, cached: columns.ClassColumns) -> bool:
+        """Whether the answer says how placements change other nodes, where there is to be more than one."""
+        return cached.refusal is None and not self._chain.one_by_one
+
+    def columns_of_class(self, cached: columns.ClassColumns, base_generation: int) -> node_columns.NodeColumns:
+        """The class's columns; a patch where the caller has those of `base_generation`, and little has changed."""
+        size = self._snap.nodes.size
+        # These columns number their statuses by themselves: a patch holds only for an answer that was taken from them.
+        if 0 <= cached.first_answered <= base_generation <= cached.generation:
+            slots = cached.changed.since(base_generation, size)
+            if slots.size * 2 < size:
+                statuses, index, capacity = tuple(cached.table.statuses), cached.index[slots], cached.capacity[slots]
+                return node_columns.NodeColumns(
+                    cached.generation, base_generation, size, slots, statuses, index, capacity
+                )
+        if cached.first_answered < 0:
+            cached.first_answered = cached.generation
+        return self._all_columns(cached)
+
+    def columns_of_one(
+        self, cached: columns.ClassColumns, own: nominated_filter.SlotVerdict
+    ) -> node_columns.NodeColumns:
+        """The columns for one pod of the class, whose verdict on one slot is another one than that of the others."""
+        out = self._all_columns(cached)
+        out.index[own.slot], out.capacity[own.slot] = own.index, own.capacity
+        return out
+
+    def _all_columns(self, cached: columns.ClassColumns) -> node_columns.NodeColumns:
+        size, statuses = self._snap.nodes.size, tuple(cached.table.statuses)
+        index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
+        return node_columns.NodeColumns(cached.generation, 0, size, None, statuses, index, capacity)
+
+    def _pre_filter_results(self, cached: columns.ClassColumns) -> Sequence[interfaces.PreFilterResult]:
+        return [cached.plugins[name].prefilter for name in self._chain.order if name in cached.plugins]
+
+    def _needs(self, cached: columns.ClassColumns) -> tuple[bool, bool]:
+        """Whether Reserve, and PreBind, must be called for pods of the class."""
+        reserves = any(result.reserves for result in self._pre_filter_results(cached))
+        return reserves or self._always_reserve, reserves
+
+    def _evaluated(self, cached: columns.ClassColumns) -> Sequence[str]:
+        """The plugins that were not skipped."""
+        order = self._chain.order
+        return [name for name in order if name in cached.plugins and not cached.plugins[name].prefilter.skip]
