@@ -100,7 +100,9 @@ class FilterEngine:
         answer = answers.about_class(cached, found, constraints, timer)
         if not preemptors:
             return answer
-        results = [result async for result in self._post_filter_results(cycle, cached).with_filter(preemptors)]
+        post_filter = self._post_filter_results(cycle, cached)
+        about_one = found if own is not None else None
+        results = [result async for result in post_filter.with_filter(preemptors, about_one)]
         return dataclasses.replace(answer, post_filter_results=results)
 
     async def filter_nominated(

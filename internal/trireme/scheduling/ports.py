@@ -56,8 +56,8 @@ class Evaluators(Protocol):
         """Where the class may run.
 
         `nominee` is the pod that is nominated for a node, by name and UID, which counts there for itself alone.
-        `preemptors` are the first pods by name, UID and nomination, where they most likely fit nowhere and are not
-        nominated: PostFilter's results for them may come with the answer.
+        `preemptors` are the first pods by name, UID and nomination, where they most likely fit nowhere: the nominee, or
+        pods that are not nominated. PostFilter's results for them may come with the answer.
         """
         ...
 

@@ -72,6 +72,12 @@ class PostFilters:
         first = itertools.takewhile(lambda pod: not self._nominations.node_of(pod.uid), pods[:count])
         return [self._preemptor(pod) for pod in first]
 
+    def preemptors_after_refusal(self, profile: str, pod: queued_pod.QueuedPodInfo) -> list[core_pb2.Pod]:
+        """The pod that PostFilter runs for in the call of Filter, after its nominated node has refused it."""
+        if self._extension is not None or profile not in self._asynchronous:
+            return []
+        return [self._preemptor(pod)]
+
     async def run(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo], filtered: FilterResult
     ) -> list[queued_pod.QueuedPodInfo]:

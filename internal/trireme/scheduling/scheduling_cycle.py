@@ -88,6 +88,8 @@ class SchedulingCycle:
             made = await self._attempts.attempt_nominated(class_key, pods)
             if made is not None:
                 return made
+            refused = self._post_filters.preemptors_after_refusal(class_key[0], pods[0])
+            return await self._attempts.attempt(class_key, pods[:1], preemptors=refused)
         if pods[0].record.nominated:
             pods = pods[:1]
         if len(pods) > 1 or not nominated:

@@ -92,8 +92,8 @@ class FilterPhaseFilterRequest(_message.Message):
 
     @_builtins.property
     def preemptors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preemptor]:
-        """OPTIONAL. Pods of the class in the order in which they are tried, none of them nominated. Where no node takes a pod
-        of the class, PostFilter is run for one after the other of them in the same call, as in RunPostFilter.
+        """OPTIONAL. Pods of the class in the order in which they are tried, none of them nominated; or the cycle's pod alone.
+        Where no node takes a pod, PostFilter is run for one after the other of them in the same call, as in RunPostFilter.
         """
 
     def __init__(

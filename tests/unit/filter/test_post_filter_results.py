@@ -195,6 +195,29 @@ def test_one_is_answered_for_where_a_node_takes_a_pod_by_now() -> None:
     assert [bool(result.answer.nominated_node) for result in response.results] == [True]
 
 
+def test_a_nominated_pod_gets_its_post_filter_result_with_an_answer_of_its_own() -> None:
+    """Else a pod that was woken too early costs a call more, with all that Filter answered in it."""
+    found = 0
+    for seed in range(20):
+        cluster, class_id = _make(seed)
+        (first, *_), known = _pods(), class_answer.ClassAnswer()
+        result = cluster.one(class_id, first, known)
+        cluster.decide(class_id, "me-0", result)
+        cluster.follow()
+        cycle = cluster._cycle(class_id)
+        cycle.pod.CopyFrom(first)
+        preemptor = identities.preemptor(first, cluster.snap.generation)
+        preemptor.nominated_node = result.nominated_node
+        request = filter_phase_pb2.FilterPhaseFilterRequest(cycle=cycle, count=1, preemptors=[preemptor])
+        filtered = cluster._run(cluster.filter.Filter(request, context(10)))
+        found += len(filtered.post_filter_results)
+        request = filter_phase_pb2.RunPostFilterRequest(cycle=cycle, columns=filtered.columns, preemptors=[preemptor])
+        after = cluster._run(cluster.filter.RunPostFilter(request, context(10)))
+        cluster.close()
+        assert [each.answer for each in filtered.post_filter_results] == [each.answer for each in after.results]
+    assert found == 20
+
+
 def test_nominated_pods_get_no_post_filter_result_with_filter() -> None:
     """They do not count for themselves, which only an answer of their own can say."""
     cluster, class_id = _make(0)

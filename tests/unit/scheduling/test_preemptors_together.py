@@ -236,3 +236,12 @@ def test_a_pod_refused_on_its_nominated_node_is_filtered_alone(world: World) -> 
     world.answer(again, "good")
     _decide(world)
     assert _where(world) == {"a": "n0", "c": "n1", "p": "n0", "q": "n1"}
+
+
+def test_a_pod_refused_on_its_nominated_node_gets_its_post_filter_result_from_filter(world: World) -> None:
+    """Preemptors that are woken too early are refused so; a call for PostFilter alone costs them as much again."""
+    _promised(world)
+    question = _all_go(world, "b", "d")
+    question.answer.admitted = 0
+    world.answer(question, "good")
+    assert [each.pod.name for each in _only(world, "Filter").request.preemptors] == ["p"]

@@ -45,23 +45,20 @@ class PostFilterResults:
         self._clock = clock
 
     async def with_filter(
-        self, preemptors: Sequence[filter_phase_pb2.Preemptor]
+        self, preemptors: Sequence[filter_phase_pb2.Preemptor], own: node_columns.NodeColumns | None = None
     ) -> AsyncIterator[filter_phase_pb2.PostFilterResult]:
-        """Yield results for the first pods of a class that has just been filtered, in order.
+        """Yield results for the first pods, with the answer of Filter about them, in order.
 
-        There is none where a node takes a pod, a plugin failed or is remote, or one of the pods is nominated.
+        `own` is the answer if it is about the cycle's pod, which is nominated: only that one has a result then. There
+        is none where a node takes a pod, a plugin failed or is called in another process, or another pod is nominated.
         """
-        if not self._plugins or not self._is_refused() or not self._is_predictable(preemptors):
+        refused = own if own is not None else self._of_class()
+        if not self._plugins or self._calls_plugins() or not self._is_refused(refused):
             return
-        refused = node_columns.NodeColumns(
-            self._columns.generation,
-            0,
-            self._snap.nodes.size,
-            None,
-            tuple(self._columns.table.statuses),
-            self._columns.index[: self._snap.nodes.size],
-            self._columns.capacity[: self._snap.nodes.size],
-        )
+        if own is not None:
+            preemptors = [each for each in preemptors[:1] if each.pod.uid == self._cycle.pod.metadata.uid]
+        elif self._is_any_nominated(preemptors):
+            return
         async for result in self._results(preemptors, refused, self._columns.refusal):
             yield result
 
@@ -75,19 +72,20 @@ class PostFilterResults:
 
         `refused` says why all nodes refuse the class, unless PreFilter does.
         """
-        alone = not self._is_refused() or not self._is_predictable(preemptors)
+        alone = self._calls_plugins() or self._is_any_nominated(preemptors) or not self._is_refused(self._of_class())
         async for result in self._results(preemptors[:1] if alone else preemptors, refused, pre_filter):
             yield result
 
     async def _results(
         self,
         preemptors: Sequence[filter_phase_pb2.Preemptor],
-        refused: node_columns.NodeColumns,
+        refused: node_columns.NodeColumns | None,
         pre_filter: status.Status | None,
     ) -> AsyncIterator[filter_phase_pb2.PostFilterResult]:
         pending = post_filter_context.PendingNominations(self._class.id)
         # Each nomination changes why its node refuses the class.
-        index, statuses = refused.index.copy(), list(refused.statuses)
+        index = np.zeros(0, dtype=np.int16) if refused is None else refused.index.copy()
+        statuses = [] if refused is None else list(refused.statuses)
         for number, preemptor in enumerate(preemptors):
             started = self._clock()
             result = filter_phase_pb2.PostFilterResult()
@@ -118,21 +116,30 @@ class PostFilterResults:
                 return
             pending.add(nominated_slot)
 
-    def _is_predictable(self, preemptors: Sequence[filter_phase_pb2.Preemptor]) -> bool:
-        """Whether the result for a pod follows from those before: no plugin is called, and no pod is nominated."""
-        called = self._chain.asynchronous or any(plugin.remote for plugin in self._plugins)
-        return not called and not any(each.pod.uid in self._snap.nominations for each in preemptors)
+    def _of_class(self) -> node_columns.NodeColumns | None:
+        """The complete answer about the class; None: PreFilter refused it."""
+        if self._columns.refusal is not None:
+            return None
+        size, statuses = self._snap.nodes.size, tuple(self._columns.table.statuses)
+        index, capacity = self._columns.index[:size], self._columns.capacity[:size]
+        return node_columns.NodeColumns(self._columns.generation, 0, size, None, statuses, index, capacity)
 
-    def _is_refused(self) -> bool:
-        """Whether no node takes a pod of the class, and no plugin failed."""
+    def _is_refused(self, answer: node_columns.NodeColumns | None) -> bool:
+        """Whether no node takes a pod, by this answer or PreFilter's refusal, and no plugin failed."""
         if self._columns.refusal is not None:
             return self._columns.refusal.code is not status.Code.ERROR
-        size = self._snap.nodes.size
-        index, statuses = self._columns.index[:size], self._columns.table.statuses
-        if ((index == interfaces.PASSES) & (self._columns.capacity[:size] > 0)).any():
+        assert answer is not None
+        if ((answer.index == interfaces.PASSES) & (answer.capacity > 0)).any():
             return False
-        numbers = np.flatnonzero(np.bincount(index)).tolist()
-        return all(statuses[number - 1].code is not status.Code.ERROR for number in numbers if number)
+        numbers = np.flatnonzero(np.bincount(answer.index)).tolist()
+        return all(answer.statuses[number - 1].code is not status.Code.ERROR for number in numbers if number)
+
+    def _calls_plugins(self) -> bool:
+        """Whether a plugin is called in another process, which takes time."""
+        return bool(self._chain.asynchronous) or any(plugin.remote for plugin in self._plugins)
+
+    def _is_any_nominated(self, preemptors: Sequence[filter_phase_pb2.Preemptor]) -> bool:
+        return any(each.pod.uid in self._snap.nominations for each in preemptors)
 
     def _update_status(
         self,
