@@ -156,7 +156,7 @@ class FakeFrontend:
             binding=self.binding,
             preemptions=self.preemptions,
             scheduler=self.scheduler,
-            shell=SimpleNamespace(remote=None, pre_enqueue=SimpleNamespace(waits_for=lambda pod: {})),
+            queue_executor=SimpleNamespace(remote=None, pre_enqueue=SimpleNamespace(waits_for=lambda pod: {})),
         )
         parts: Any = (
             SimpleNamespace(leader=self, metrics=self.metrics, membership=membership, clocks=app.CLOCKS),
