@@ -33,10 +33,10 @@ def device(stated: Mapping[str, Any]) -> values.Map:
                 setattr(made.attributes[name], kind, value)
     for name, capacity in stated["Capacity"].items():
         made.capacity[name].value.string = capacity["value"]
-    return devices.read(slice_, ()).devices[0].values()
+    return devices.read_slice(slice_, ()).devices[0].values()
 
 
-def answer(expression: str, asked: values.Map, known: expressions.Expressions) -> dict[str, Any]:
+def answer(expression: str, asked: values.Map, known: expressions.CompiledExpressions) -> dict[str, Any]:
     """`matches` and `cost`, or a `compile` or a `runtime` error."""
     try:
         compiled = known.compiled(expression)

@@ -33,7 +33,7 @@ def test_in_parts_every_function_answers_the_same(monkeypatch: pytest.MonkeyPatc
 
 def _differing_from_recorded() -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     asked = selector_answers.device(selector_expressions.DEVICE)
-    known = expressions.Expressions()
+    known = expressions.CompiledExpressions()
     differing = []
     rows = [json.loads(line) for line in selector_answers.ROWS.read_text().splitlines()]
     assert len(rows) > 600
@@ -53,7 +53,7 @@ def test_random_selectors_answer_as_in_kubernetes() -> None:
     meant = [source.selector() for _ in range(_MEANT)]
     mistyped = [source.mistyped(source.selector()) for _ in range(_MISTYPED)]
     asked = selector_answers.device(selector_expressions.DEVICE)
-    known = expressions.Expressions()
+    known = expressions.CompiledExpressions()
     differing = []
     said = real_framework.selectors(selector_expressions.DEVICE, [*meant, *mistyped])
     for at, (expression, go) in enumerate(zip([*meant, *mistyped], said, strict=True)):

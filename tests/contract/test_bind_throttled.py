@@ -151,7 +151,7 @@ async def _claim(bind: Bind, name: str) -> bytes:
     body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
     made = (await bind.api.post(path, body)).json()
     device = {"request": "r", "driver": "gpu.example.com", "pool": "node-00001", "device": "gpu-0"}
-    claim = reserve_state.ToReserve(
+    claim = reserve_state.ClaimToReserve(
         namespace="default", name=name, uid=made["metadata"]["uid"], allocation={"devices": {"results": [device]}}
     )
     state = reserve_state.DeviceClaims(claims=(claim,)).to_bytes()

@@ -5,12 +5,12 @@ from typing import Any
 
 from trireme.plugins.dynamic_resources import (
     allocated_devices,
+    allocation_results,
     allocator,
     devices,
     expressions,
     features,
     pools,
-    results,
 )
 from trireme.v1 import resource_pb2
 from trireme_kube.apimachinery import decode
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 DRIVER = "d.example.com"
 
 
-def slices_of(*specs: Json, rules: Iterable[Json] = ()) -> list[devices.Slice]:
+def slices_of(*specs: Json, rules: Iterable[Json] = ()) -> list[devices.DeviceSlice]:
     """One pool on one node, one slice each."""
     out = []
     for number, spec in enumerate(specs):
@@ -29,7 +29,7 @@ def slices_of(*specs: Json, rules: Iterable[Json] = ()) -> list[devices.Slice]:
         read = [
             decode.decode({"metadata": {"name": "r"}, "spec": rule}, resource_pb2.DeviceTaintRule) for rule in rules
         ]
-        out.append(devices.read(decode.decode(body, resource_pb2.ResourceSlice), read))
+        out.append(devices.read_slice(decode.decode(body, resource_pb2.ResourceSlice), read))
     return out
 
 
@@ -69,7 +69,7 @@ def selected(expression: str) -> Json:
 
 
 def search(
-    slices: list[devices.Slice],
+    slices: list[devices.DeviceSlice],
     *claims: resource_pb2.ResourceClaim,
     taken: Iterable[allocated_devices.ClaimedDevice] = (),
     on: features.Features | None = None,
@@ -82,18 +82,21 @@ def search(
     for each in taken:
         allocated.add(each)
     known = {"any": decode.decode({"metadata": {"name": "any"}, "spec": {}}, resource_pb2.DeviceClass)}
-    by_pool: dict[devices.PoolId, list[devices.Slice]] = {}
+    by_pool: dict[devices.PoolId, list[devices.DeviceSlice]] = {}
     for entry in slices:
         by_pool.setdefault(entry.pool, []).append(entry)
-    seen = pools.gather([entry for entry in slices if pools.usable(entry, on)], by_pool, on)
-    inputs = allocator.AllocatorInputs(known, allocated, expressions.Expressions(), on)
+    seen = pools.gather_pools([entry for entry in slices if pools.is_usable(entry, on)], by_pool, on)
+    inputs = allocator.AllocatorInputs(known, allocated, expressions.CompiledExpressions(), on)
     found = allocator.Allocator(
         inputs, seen, claims, lambda device: True, lambda: out_of_time, skips_operations
     ).allocate()
     if found is None:
         return None
     return [
-        [f"{one.request}={one.device}" for one in results.allocation(each, "n", on, lambda: "share").devices.results]
+        [
+            f"{one.request}={one.device}"
+            for one in allocation_results.allocation_result(each, "n", on, lambda: "share").devices.results
+        ]
         for each in found
     ]
 

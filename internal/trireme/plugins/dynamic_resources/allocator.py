@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from trireme.plugins.dynamic_resources import (
     allocated_devices,
-    capacity,
     constraints,
+    consumable_capacity,
     device_matching,
     devices,
     expressions,
@@ -74,7 +74,7 @@ class AllocatorInputs:
 
     classes: Mapping[str, resource_pb2.DeviceClass]
     allocated: allocated_devices.AllocatedDevices
-    selectors: expressions.Expressions
+    selectors: expressions.CompiledExpressions
     on: features.Features
 
 
@@ -138,7 +138,7 @@ class Allocator:
     def _constraints_of(self, claim: resource_pb2.ResourceClaim) -> list[constraints.Constraint]:
         made = []
         for at, stated in enumerate(claim.spec.devices.constraints):
-            constraint = constraints.make(stated, self._matcher.attribute, self._on)
+            constraint = constraints.make_constraint(stated, self._matcher.attribute, self._on)
             if constraint is None:
                 raise AllocationError(
                     f"claim {claim_name(claim)}, constraint #{at}: empty constraint (unsupported constraint type?)"
@@ -260,8 +260,8 @@ class Allocator:
             for name, amount in share.items():
                 selected[name] = selected.get(name, 0) + amount.nanos
         try:
-            return capacity.fits(consumed, selected, request.capacity, device.capacity, self._on.fractional)
-        except capacity.CapacityError as error:
+            return consumable_capacity.fits(consumed, selected, request.capacity, device.capacity, self._on.fractional)
+        except consumable_capacity.CapacityError as error:
             where = f"claim {claim_name(claim)}, request {request.name}"
             raise AllocationError(f"{where}: {doing} capacity for device {device.name}: {error}") from error
 
@@ -305,8 +305,8 @@ class Allocator:
     ) -> Mapping[str, quantity.Quantity]:
         """What the request consumes of a device that is shared."""
         try:
-            return capacity.consumption(request.capacity, device.capacity, self._on.fractional)
-        except capacity.CapacityError as error:
+            return consumable_capacity.consumption(request.capacity, device.capacity, self._on.fractional)
+        except consumable_capacity.CapacityError as error:
             where = f"claim {claim_name(claim)}, request {request.name}"
             raise AllocationError(f"{where}: computing consumed capacity for device {device.name}: {error}") from error
 

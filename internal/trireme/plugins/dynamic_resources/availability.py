@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from trireme.framework import selectors
-from trireme.plugins.dynamic_resources import demand, features, node_allocatable, node_operations, pod_claims
+from trireme.plugins.dynamic_resources import device_demand, features, node_allocatable, node_operations, pod_claims
 from trireme.snapshot import arrays, classes, node_selection, snapshot_view
 from trireme.v1 import resource_pb2
 
@@ -14,7 +14,7 @@ _NOT_SHARED: Final = "has a mapped device and cannot be shared across pods"
 _SKIPS_OPERATIONS: Final = f"allocation requires {node_operations.FEATURE} feature on the node"
 
 
-def elsewhere(
+def unavailable_slots(
     allocation: resource_pb2.AllocationResult, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray, *, skips: bool
 ) -> arrays.BoolArray:
     """From which slots the devices cannot be used. Shape: (slot,).
@@ -25,14 +25,14 @@ def elsewhere(
     if allocation.HasField("node_selector"):
         terms = selectors.parse_terms(allocation.node_selector.node_selector_terms)
         out = ~node_selection.matches_any(snap.nodes, terms, slots)
-    if skips and node_operations.needed(allocation):
-        out = out | ~node_operations.declared(snap.nodes, slots)
+    if skips and node_operations.skips_operations(allocation):
+        out = out | ~node_operations.declare_skipping(snap.nodes, slots)
     return out
 
 
 def unfit_claims(
     pod_class: classes.PodClass,
-    state: demand.Demand,
+    state: device_demand.DeviceDemand,
     snap: snapshot_view.SnapshotView,
     slots: arrays.SlotArray,
     on: features.Features,
@@ -43,9 +43,9 @@ def unfit_claims(
     """
     for claim in reversed(state.claims):
         # Devices that a pod before it in its group was promised.
-        if claim.metadata.uid in state.shared and node_operations.needed(claim.status.allocation):
+        if claim.metadata.uid in state.shared and node_operations.skips_operations(claim.status.allocation):
             full = f"{claim.metadata.namespace}/{claim.metadata.name}"
-            yield ~node_operations.declared(snap.nodes, slots), f"resource claim {full} {_SKIPS_OPERATIONS}"
+            yield ~node_operations.declare_skipping(snap.nodes, slots), f"resource claim {full} {_SKIPS_OPERATIONS}"
     if not on.node_allocatable:
         return
     uid = pod_class.pod.metadata.uid
@@ -55,5 +55,5 @@ def unfit_claims(
             continue
         promised = claim.metadata.uid in state.shared
         if promised or (claim.status.reserved_for and not pod_claims.reserved_for(claim, uid, group)):
-            there = ~elsewhere(claim.status.allocation, snap, slots, skips=not promised)
+            there = ~unavailable_slots(claim.status.allocation, snap, slots, skips=not promised)
             yield there, f"node allocatable resource claim {claim.metadata.name} {_NOT_SHARED}"

@@ -108,7 +108,7 @@ class _PodClaims:
     def _ready(self, raw: Json, timeout: float) -> bool:
         """Whether the claim's devices are prepared. Raises: _Failed where they will not be."""
         claim = decode.decode(raw, resource_pb2.ResourceClaim)
-        if not binding_conditions.waited_for(claim):
+        if not binding_conditions.has_conditions(claim):
             return True
         try:
             ready = binding_conditions.ready(claim)
@@ -120,7 +120,7 @@ class _PodClaims:
 
     # Writing
 
-    async def _write(self, one: reserve_state.ToReserve) -> tuple[reserve_state.ToReserve, Json]:
+    async def _write(self, one: reserve_state.ClaimToReserve) -> tuple[reserve_state.ClaimToReserve, Json]:
         """Write what is not written yet; answers the claim as it is now."""
         if one.make and not one.name:
             one = await self._make(one)
@@ -130,24 +130,24 @@ class _PodClaims:
                 await self._note(one)
         except _Failed:
             if one.make:
-                await claim_writes.unmake(self._writer, one.namespace, one.name, one.uid)
+                await claim_writes.delete_claim(self._writer, one.namespace, one.name, one.uid)
             raise
         return replace(one, reserved=True), claim
 
-    async def _make(self, one: reserve_state.ToReserve) -> reserve_state.ToReserve:
+    async def _make(self, one: reserve_state.ClaimToReserve) -> reserve_state.ClaimToReserve:
         pod = self._item.pod
         if one.stale:
-            left = await claim_writes.unmake(self._writer, one.namespace, one.stale, "")
+            left = await claim_writes.delete_claim(self._writer, one.namespace, one.stale, "")
             if left is not None and not isinstance(left, api_writes.Written):
                 raise _Failed(f"delete claim {one.namespace}/{one.stale}: {left.message}")
         collection = claim_writes.collection_of(one.namespace)
         try:
-            made = await extended_claims.make(self._writer, collection, pod, one, claim_writes.DEADLINE_SECONDS)
+            made = await extended_claims.create_claim(self._writer, collection, pod, one, claim_writes.DEADLINE_SECONDS)
         except extended_claims.NotMadeError as error:
             raise _Failed(f"create claim for extended resources {one.namespace}/: {error}") from error
         return replace(one, name=made["metadata"]["name"], uid=made["metadata"]["uid"])
 
-    async def _reserve(self, one: reserve_state.ToReserve) -> Json:
+    async def _reserve(self, one: reserve_state.ClaimToReserve) -> Json:
         """Write allocation and user; answers the claim. Raises: _Failed."""
         path, full = claim_writes.path_of(one.namespace, one.name), f"{one.namespace}/{one.name}"
         doing, why = "", ""
@@ -171,7 +171,7 @@ class _PodClaims:
                 break
         raise _Failed(f"{doing}: {why}")
 
-    async def _put_reservation(self, one: reserve_state.ToReserve, claim: Json) -> tuple[str, api_writes.Outcome]:
+    async def _put_reservation(self, one: reserve_state.ClaimToReserve, claim: Json) -> tuple[str, api_writes.Outcome]:
         """Protect the claim if necessary, and write its status; returns what was done last, and the outcome of that."""
         path, full = claim_writes.path_of(one.namespace, one.name), f"{one.namespace}/{one.name}"
         reserved = self._reserved_claim(one, claim)
@@ -184,7 +184,7 @@ class _PodClaims:
         doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
         return doing, await self._writer.put(f"{path}/status", reserved, claim_writes.DEADLINE_SECONDS)
 
-    async def _protect(self, one: reserve_state.ToReserve) -> api_writes.Written | None:
+    async def _protect(self, one: reserve_state.ClaimToReserve) -> api_writes.Written | None:
         """The claim, protected from deletion; None if it has to be read first.
 
         Most need not be read, which spares a request.
@@ -197,13 +197,13 @@ class _PodClaims:
         )
         return outcome if isinstance(outcome, api_writes.Written) else None
 
-    def _uses(self, one: reserve_state.ToReserve, claim: Json) -> bool:
+    def _uses(self, one: reserve_state.ClaimToReserve, claim: Json) -> bool:
         """Whether the claim is reserved for the pod or, where that counts, for its group."""
         users = (claim.get("status") or {}).get("reservedFor") or ()
         uid, group = self._item.pod.uid, claim_bodies.group_user(one.group, "")
         return any(user.get("uid") == uid or (one.group and {**user, "uid": ""} == group) for user in users)
 
-    def _reserved_claim(self, one: reserve_state.ToReserve, claim: Json) -> Json | None:
+    def _reserved_claim(self, one: reserve_state.ClaimToReserve, claim: Json) -> Json | None:
         """The claim as it is to be; None: it has to be protected from deletion first. Raises: _Failed."""
         full = f"{one.namespace}/{one.name}"
         if claim["metadata"].get("deletionTimestamp"):
@@ -225,7 +225,7 @@ class _PodClaims:
         user = claim_bodies.group_user(one.group, one.group_uid) if one.group_uid else claim_bodies.pod_user(pod)
         return claim_bodies.reserved(claim, allocation, user, now)
 
-    async def _note(self, one: reserve_state.ToReserve) -> None:
+    async def _note(self, one: reserve_state.ClaimToReserve) -> None:
         """Tell in the pod's status which requests give its containers what they ask for."""
         if not one.mappings:
             return

@@ -38,10 +38,10 @@ def timed_out(claim: resource_pb2.ResourceClaim, timeout_seconds: float, now: fl
     if not allocation.HasField("allocation_timestamp"):
         return False
     since = allocation.allocation_timestamp.seconds + allocation.allocation_timestamp.nanos / 1e9
-    return waited_for(claim) and since + timeout_seconds < now
+    return has_conditions(claim) and since + timeout_seconds < now
 
 
-def waited_for(claim: resource_pb2.ResourceClaim) -> bool:
+def has_conditions(claim: resource_pb2.ResourceClaim) -> bool:
     """Whether any of its devices must be prepared."""
     return any(result.binding_conditions for result in claim.status.allocation.devices.results)
 

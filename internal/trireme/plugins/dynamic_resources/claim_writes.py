@@ -21,7 +21,7 @@ def path_of(namespace: str, name: str) -> str:
     return f"{collection_of(namespace)}/{name}"
 
 
-async def unmake(writer: ApiWriter, namespace: str, name: str, uid: str) -> api_writes.Outcome | None:
+async def delete_claim(writer: ApiWriter, namespace: str, name: str, uid: str) -> api_writes.Outcome | None:
     """Delete a claim that the scheduler made, protected or not; None: it is gone, else the write that failed."""
     path = path_of(namespace, name)
     outcome: api_writes.Outcome = api_writes.Uncertain("")

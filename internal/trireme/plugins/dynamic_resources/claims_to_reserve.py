@@ -7,18 +7,18 @@ from trireme.v1 import core_pb2, cycle_pb2, resource_pb2
 from trireme_kube.apimachinery import encode
 
 
-def known(
+def existing_claim(
     pod: core_pb2.Pod,
     identity: cycle_pb2.PodIdentity,
     pod_claim: pod_claims.PodClaim,
     allocation: resource_pb2.AllocationResult | None,
     *,
     of_groups: bool,
-) -> reserve_state.ToReserve:
+) -> reserve_state.ClaimToReserve:
     """A claim that there is; `allocation`: it is to get these devices. `of_groups`: groups may have claims."""
     claim, of = pod_claim.claim, pod_claim.group
     group = pod.spec.scheduling_group.pod_group_name if of_groups else ""
-    return reserve_state.ToReserve(
+    return reserve_state.ClaimToReserve(
         claim.metadata.namespace,
         claim.metadata.name,
         claim.metadata.uid,
@@ -29,13 +29,13 @@ def known(
     )
 
 
-def to_make(
+def claim_to_create(
     claim: resource_pb2.ResourceClaim,
     mappings: Sequence[extended_resources.ContainerRequest],
     stale: resource_pb2.ResourceClaim | None,
-) -> reserve_state.ToReserve:
+) -> reserve_state.ClaimToReserve:
     """A claim that is still to be made; it takes the place of `stale`."""
-    return reserve_state.ToReserve(
+    return reserve_state.ClaimToReserve(
         claim.metadata.namespace,
         "",
         "",

@@ -81,16 +81,16 @@ class MatchAttribute(_ScalarConstraint):
     """All devices have the same value."""
 
     def _allows(self, value: resource_pb2.DeviceAttribute) -> bool:
-        found = devices.scalar(value)
-        return found is not None and found == devices.scalar(self._values[0])
+        found = devices.scalar_value(value)
+        return found is not None and found == devices.scalar_value(self._values[0])
 
 
 class DistinctAttribute(_ScalarConstraint):
     """No two devices have the same value."""
 
     def _allows(self, value: resource_pb2.DeviceAttribute) -> bool:
-        found = devices.scalar(value)
-        return found is not None and all(found != devices.scalar(other) for other in self._values)
+        found = devices.scalar_value(value)
+        return found is not None and all(found != devices.scalar_value(other) for other in self._values)
 
 
 class MatchLists(Constraint):
@@ -142,11 +142,11 @@ def values_of(attribute: resource_pb2.DeviceAttribute) -> Values | None:
         values = getattr(attribute, name)
         if values:
             return kind, frozenset(values)
-    one = devices.scalar(attribute)
+    one = devices.scalar_value(attribute)
     return None if one is None else (one[0], frozenset([one[1]]))
 
 
-def make(stated: resource_pb2.DeviceConstraint, lookup: Lookup, on: features.Features) -> Constraint | None:
+def make_constraint(stated: resource_pb2.DeviceConstraint, lookup: Lookup, on: features.Features) -> Constraint | None:
     """The constraint; None where it is of a kind that is not known."""
     if stated.HasField("match_attribute"):
         match = MatchLists if on.list_attributes else MatchAttribute

@@ -25,7 +25,7 @@ class DeviceCounts:
         self, snap: snapshot.Snapshot, resource: str, slots: arrays.SlotArray
     ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
         """Devices that stand for the resource, and those of them that a claim holds. Shapes: both (slot,)."""
-        known = inventory.of(snap, self._on)
+        known = inventory.inventory_of(snap, self._on)
         device_class = known.class_of_resource.get(resource)
         total = np.zeros((2, slots.shape[0]), dtype=np.int64)
         if device_class is None:
@@ -45,7 +45,10 @@ class DeviceCounts:
 
 
 def _at(
-    snap: snapshot.Snapshot, entry: devices.Slice | None, placement: devices.Placement, slots: arrays.SlotArray
+    snap: snapshot.Snapshot,
+    entry: devices.DeviceSlice | None,
+    placement: devices.DevicePlacement,
+    slots: arrays.SlotArray,
 ) -> arrays.BoolArray:
     """Which of the slots have the devices; all of them where a slice (`entry`) states nothing. Shape: (slot,)."""
     if placement.all_nodes or (entry is not None and not placement.stated):
@@ -59,7 +62,7 @@ def _at(
 
 
 def _count(
-    known: inventory.Inventory,
+    known: inventory.DeviceInventory,
     device_class: resource_pb2.DeviceClass,
     there: Sequence[devices.Device],
     at: arrays.BoolArray,
@@ -78,7 +81,7 @@ def _count(
     total[1, at] += sum(known.allocated.contains(device.id) for device in chosen)
 
 
-def _matches(known: inventory.Inventory, device_class: resource_pb2.DeviceClass, device: devices.Device) -> bool:
+def _matches(known: inventory.DeviceInventory, device_class: resource_pb2.DeviceClass, device: devices.Device) -> bool:
     selectors = [each.cel.expression for each in device_class.spec.selectors if each.HasField("cel")]
     return all(device.matches(expression, known.selectors, _never) for expression in selectors)
 

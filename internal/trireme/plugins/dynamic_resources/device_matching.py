@@ -17,7 +17,7 @@ class DeviceMatcher:
 
     def __init__(
         self,
-        selectors: expressions.Expressions,
+        selectors: expressions.CompiledExpressions,
         on: features.Features,
         reachable: Callable[[devices.Device], bool],
         out_of_time: Callable[[], bool],

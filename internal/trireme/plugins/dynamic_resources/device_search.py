@@ -17,7 +17,7 @@ from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import (
     allocation_errors,
     allocator,
-    demand,
+    device_demand,
     extended_resources,
     inventory,
     node_allocatable,
@@ -26,7 +26,7 @@ from trireme.plugins.dynamic_resources import args as device_args
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2
 
-NAME = demand.NAME
+NAME = device_demand.NAME
 
 #: What the search reads beside nodes and pods.
 READS = (inventory.CLAIM, inventory.SLICE, inventory.CLASS, inventory.RULE)
@@ -49,7 +49,7 @@ class SearchOutcome:
 
 
 # What the nodes of one kind have in common: their view, and which resources devices must give there.
-NodeKind = tuple[inventory.View, tuple[str, ...]]
+NodeKind = tuple[inventory.NodeView, tuple[str, ...]]
 
 
 _instances = itertools.count()
@@ -111,7 +111,7 @@ class DeviceSearch:
             version = state.inventory.version(kind[0])
             slot = left[0]
             outcome = await pausing.run(functools.partial(self._search, pod_class, state, snap, kind, slot))
-            known = inventory.of(snap, self.on)
+            known = inventory.inventory_of(snap, self.on)
             if known is state.inventory and known.version(kind[0]) == version:
                 self._searches(snap)[pod_class.id, kind] = version, outcome
                 if outcome.late:
@@ -124,7 +124,7 @@ class DeviceSearch:
     def _unsearched(
         self,
         pod_class: classes.PodClass,
-        state: demand.Demand,
+        state: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         left: collections.deque[int],
         remembering: bool,
@@ -145,17 +145,19 @@ class DeviceSearch:
             left.popleft()
         return None
 
-    def known_state(self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> demand.Demand | None:
+    def known_state(
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
+    ) -> device_demand.DeviceDemand | None:
         """What the class demands; None: nothing, or its claims are not fit to be searched for."""
         try:
-            return demand.of(pod_class, snap, self.on)
-        except demand.RefusedError:
+            return device_demand.demand_of(pod_class, snap, self.on)
+        except device_demand.RefusedError:
             return None
 
     def outcomes(
         self,
         pod_class: classes.PodClass,
-        state: demand.Demand,
+        state: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         remembering: bool = True,
@@ -165,11 +167,11 @@ class DeviceSearch:
         `remembering`: solutions may be those of other claims that ask for the same.
         """
         if state.stale_claim is not None:
-            yield list(range(slots.shape[0])), SearchOutcome(refusal=demand.unresolvable(STALE_CLAIM))
+            yield list(range(slots.shape[0])), SearchOutcome(refusal=device_demand.unresolvable(STALE_CLAIM))
             return
         kinds, without_search, unfit = self._by_kind(state, snap, slots)
         if unfit:
-            yield unfit, SearchOutcome(refusal=demand.unresolvable(CANNOT_FIT))
+            yield unfit, SearchOutcome(refusal=device_demand.unresolvable(CANNOT_FIT))
         if without_search:
             yield without_search, None
         memory = self._memory(state) if remembering and kinds else {}
@@ -187,11 +189,11 @@ class DeviceSearch:
     def _outcome(
         self,
         pod_class: classes.PodClass,
-        state: demand.Demand,
+        state: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         kind: NodeKind,
         slot: int,
-        memory: dict[inventory.View, tuple[int, SearchOutcome]],
+        memory: dict[inventory.NodeView, tuple[int, SearchOutcome]],
     ) -> SearchOutcome:
         """The outcome for nodes like that of the slot: from memory, as prepared, or of a search now."""
         version = state.inventory.version(kind[0])
@@ -208,12 +210,12 @@ class DeviceSearch:
             memory[kind[0]] = (version, outcome)
         return outcome
 
-    def _memory(self, state: demand.Demand) -> dict[inventory.View, tuple[int, SearchOutcome]]:
+    def _memory(self, state: device_demand.DeviceDemand) -> dict[inventory.NodeView, tuple[int, SearchOutcome]]:
         """Outcomes for claims that ask for the same, by what nodes see; those for extended resources are not kept."""
         return {} if state.extended_resources else state.inventory.remember(state.claim_specs)
 
     def _by_kind(
-        self, state: demand.Demand, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
+        self, state: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
     ) -> tuple[dict[NodeKind, list[int]], list[int], list[int]]:
         """Sort positions in `slots`: by kind of node, where there is nothing to search for, where nothing can fit."""
         kinds: dict[NodeKind, list[int]] = {}
@@ -233,12 +235,14 @@ class DeviceSearch:
                 (kinds.setdefault((view(slot), lacking), []) if searched else without_search).append(at)
         return kinds, without_search, unfit
 
-    def _unfit(self, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int) -> bool:
+    def _unfit(self, state: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int) -> bool:
         """Whether neither the node nor devices can give one of the extended resources."""
         classes_of = state.inventory.class_of_resource
         return any(name not in classes_of and not _allocatable(snap, name, slot) for name in state.extended_resources)
 
-    def lacking(self, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int) -> tuple[str, ...]:
+    def lacking(
+        self, state: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int
+    ) -> tuple[str, ...]:
         """The extended resources that devices must give on the node, by name."""
         lacking = [name for name in state.extended_resources if not _allocatable(snap, name, slot)]
         return tuple(sorted(name for name in lacking if name in state.inventory.class_of_resource))
@@ -246,7 +250,7 @@ class DeviceSearch:
     def claim_statuses(
         self,
         pod_class: classes.PodClass,
-        state: demand.Demand,
+        state: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
@@ -254,20 +258,24 @@ class DeviceSearch:
         """What the claims come to in resources of the node; None: nothing. Raises: NodeAllocatableError."""
         if not state.inventory.stands_for_resources:
             return None
-        claims = [node_allocatable.allocated(claim) for claim in state.claims if claim.status.HasField("allocation")]
+        claims = [
+            node_allocatable.devices_of_allocation(claim)
+            for claim in state.claims
+            if claim.status.HasField("allocation")
+        ]
         # What was found is for these claims, or for others that ask for the same; after them come extended resources.
         own = [*state.to_allocate, *(solution.claim for solution in solutions[len(state.to_allocate) :])]
-        claims += [node_allocatable.found(claim, one) for claim, one in zip(own, solutions, strict=False)]
+        claims += [node_allocatable.devices_of_solution(claim, one) for claim, one in zip(own, solutions, strict=False)]
         uids = {each.name: each.claim.metadata.uid for each in state.pod_claims}
         there = node_allocatable.NodeDevices(state.inventory, snap.nodes, slot)
         # Of a claim that the pod names twice, what is found last counts.
         once = {each.claim.metadata.uid: each for each in claims}
-        return node_allocatable.statuses(pod_class.pod, once.values(), uids, there)
+        return node_allocatable.claim_statuses(pod_class.pod, once.values(), uids, there)
 
     def _search(
         self,
         pod_class: classes.PodClass,
-        state: demand.Demand,
+        state: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         kind: NodeKind,
         slot: int,
@@ -277,8 +285,8 @@ class DeviceSearch:
             return self.failed(f"gather pool information: {view.problem}")
         claims = state.to_allocate
         if state.extended_resources:
-            requests, _ = extended_resources.requests(pod_class.pod, lacking, state.inventory.class_of_resource)
-            claims.append(extended_resources.claim(pod_class.namespace, requests))
+            requests, _ = extended_resources.device_requests(pod_class.pod, lacking, state.inventory.class_of_resource)
+            claims.append(extended_resources.extended_claim(pod_class.namespace, requests))
         known = state.inventory
         given = allocator.AllocatorInputs(known.classes, known.allocated, known.selectors, self.on)
         search = allocator.Allocator(
@@ -290,11 +298,11 @@ class DeviceSearch:
             text = f"node {snap.nodes.names[slot]}: timed out trying to allocate devices"
             return SearchOutcome(refusal=self.failed(text).refusal, late=True)
         except allocation_errors.InvalidPoolsError as error:
-            return SearchOutcome(refusal=demand.unresolvable(str(error)))
+            return SearchOutcome(refusal=device_demand.unresolvable(str(error)))
         except allocation_errors.AllocationError as error:
             return self.failed(str(error))
         if solutions is None:
-            return SearchOutcome(refusal=demand.unresolvable(CANNOT_ALLOCATE))
+            return SearchOutcome(refusal=device_demand.unresolvable(CANNOT_ALLOCATE))
         return SearchOutcome(solutions=solutions)
 
     def _deadline(self) -> Callable[[], bool]:

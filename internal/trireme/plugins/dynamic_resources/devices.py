@@ -21,7 +21,7 @@ Amounts = Mapping[str, int]  # nanos by name
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class CapacityRange:
     """The shares of a capacity that may be asked for."""
 
     min: quantity.Quantity | None
@@ -30,24 +30,24 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class CapacityPolicy:
     """What shares of a capacity may be asked for."""
 
     default: quantity.Quantity | None
     valid_values: tuple[quantity.Quantity, ...]
-    valid_range: Range | None
+    valid_range: CapacityRange | None
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class DeviceCapacity:
     """How much of something a device has."""
 
     value: quantity.Quantity
-    policy: Policy | None
+    policy: CapacityPolicy | None
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class DevicePlacement:
     """Where devices are: on one node, on nodes that match, everywhere; nowhere if nothing is set.
 
     `problem` is why the selector cannot be read, if it cannot.
@@ -71,11 +71,11 @@ class Device:
 
     id: DeviceId
     message: resource_pb2.Device
-    slice: "Slice"
-    capacity: Mapping[str, Capacity]
+    slice: "DeviceSlice"
+    capacity: Mapping[str, DeviceCapacity]
     allow_multiple: bool
     consumes: tuple[tuple[str, Amounts], ...]
-    placement: Placement
+    placement: DevicePlacement
     taints: tuple[resource_pb2.DeviceTaint, ...]
     # By expression: whether it matches, or why that cannot be told.
     matched: dict[str, "bool | expressions.DeviceExpressionError"] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Device:
         """driver/pool/device."""
         return "/".join(self.id)
 
-    def matches(self, expression: str, known: expressions.Expressions, expired: Callable[[], bool]) -> bool:
+    def matches(self, expression: str, known: expressions.CompiledExpressions, expired: Callable[[], bool]) -> bool:
         """Whether the device meets the expression.
 
         Raises: CompileError, DeviceExpressionError, InterruptedEvaluationError if it is `expired` before that.
@@ -117,7 +117,7 @@ class Device:
         return self._values
 
     def derived_attribute(
-        self, expression: str, known: expressions.Expressions, expired: Callable[[], bool]
+        self, expression: str, known: expressions.CompiledExpressions, expired: Callable[[], bool]
     ) -> resource_pb2.DeviceAttribute:
         """The attribute that the expression computes.
 
@@ -147,14 +147,14 @@ class Device:
 
 
 @dataclass(slots=True, eq=False)
-class Slice:
+class DeviceSlice:
     """One version of a ResourceSlice."""
 
     name: str
     pool: PoolId
     generation: int
     pool_size: int
-    placement: Placement
+    placement: DevicePlacement
     per_device: bool
     message: resource_pb2.ResourceSlice
     counter_sets: tuple[tuple[str, Amounts], ...] = ()
@@ -172,16 +172,16 @@ class Slice:
         )
 
 
-def read(
+def read_slice(
     message: resource_pb2.ResourceSlice, rules: Iterable[resource_pb2.DeviceTaintRule], *, shareable: bool = True
-) -> Slice:
+) -> DeviceSlice:
     """The slice, with the taints that the rules put on its devices. `shareable`: several claims may share a device.
 
     Raises: ValueError where it cannot be read.
     """
     spec = message.spec
     pool = (spec.driver, spec.pool.name)
-    out = Slice(
+    out = DeviceSlice(
         message.metadata.name,
         pool,
         spec.pool.generation,
@@ -198,7 +198,7 @@ def read(
 
 
 def _device(
-    message: resource_pb2.Device, owner: Slice, rules: Sequence[resource_pb2.DeviceTaintRule], shareable: bool
+    message: resource_pb2.Device, owner: DeviceSlice, rules: Sequence[resource_pb2.DeviceTaintRule], shareable: bool
 ) -> Device:
     added = [
         rule.spec.taint
@@ -225,31 +225,31 @@ def _applies(spec: resource_pb2.DeviceTaintRuleSpec, pool: PoolId) -> bool:
     return not selector.HasField("pool") or selector.pool == pool[1]
 
 
-def _placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> Placement:
+def _placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> DevicePlacement:
     selector = spec.node_selector if spec.HasField("node_selector") else None
     if selector is None or spec.node_name or spec.all_nodes:
-        return Placement(spec.node_name, spec.all_nodes, selector)
+        return DevicePlacement(spec.node_name, spec.all_nodes, selector)
     terms = selectors.parse_terms(selector.node_selector_terms)
-    return Placement("", False, selector, terms, node_selectors.problem(selector))
+    return DevicePlacement("", False, selector, terms, node_selectors.problem(selector))
 
 
 def _amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:
     return {name: _amount(counter.value).nanos for name, counter in counters.items()}
 
 
-def _capacity(message: resource_pb2.DeviceCapacity) -> Capacity:
+def _capacity(message: resource_pb2.DeviceCapacity) -> DeviceCapacity:
     policy = None
     if message.HasField("request_policy"):
         stated = message.request_policy
         limits = stated.valid_range
-        policy = Policy(
+        policy = CapacityPolicy(
             _optional(stated, "default"),
             tuple(_amount(value) for value in stated.valid_values),
-            Range(_optional(limits, "min"), _optional(limits, "max"), _optional(limits, "step"))
+            CapacityRange(_optional(limits, "min"), _optional(limits, "max"), _optional(limits, "step"))
             if stated.HasField("valid_range")
             else None,
         )
-    return Capacity(_amount(message.value), policy)
+    return DeviceCapacity(_amount(message.value), policy)
 
 
 def _optional(message: Any, name: str) -> quantity.Quantity | None:
@@ -276,7 +276,7 @@ def _values(device: Device) -> cel_values.Map:
     for full, entry in device.message.capacity.items():
         domain, name = _qualified(full, driver)
         capacity.setdefault(domain, {})[name] = quantities.quantity_of(entry.value.string or "0")
-    return expressions.device_of(driver, device.allow_multiple, attributes, capacity)
+    return expressions.cel_device(driver, device.allow_multiple, attributes, capacity)
 
 
 def _qualified(name: str, driver: str) -> tuple[str, str]:
@@ -290,14 +290,14 @@ def _attribute_value(attribute: resource_pb2.DeviceAttribute) -> Any:
             return list(getattr(attribute, name))
     if attribute.versions:
         return [_version(text) for text in attribute.versions]
-    stated = scalar(attribute)
+    stated = scalar_value(attribute)
     if stated is None:
         raise ValueError("unsupported attribute value")
     kind, value = stated
     return _version(str(value)) if kind == "version" else value
 
 
-def scalar(attribute: resource_pb2.DeviceAttribute) -> tuple[str, int | bool | str] | None:
+def scalar_value(attribute: resource_pb2.DeviceAttribute) -> tuple[str, int | bool | str] | None:
     """Kind and value of an attribute that is one value; None where it is none of a known kind."""
     if attribute.HasField("int"):
         return "int", attribute.int

@@ -42,7 +42,7 @@ class DeviceExpressionError(Exception):
     """The expression has no answer for this device."""
 
 
-class Expressions:
+class CompiledExpressions:
     """Compiled expressions by their text."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Expressions:
 _NOTHING: Final = values.Map()
 
 
-def device_of(
+def cel_device(
     driver: str,
     allow_multiple: bool,
     attributes: Mapping[str, Mapping[str, Any]],

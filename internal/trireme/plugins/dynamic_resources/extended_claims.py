@@ -33,11 +33,11 @@ class NotMadeError(Exception):
     """The claim could not be made; the text says why."""
 
 
-async def make(
+async def create_claim(
     writer: ApiWriter,
     collection: str,
     pod: cycle_pb2.PodIdentity,
-    one: reserve_state.ToReserve,
+    one: reserve_state.ClaimToReserve,
     deadline: float,
 ) -> Json:
     """The pod's claim: the one that a call before this one made, or a new one. Raises: NotMadeError."""
@@ -60,11 +60,11 @@ async def make(
     raise NotMadeError(why)
 
 
-async def made(
+async def created_claim(
     writer: ApiWriter,
     collection: str,
     pod: cycle_pb2.PodIdentity,
-    one: reserve_state.ToReserve,
+    one: reserve_state.ClaimToReserve,
     deadline: float,
 ) -> AsyncIterator[str]:
     """The names of claims that were made for this, of which there is one at most. Ends where one cannot be read."""
@@ -78,7 +78,7 @@ async def made(
             return
 
 
-def _name(pod: cycle_pb2.PodIdentity, one: reserve_state.ToReserve, number: int) -> str:
+def _name(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, number: int) -> str:
     wanted = [pod.uid, one.requests, one.allocation, one.stale, number]
     digest = hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).digest()
     suffix = "".join(_CHARACTERS[byte % len(_CHARACTERS)] for byte in digest[:_SUFFIX_LENGTH])
@@ -89,7 +89,7 @@ def _prefix(pod: cycle_pb2.PodIdentity) -> str:
     return f"{pod.name}-extended-resources-"
 
 
-def _claim(pod: cycle_pb2.PodIdentity, one: reserve_state.ToReserve, name: str) -> Json:
+def _claim(pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve, name: str) -> Json:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -105,7 +105,7 @@ def _claim(pod: cycle_pb2.PodIdentity, one: reserve_state.ToReserve, name: str) 
     }
 
 
-def _is_own(claim: Json, pod: cycle_pb2.PodIdentity, one: reserve_state.ToReserve) -> bool:
+def _is_own(claim: Json, pod: cycle_pb2.PodIdentity, one: reserve_state.ClaimToReserve) -> bool:
     """Whether the claim was made for this pod and for what is wanted now."""
     metadata = claim["metadata"]
     if (metadata.get("annotations") or {}).get(EXTENDED_CLAIM) != "true":

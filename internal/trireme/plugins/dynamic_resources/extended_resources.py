@@ -35,7 +35,7 @@ class _Request:
     count: int
 
 
-def asked(pod_class: classes.PodClass) -> Mapping[str, int]:
+def device_backed_requests(pod_class: classes.PodClass) -> Mapping[str, int]:
     """The resources among those asked for that devices might stand for, with amounts."""
     return pod_class.memo("DynamicResources.extended", _asked)
 
@@ -48,7 +48,7 @@ def _asked(pod_class: classes.PodClass) -> dict[str, int]:
     }
 
 
-def claim(
+def extended_claim(
     namespace: str, requests: Iterable[resource_pb2.DeviceRequest] = (), uid: str = ""
 ) -> resource_pb2.ResourceClaim:
     """The claim of a pod for these requests, as it is before the API server has it."""
@@ -59,7 +59,7 @@ def claim(
     return out
 
 
-def requests(
+def device_requests(
     pod: core_pb2.Pod, resources: Iterable[str], class_of: Mapping[str, resource_pb2.DeviceClass]
 ) -> tuple[list[resource_pb2.DeviceRequest], list[ContainerRequest]]:
     """The requests for these resources, by name, and which container's each is."""

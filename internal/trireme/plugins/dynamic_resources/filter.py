@@ -17,7 +17,7 @@ from trireme.plugins.dynamic_resources import (
     allocator,
     availability,
     binding_conditions,
-    demand,
+    device_demand,
     device_search,
     node_allocatable,
     reserve,
@@ -27,11 +27,14 @@ from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import cycle_pb2, resource_pb2
 from trireme_kube.componentbase import clocks
 
-NAME = demand.NAME
+NAME = device_demand.NAME
 
 NOT_AVAILABLE = "resourceclaim not available on the node"
 
-_OF_EXTENDED = (demand.unresolvable(device_search.STALE_CLAIM), demand.unresolvable(device_search.CANNOT_FIT))
+_OF_EXTENDED = (
+    device_demand.unresolvable(device_search.STALE_CLAIM),
+    device_demand.unresolvable(device_search.CANNOT_FIT),
+)
 
 
 class DynamicResourcesFilter:
@@ -68,8 +71,8 @@ class DynamicResourcesFilter:
     ) -> interfaces.PreFilterResult:
         """Skip pods without claims; refuse those whose claims are missing, in the making, or of no class."""
         try:
-            state = demand.of(pod_class, snap, self._search.on)
-        except demand.RefusedError as refused:
+            state = device_demand.demand_of(pod_class, snap, self._search.on)
+        except device_demand.RefusedError as refused:
             return interfaces.PreFilterResult(status=refused.status)
         if state is None:
             return interfaces.SKIPPED
@@ -100,18 +103,18 @@ class DynamicResourcesFilter:
         unavailable: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots, {}), axis=0)
         unavailable &= index == interfaces.PASSES
         if unavailable.any():
-            index[unavailable] = table.intern(demand.unresolvable(NOT_AVAILABLE))
+            index[unavailable] = table.intern(device_demand.unresolvable(NOT_AVAILABLE))
         # A claim that is unfit for the pod comes before devices for the others, but after extended resources.
         unfit = [number for said in _OF_EXTENDED for number in [table.find(said)] if number]
         searched = ~np.isin(index, unfit)
         for lacking, text in availability.unfit_claims(pod_class, state, snap, slots, self._search.on):
-            index[lacking & searched] = table.intern(demand.unresolvable(text))
+            index[lacking & searched] = table.intern(device_demand.unresolvable(text))
         return interfaces.Verdicts(index)
 
     def _no_room(
         self,
         pod_class: classes.PodClass,
-        state: demand.Demand,
+        state: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
@@ -123,7 +126,7 @@ class DynamicResourcesFilter:
             return self._search.failed(str(error)).refusal
         if stated is None:
             return None
-        return node_allocatable.refusal(pod_class.pod, stated, snap, slot, self._rules)
+        return node_allocatable.resource_refusal(pod_class.pod, stated, snap, slot, self._rules)
 
     def unavailable_claims(
         self,
@@ -160,7 +163,7 @@ class DynamicResourcesFilter:
 
     def _unavailable(
         self,
-        state: demand.Demand,
+        state: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         promised: Mapping[str, resource_pb2.AllocationResult],
@@ -176,7 +179,7 @@ class DynamicResourcesFilter:
                 out[at] = True
                 continue
             skips = allocated and claim.metadata.uid not in state.shared
-            out[at] = availability.elsewhere(allocation, snap, slots, skips=skips)
+            out[at] = availability.unavailable_slots(allocation, snap, slots, skips=skips)
         return out
 
     def _is_lost(self, claim: resource_pb2.ResourceClaim) -> bool:

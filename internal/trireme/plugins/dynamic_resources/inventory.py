@@ -1,8 +1,8 @@
 """All devices of a snapshot: slices, classes, taint rules, what claims hold; and which of them each node sees.
 
-There is one `Inventory` a snapshot, in its store of derived values. It is brought up to date by what changed: a slice
-is read again when it changes, a claim counted again, a node looked at again when its labels may be others. Nodes that
-see the same slices share one `View`, and so whatever is found out for one of them.
+There is one `DeviceInventory` a snapshot, in its store of derived values. It is brought up to date by what changed: a
+slice is read again when it changes, a claim counted again, a node looked at again when its labels may be others. Nodes
+that see the same slices share one `NodeView`, and so whatever is found out for one of them.
 """
 
 import logging
@@ -31,10 +31,10 @@ _REMEMBERED = 64
 
 
 @dataclass(slots=True, eq=False)
-class View:
+class NodeView:
     """What some nodes see alike: slices, and of those that say so device by device, the devices within reach."""
 
-    slices: tuple[devices.Slice, ...]
+    slices: tuple[devices.DeviceSlice, ...]
     reachable: frozenset[devices.DeviceId]
     pool_ids: frozenset[devices.PoolId]
     # Whether the nodes support slices that skip steps on the node.
@@ -51,7 +51,7 @@ class View:
 _Key = tuple[tuple[str, ...], frozenset[devices.DeviceId], bool, str]
 
 
-class Inventory:
+class DeviceInventory:
     """See the module."""
 
     nbytes = None
@@ -59,18 +59,18 @@ class Inventory:
     def __init__(self, snap: snapshot.Snapshot, on: features.Features) -> None:
         self._snap = weakref.proxy(snap)
         self._on = on
-        self.selectors = expressions.Expressions()
+        self.selectors = expressions.CompiledExpressions()
         self._generation = -1
         self._rules_at = self._classes_at = -1
-        self._slices: dict[str, devices.Slice] = {}
+        self._slices: dict[str, devices.DeviceSlice] = {}
         self._held: dict[objects.Key, tuple[allocated_devices.ClaimedDevice, ...]] = {}
-        self._views: list[View | None] = []
-        self._view_of: dict[_Key, View] = {}
+        self._views: list[NodeView | None] = []
+        self._view_of: dict[_Key, NodeView] = {}
         # When a device of a pool was last taken, or given back.
         self._touched: dict[devices.PoolId, int] = {}
-        self.by_pool: dict[devices.PoolId, list[devices.Slice]] = {}
+        self.by_pool: dict[devices.PoolId, list[devices.DeviceSlice]] = {}
         # What was found out about views, by what was asked for; valid for `version` alone.
-        self.remembered: OrderedDict[bytes, dict[View, tuple[int, Any]]] = OrderedDict()
+        self.remembered: OrderedDict[bytes, dict[NodeView, tuple[int, Any]]] = OrderedDict()
         self.allocated = allocated_devices.AllocatedDevices()
         self.classes: dict[str, resource_pb2.DeviceClass] = {}
         self.class_of_resource: dict[str, resource_pb2.DeviceClass] = {}
@@ -92,13 +92,13 @@ class Inventory:
             self._look(changed[snap.nodes.alive[changed]])
         self._generation = snap.generation
 
-    def view(self, slot: int) -> View:
+    def view(self, slot: int) -> NodeView:
         """What the node at the slot sees."""
         view = self._views[slot]
         assert view is not None, f"slot {slot} holds no node"
         return view
 
-    def version(self, view: View) -> int:
+    def version(self, view: NodeView) -> int:
         """Another number than before if its devices were allocated or deallocated since, or classes have changed."""
         touched = self._touched
         return max(self._classes_at, *(touched.get(pool, 0) for pool in view.pool_ids), 0)
@@ -108,7 +108,7 @@ class Inventory:
         """Whether any device stands for a resource of its node, or costs some of one in addition."""
         return any(entry.stands_for_resources for entry in self._slices.values())
 
-    def remember(self, wish: bytes) -> dict[View, tuple[int, Any]]:
+    def remember(self, wish: bytes) -> dict[NodeView, tuple[int, Any]]:
         """What is remembered for those who ask for this: by view, what was found out and at which version."""
         found = self.remembered.get(wish)
         if found is None:
@@ -118,10 +118,10 @@ class Inventory:
         self.remembered.move_to_end(wish)
         return found
 
-    def pools(self, view: View) -> tuple[pools.Pool, ...]:
+    def pools(self, view: NodeView) -> tuple[pools.Pool, ...]:
         """The pools of a view."""
         if view.pools is None:
-            view.pools = pools.gather(view.slices, self.by_pool, self._on)
+            view.pools = pools.gather_pools(view.slices, self.by_pool, self._on)
         return view.pools
 
     # Classes
@@ -218,7 +218,7 @@ class Inventory:
         if message is None:
             return concerned
         try:
-            entry = devices.read(message, rules, shareable=not self._on.stable)
+            entry = devices.read_slice(message, rules, shareable=not self._on.stable)
         except ValueError as error:
             # Its pool is incomplete without it; nothing else suffers.
             log.warning("resourceslice %s is left out: %s", name, error)
@@ -240,7 +240,7 @@ class Inventory:
         problems: dict[int, tuple[str, str]] = {}
         everywhere = []
         for name, entry in self._slices.items():
-            if not pools.usable(entry, self._on):
+            if not pools.is_usable(entry, self._on):
                 continue
             on_all = entry.placement.all_nodes and not entry.placement.node_name
             if on_all or pools.seen_everywhere(entry, self._on):
@@ -261,12 +261,12 @@ class Inventory:
 
     def _supporting(self, slots: arrays.SlotArray) -> frozenset[int]:
         """Those of the slots whose nodes support slices that skip steps on the node."""
-        declared = node_operations.declared(self._snap.nodes, slots)
+        declared = node_operations.declare_skipping(self._snap.nodes, slots)
         return frozenset(slots[declared].tolist())
 
     def _look_at_devices(
         self,
-        entry: devices.Slice,
+        entry: devices.DeviceSlice,
         slots: arrays.SlotArray,
         names: Mapping[int, list[str]],
         reached: dict[int, list[devices.DeviceId]],
@@ -288,7 +288,7 @@ class Inventory:
             names[slot].append(entry.name)
 
     def _where(
-        self, placement: devices.Placement, slots: arrays.SlotArray, looking: Mapping[int, list[str]]
+        self, placement: devices.DevicePlacement, slots: arrays.SlotArray, looking: Mapping[int, list[str]]
     ) -> list[int]:
         """Those of the slots that it is about; `looking` has them all."""
         nodes = self._snap.nodes
@@ -301,12 +301,12 @@ class Inventory:
             return []
         return list(slots[node_selection.matches_any(nodes, placement.terms, slots)].tolist())
 
-    def _view(self, key: _Key) -> View:
+    def _view(self, key: _Key) -> NodeView:
         view = self._view_of.get(key)
         if view is None:
             slices = tuple(self._slices[name] for name in key[0])
             pool_ids = frozenset(entry.pool for entry in slices)
-            view = self._view_of[key] = View(slices, key[1], pool_ids, key[2], key[3])
+            view = self._view_of[key] = NodeView(slices, key[1], pool_ids, key[2], key[3])
         return view
 
 
@@ -325,6 +325,6 @@ def _key(claim: resource_pb2.ResourceClaim) -> objects.Key:
     return claim.metadata.namespace, claim.metadata.name
 
 
-def of(snap: snapshot_view.SnapshotView, on: features.Features) -> Inventory:
+def inventory_of(snap: snapshot_view.SnapshotView, on: features.Features) -> DeviceInventory:
     """The snapshot's inventory, at the snapshot's generation."""
-    return snap.derived(("device_inventory", on), lambda base: Inventory(base, on))
+    return snap.derived(("device_inventory", on), lambda base: DeviceInventory(base, on))

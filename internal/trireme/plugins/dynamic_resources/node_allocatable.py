@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.framework import amounts, status
-from trireme.plugins.dynamic_resources import allocator, demand, devices, inventory
+from trireme.plugins.dynamic_resources import allocator, device_demand, devices, inventory
 from trireme.snapshot import node_selection, nodes, snapshot_view
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
 from trireme_kube.apimachinery import quantity
@@ -45,7 +45,7 @@ class ClaimDevices:
     devices: tuple[HeldDevice, ...]
 
 
-def allocated(claim: resource_pb2.ResourceClaim) -> ClaimDevices:
+def devices_of_allocation(claim: resource_pb2.ResourceClaim) -> ClaimDevices:
     """The devices that the claim has."""
     held = tuple(
         HeldDevice(
@@ -57,7 +57,7 @@ def allocated(claim: resource_pb2.ResourceClaim) -> ClaimDevices:
     return ClaimDevices(claim, held)
 
 
-def found(claim: resource_pb2.ResourceClaim, solution: allocator.ClaimSolution) -> ClaimDevices:
+def devices_of_solution(claim: resource_pb2.ResourceClaim, solution: allocator.ClaimSolution) -> ClaimDevices:
     """The devices that a search found for the claim, or for another one that asks for the same."""
     return ClaimDevices(
         claim, tuple(HeldDevice(selected.device.id, selected.consumed or None) for selected in solution.selected)
@@ -67,7 +67,7 @@ def found(claim: resource_pb2.ResourceClaim, solution: allocator.ClaimSolution) 
 class NodeDevices:
     """The devices that one node can use, by name."""
 
-    def __init__(self, known: inventory.Inventory, table: nodes.NodeTable, slot: int) -> None:
+    def __init__(self, known: inventory.DeviceInventory, table: nodes.NodeTable, slot: int) -> None:
         self._known = known
         self._table = table
         self._slot = slot
@@ -85,14 +85,14 @@ class NodeDevices:
         driver, pool, name = device
         raise NodeAllocatableError(f"device {name} not found in pool {pool} for driver {driver}")
 
-    def _is_at(self, placement: devices.Placement) -> bool:
+    def _is_at(self, placement: devices.DevicePlacement) -> bool:
         if placement.node_name == self._table.names[self._slot] or placement.all_nodes:
             return True
         slots = np.array([self._slot])
         return bool(placement.terms) and bool(node_selection.matches_any(self._table, placement.terms, slots)[0])
 
 
-def is_mapped(claim: resource_pb2.ResourceClaim, known: inventory.Inventory) -> bool:
+def is_mapped(claim: resource_pb2.ResourceClaim, known: inventory.DeviceInventory) -> bool:
     """Whether a device of the claim stands for a resource of the node: then pods cannot share the claim."""
     for result in claim.status.allocation.devices.results:
         slices = sorted(known.by_pool.get((result.driver, result.pool), ()), key=lambda entry: entry.name)
@@ -105,7 +105,7 @@ def is_mapped(claim: resource_pb2.ResourceClaim, known: inventory.Inventory) -> 
     return False
 
 
-def statuses(
+def claim_statuses(
     pod: core_pb2.Pod, claims: Iterable[ClaimDevices], uids: Mapping[str, str], there: NodeDevices
 ) -> tuple[Status, ...] | None:
     """What the pod's claims come to on a node, for the pod's status. Raises: NodeAllocatableError.
@@ -125,7 +125,7 @@ def statuses(
     return tuple(by_name[name] for name in sorted(by_name))
 
 
-def refusal(
+def resource_refusal(
     pod: core_pb2.Pod,
     stated: Sequence[Status],
     snap: snapshot_view.SnapshotView,
@@ -139,7 +139,7 @@ def refusal(
     with_status.status.node_allocatable_resource_claim_statuses.extend(stated)
     problem = _exceeds_pod_level(with_status) if rules.pod_level and stated else ""
     if problem:
-        return status.unresolvable(demand.NAME, problem)
+        return status.unresolvable(device_demand.NAME, problem)
     return _fit(amounts.with_claims(with_status, rules), snap, slot)
 
 
@@ -284,4 +284,4 @@ def _fit(needed: Mapping[str, int], snap: snapshot_view.SnapshotView, slot: int)
     if not reasons:
         return None
     code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else status.Code.UNSCHEDULABLE
-    return status.Status(code, demand.NAME, tuple(reasons))
+    return status.Status(code, device_demand.NAME, tuple(reasons))

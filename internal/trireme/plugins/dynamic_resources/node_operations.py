@@ -13,13 +13,13 @@ from trireme.v1 import resource_pb2
 FEATURE: Final = "DRAOptionalNodeOperations"
 
 
-def declared(table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray:
+def declare_skipping(table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray:
     """Which of the slots' nodes declare the support. Shape: (slot,)."""
     by_set = np.array([False, *(FEATURE in each for each in table.feature_sets.values_from(1))], dtype=np.bool_)
     found: arrays.BoolArray = by_set[table.feature_set[slots]]
     return found
 
 
-def needed(allocation: resource_pb2.AllocationResult) -> bool:
+def skips_operations(allocation: resource_pb2.AllocationResult) -> bool:
     """Whether a device of the allocation skips steps on the node."""
     return any(result.skip_node_operations for result in allocation.devices.results)

@@ -37,7 +37,7 @@ class PodClaim:
     name: str = ""
 
 
-def of(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_groups: bool) -> list[PodClaim]:
+def claims_of_pod(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_groups: bool) -> list[PodClaim]:
     """All of the pod's claims, in its order. Raises: ClaimError if one is not as it must be.
 
     `of_groups`: groups may have claims.
@@ -63,7 +63,9 @@ def of(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_groups: bool) 
     ]
 
 
-def of_group(group: scheduling_pb2.PodGroup, snap: snapshot_view.SnapshotView) -> Iterator[resource_pb2.ResourceClaim]:
+def claims_of_group(
+    group: scheduling_pb2.PodGroup, snap: snapshot_view.SnapshotView
+) -> Iterator[resource_pb2.ResourceClaim]:
     """The group's own claims, in its order, without those that were made for another owner.
 
     Raises: ClaimError where one is not there, once it is its turn.

@@ -125,7 +125,7 @@ def _of_group(
             if claim.metadata.uid not in given_up and claim.status.HasField("allocation"):
                 actions.append(deallocation.action(pod, claim, user_uid=uid))
             return status.unschedulable(device_filter.NAME, _FREED)
-    for claim in () if group is None else pod_claims.of_group(group, snap):
+    for claim in () if group is None else pod_claims.claims_of_group(group, snap):
         if claim.status.HasField("allocation") and pod_claims.reserved_for(claim, pod.uid, identity.name):
             leaving = bind_pb2.RemoveClaimUser(
                 namespace=claim.metadata.namespace, name=claim.metadata.name, uid=claim.metadata.uid, user_uid=uid

@@ -20,8 +20,8 @@ class Pool:
     id: devices.PoolId
     incomplete: bool = False
     invalid: bool = False
-    offered: tuple[devices.Slice, ...] = ()
-    elsewhere: tuple[devices.Slice, ...] = ()
+    offered: tuple[devices.DeviceSlice, ...] = ()
+    elsewhere: tuple[devices.DeviceSlice, ...] = ()
     counter_sets: Mapping[str, devices.Amounts] | None = None
 
     @property
@@ -35,7 +35,7 @@ class Pool:
         return any(device.message.binding_conditions for entry in self.offered for device in entry.devices)
 
 
-def usable(entry: devices.Slice, on: features.Features) -> bool:
+def is_usable(entry: devices.DeviceSlice, on: features.Features) -> bool:
     """Whether slices like this one are looked at at all."""
     if not on.partitionable and (entry.message.spec.HasField("per_device_node_selection") or entry.counter_sets):
         return False
@@ -44,26 +44,26 @@ def usable(entry: devices.Slice, on: features.Features) -> bool:
     return entry.placement.stated or entry.per_device or seen_everywhere(entry, on)
 
 
-def seen_everywhere(entry: devices.Slice, on: features.Features) -> bool:
+def seen_everywhere(entry: devices.DeviceSlice, on: features.Features) -> bool:
     """Whether every node sees the slice, wherever it is: Kubernetes' stable allocator looks at all counters."""
     return on.stable and bool(entry.counter_sets)
 
 
-def _hidden(entry: devices.Slice, on: features.Features) -> bool:
+def _hidden(entry: devices.DeviceSlice, on: features.Features) -> bool:
     """Whether the slice has compatibility groups, without which its devices must not be allocated."""
     return entry.uses_groups and not on.compatibility_groups
 
 
-def gather(
-    seen: Iterable[devices.Slice],
-    by_pool: Mapping[devices.PoolId, Sequence[devices.Slice]],
+def gather_pools(
+    seen: Iterable[devices.DeviceSlice],
+    by_pool: Mapping[devices.PoolId, Sequence[devices.DeviceSlice]],
     on: features.Features,
 ) -> tuple[Pool, ...]:
     """The pools of the slices that a node sees, in the order in which devices are looked for.
 
     `by_pool` has all slices of each pool, whatever their generation.
     """
-    newest: dict[devices.PoolId, list[devices.Slice]] = {}
+    newest: dict[devices.PoolId, list[devices.DeviceSlice]] = {}
     for entry in seen:
         kept = newest.setdefault(entry.pool, [])
         if kept and entry.generation < kept[0].generation:
@@ -79,11 +79,14 @@ def gather(
 
 
 def _pool(
-    pool: devices.PoolId, entries: list[devices.Slice], everywhere: Sequence[devices.Slice], on: features.Features
+    pool: devices.PoolId,
+    entries: list[devices.DeviceSlice],
+    everywhere: Sequence[devices.DeviceSlice],
+    on: features.Features,
 ) -> Pool | None:
     """None: a newer generation replaces these slices, of which the node sees none."""
     generation, size = entries[0].generation, entries[0].pool_size
-    rest: Sequence[devices.Slice] = ()
+    rest: Sequence[devices.DeviceSlice] = ()
     if len(entries) != size:
         if any(entry.generation > generation for entry in everywhere):
             return None
@@ -95,7 +98,10 @@ def _pool(
 
 
 def _complete(
-    pool: devices.PoolId, entries: Sequence[devices.Slice], rest: Sequence[devices.Slice], on: features.Features
+    pool: devices.PoolId,
+    entries: Sequence[devices.DeviceSlice],
+    rest: Sequence[devices.DeviceSlice],
+    on: features.Features,
 ) -> Pool:
     offered = [entry for entry in entries if not (on.partitionable and entry.counter_sets)]
     elsewhere = [entry for entry in rest if not (on.partitionable and entry.counter_sets)]
@@ -115,7 +121,7 @@ def _complete(
     return Pool(pool, offered=tuple(offered), elsewhere=tuple(elsewhere), counter_sets=counter_sets)
 
 
-def _draws_on(entry: devices.Slice, counter_sets: Mapping[str, devices.Amounts]) -> bool:
+def _draws_on(entry: devices.DeviceSlice, counter_sets: Mapping[str, devices.Amounts]) -> bool:
     """Whether all counters that its devices draw on are there."""
     return all(
         name in counter_sets and counters.keys() <= counter_sets[name].keys()

@@ -6,7 +6,7 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/alloca
 
 from collections.abc import Mapping, Sequence
 
-from trireme.plugins.dynamic_resources import capacity, device_matching, devices, features, pools
+from trireme.plugins.dynamic_resources import consumable_capacity, device_matching, devices, features, pools
 from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, claim_name
 from trireme.plugins.dynamic_resources.device_requests import (
     ALL,
@@ -127,6 +127,6 @@ class RequestValidator:
         if not self._on.consumable:
             return True
         try:
-            return capacity.fits({}, {}, request.capacity, device.capacity, self._on.fractional)
-        except capacity.CapacityError as error:
+            return consumable_capacity.fits({}, {}, request.capacity, device.capacity, self._on.fractional)
+        except consumable_capacity.CapacityError as error:
             raise AllocationError(f"{where}: checking capacity for device {device.id[2]}: {error}") from error

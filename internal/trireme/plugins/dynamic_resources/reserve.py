@@ -8,20 +8,20 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import (
+    allocation_results,
     allocator,
     claims_to_reserve,
-    demand,
+    device_demand,
     device_search,
     extended_resources,
     node_allocatable,
     reserve_state,
-    results,
 )
 from trireme.snapshot import classes, snapshot, snapshot_view
 from trireme.v1 import cycle_pb2, resource_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
 
-NAME = demand.NAME
+NAME = device_demand.NAME
 
 
 class DeviceReserve:
@@ -35,8 +35,8 @@ class DeviceReserve:
     ) -> interfaces.Reserved:
         """The claims with the devices found for them on the node."""
         try:
-            state = demand.of(pod_class, snap, self._search.on)
-        except demand.RefusedError as refused:
+            state = device_demand.demand_of(pod_class, snap, self._search.on)
+        except device_demand.RefusedError as refused:
             return interfaces.Reserved(refused.status)
         if state is None:
             return interfaces.Reserved()
@@ -46,14 +46,14 @@ class DeviceReserve:
         solutions = [] if outcome is None else outcome.solutions or []
         try:
             return self._reserved(pod_class, pod, state, snap, slot, solutions)
-        except (results.UnsupportedSelectorError, node_allocatable.NodeAllocatableError) as error:
+        except (allocation_results.UnsupportedSelectorError, node_allocatable.NodeAllocatableError) as error:
             return interfaces.Reserved(_not_reserved(str(error)))
 
     def _reserved(
         self,
         pod_class: classes.PodClass,
         pod: cycle_pb2.PodIdentity,
-        state: demand.Demand,
+        state: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
@@ -67,12 +67,12 @@ class DeviceReserve:
             claim = stated.claim
             solution = found.pop(_identity(claim), None)
             if solution is None and claim.metadata.uid not in state.shared:
-                entries.append(claims_to_reserve.known(pod_class.pod, pod, stated, None, of_groups=groups))
+                entries.append(claims_to_reserve.existing_claim(pod_class.pod, pod, stated, None, of_groups=groups))
                 continue
             allocated = claim if solution is None else self._allocated(solution, claim.metadata.uid, snap, slot)
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             given = allocated.status.allocation
-            entries.append(claims_to_reserve.known(pod_class.pod, pod, stated, given, of_groups=groups))
+            entries.append(claims_to_reserve.existing_claim(pod_class.pod, pod, stated, given, of_groups=groups))
         for solution in found.values():
             if not solution.claim.spec.devices.requests:
                 # Device plugins give all of it on this node.
@@ -81,8 +81,10 @@ class DeviceReserve:
             allocated.metadata.name = extended_resources.IN_MEMORY + pod.uid
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             lacking = self._search.lacking(state, snap, slot)
-            _, mappings = extended_resources.requests(pod_class.pod, lacking, state.inventory.class_of_resource)
-            entries.append(claims_to_reserve.to_make(allocated, mappings, state.inventory.made_for.get(pod.uid)))
+            _, mappings = extended_resources.device_requests(pod_class.pod, lacking, state.inventory.class_of_resource)
+            entries.append(
+                claims_to_reserve.claim_to_create(allocated, mappings, state.inventory.made_for.get(pod.uid))
+            )
         if not entries:
             return interfaces.Reserved()
         counted = (
@@ -102,7 +104,7 @@ class DeviceReserve:
         out = resource_pb2.ResourceClaim()
         out.CopyFrom(solution.claim)
         out.status.allocation.CopyFrom(
-            results.allocation(solution, snap.nodes.names[slot], self._search.on, lambda: next(names))
+            allocation_results.allocation_result(solution, snap.nodes.names[slot], self._search.on, lambda: next(names))
         )
         return out
 

@@ -14,7 +14,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ToReserve:
+class ClaimToReserve:
     """One claim. `allocation` is to be written; None: it has one. `reserved`: the pod is known to use it.
 
     A claim that is still to be made has `requests`, and `mappings` for the pod's status; name and UID come later.
@@ -45,7 +45,7 @@ class DeviceClaims:
     the node, for the pod's status.
     """
 
-    claims: tuple[ToReserve, ...] = field(default=())
+    claims: tuple[ClaimToReserve, ...] = field(default=())
     told: bool = False
     node_allocatable: tuple[Json, ...] = ()
 
@@ -64,5 +64,5 @@ class DeviceClaims:
             raise ValueError(f"not what Reserve gave: {error}") from error
 
 
-def _claim(entry: Mapping[str, Any]) -> ToReserve:
-    return ToReserve(**{**entry, "requests": tuple(entry["requests"]), "mappings": tuple(entry["mappings"])})
+def _claim(entry: Mapping[str, Any]) -> ClaimToReserve:
+    return ClaimToReserve(**{**entry, "requests": tuple(entry["requests"]), "mappings": tuple(entry["mappings"])})

@@ -8,8 +8,14 @@ import numpy as np
 
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
-from trireme.plugins.dynamic_resources import alternatives, demand, device_search, node_allocatable, pod_claims
 from trireme.plugins.dynamic_resources import args as device_args
+from trireme.plugins.dynamic_resources import (
+    device_demand,
+    device_search,
+    node_allocatable,
+    pod_claims,
+    prioritized_list,
+)
 from trireme.snapshot import arrays, classes, snapshot, snapshot_view
 from trireme.v1 import core_pb2
 
@@ -21,7 +27,7 @@ class _Unscored:
 class DynamicResourcesScore:
     """Source: pkg/scheduler/framework/plugins/dynamicresources."""
 
-    name = demand.NAME
+    name = device_demand.NAME
     normalization = interfaces.Normalization.MAX
     reads: tuple[str, ...] = device_search.READS
 
@@ -31,7 +37,7 @@ class DynamicResourcesScore:
 
     async def prepare(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> None:
         """Search for devices on these slots, where there are alternatives to score."""
-        if isinstance(self.pre_score(pod_class, snap), demand.Demand):
+        if isinstance(self.pre_score(pod_class, snap), device_demand.DeviceDemand):
             await self._search.prepare(pod_class, snap, slots)
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
@@ -39,7 +45,7 @@ class DynamicResourcesScore:
         if not self._search.on.prioritized_list or not pod_class.pod.spec.resource_claims:
             return _Unscored()
         try:
-            claims = pod_claims.of(pod_class.pod, snap, of_groups=self._search.on.group_claims)
+            claims = pod_claims.claims_of_pod(pod_class.pod, snap, of_groups=self._search.on.group_claims)
         except pod_claims.ClaimError:
             return _Unscored()
         if not any(request.first_available for each in claims for request in each.claim.spec.devices.requests):
@@ -51,9 +57,12 @@ class DynamicResourcesScore:
     ) -> arrays.Int64Array:
         """How early in their lists the alternatives are that claims get."""
         scores = np.zeros(slots.shape[0], dtype=np.int64)
-        if not isinstance(state, demand.Demand):
+        if not isinstance(state, device_demand.DeviceDemand):
             return scores
-        fixed = sum(alternatives.value_of(claim, alternatives.allocated_names(claim)) for claim in state.claims)
+        fixed = sum(
+            prioritized_list.alternatives_score(claim, prioritized_list.allocated_request_names(claim))
+            for claim in state.claims
+        )
         if not (state.allocates or state.shared):
             # Claims that have their devices count only where something was found out about them.
             if self._search.on.node_allocatable:
@@ -66,12 +75,17 @@ class DynamicResourcesScore:
                 scores[positions] = fixed
             elif outcome is not None and outcome.solutions is not None:
                 scores[positions] = fixed + sum(
-                    alternatives.value_of(each.claim, alternatives.chosen_names(each)) for each in outcome.solutions
+                    prioritized_list.alternatives_score(each.claim, prioritized_list.solution_request_names(each))
+                    for each in outcome.solutions
                 )
         return scores
 
     def _known_statuses(
-        self, pod_class: classes.PodClass, state: demand.Demand, snap: snapshot_view.SnapshotView, slot: int
+        self,
+        pod_class: classes.PodClass,
+        state: device_demand.DeviceDemand,
+        snap: snapshot_view.SnapshotView,
+        slot: int,
     ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
         try:
             return self._search.claim_statuses(pod_class, state, snap, slot, ())

@@ -5,7 +5,7 @@ A device that is a part of another one consumes counters of its pool, and so can
 
 from collections.abc import Callable, Sequence
 
-from trireme.plugins.dynamic_resources import allocated_devices, compatibility, devices, features, pools
+from trireme.plugins.dynamic_resources import allocated_devices, compatibility_groups, devices, features, pools
 
 
 class SharedCounters:
@@ -18,7 +18,7 @@ class SharedCounters:
         self._on = on
         self._pool_of = {device.id: pool for pool in of_pools for entry in pool.offered for device in entry.devices}
         self._available: dict[devices.PoolId, dict[tuple[str, str], int]] = {}
-        self._groups: dict[devices.PoolId, compatibility.CompatibilityGroups] = {}
+        self._groups: dict[devices.PoolId, compatibility_groups.CompatibilityGroups] = {}
 
     def suffice(self, device: devices.Device) -> bool:
         """Whether the device can be taken: it may share counters with their other users, and enough is available."""
@@ -46,14 +46,14 @@ class SharedCounters:
         groups.put_back(before)
         return True
 
-    def _groups_of(self, device: devices.Device) -> compatibility.CompatibilityGroups:
+    def _groups_of(self, device: devices.Device) -> compatibility_groups.CompatibilityGroups:
         """The compatibility groups of the device's pool."""
         pool = self._pool_of[device.id]
         known = self._groups.get(pool.id)
         if known is None:
             there = (each for entry in (*pool.offered, *pool.elsewhere) for each in entry.devices)
             allocated = (each for each in there if self._allocated.contains(each.id))
-            known = self._groups[pool.id] = compatibility.CompatibilityGroups(allocated)
+            known = self._groups[pool.id] = compatibility_groups.CompatibilityGroups(allocated)
         return known
 
     def _enough_for(self, device: devices.Device) -> bool:

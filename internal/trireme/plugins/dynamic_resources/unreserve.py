@@ -37,7 +37,7 @@ async def _take_back_resources(writer: ApiWriter, pod: api_writes.PodName) -> ap
     return None if isinstance(outcome, (api_writes.Written, api_writes.Gone, api_writes.Conflict)) else outcome
 
 
-async def _leave(writer: ApiWriter, one: reserve_state.ToReserve, uid: str) -> api_writes.Outcome | None:
+async def _leave(writer: ApiWriter, one: reserve_state.ClaimToReserve, uid: str) -> api_writes.Outcome | None:
     """The pod does not use the claim any more."""
     path = claim_writes.path_of(one.namespace, one.name)
     found = await writer.get(path, claim_writes.DEADLINE_SECONDS)
@@ -54,7 +54,7 @@ async def _leave(writer: ApiWriter, one: reserve_state.ToReserve, uid: str) -> a
 
 
 async def _unmake_for(
-    writer: ApiWriter, pod: api_writes.PodName, one: reserve_state.ToReserve
+    writer: ApiWriter, pod: api_writes.PodName, one: reserve_state.ClaimToReserve
 ) -> api_writes.Outcome | None:
     """Delete the claim that was made for the pod's extended resources, whether or not its name was noted."""
     found = await writer.get_pod(pod, claim_writes.DEADLINE_SECONDS)
@@ -68,10 +68,10 @@ async def _unmake_for(
     if not noted and not one.name:
         identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
         collection = claim_writes.collection_of(one.namespace)
-        made = extended_claims.made(writer, collection, identity, one, claim_writes.DEADLINE_SECONDS)
+        made = extended_claims.created_claim(writer, collection, identity, one, claim_writes.DEADLINE_SECONDS)
         names = [name async for name in made]
     for name in names or ([one.name] if one.name else []):
-        failed = await claim_writes.unmake(writer, pod.namespace, name, "")
+        failed = await claim_writes.delete_claim(writer, pod.namespace, name, "")
         if failed is not None:
             return failed
     return None

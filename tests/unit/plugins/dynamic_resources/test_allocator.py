@@ -78,7 +78,7 @@ def test_constraints(constraint: Json, expected: list[list[str]] | None) -> None
     assert search(slices, claim_of(exactly(count=2), constraints=[constraint])) == expected
 
 
-def _partitions(slots: str, *draws: str, rest: Json | None = None) -> list[devices.Slice]:
+def _partitions(slots: str, *draws: str, rest: Json | None = None) -> list[devices.DeviceSlice]:
     counters = {"sharedCounters": [{"name": "all", "counters": {"slots": {"value": slots}}}], **(rest or {})}
     drawing = [
         {"name": f"p{number}", "consumesCounters": [{"counterSet": "all", "counters": {"slots": {"value": amount}}}]}

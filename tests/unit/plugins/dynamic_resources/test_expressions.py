@@ -11,7 +11,7 @@ HINT = (
     " fields"
 )
 
-DEVICE = expressions.device_of(
+DEVICE = expressions.cel_device(
     "gpu.example.com",
     False,
     {
@@ -88,7 +88,7 @@ MEMORY = 'device.capacity["gpu.example.com"].memory'
 )
 def test_results_of_selectors(expression: str, matches: bool) -> None:
     """The variables, types and functions that Kubernetes gives selectors: else a claim gets a wrong device, or none."""
-    assert expressions.Expressions().matches(expression, DEVICE) is matches
+    assert expressions.CompiledExpressions().matches(expression, DEVICE) is matches
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_results_of_selectors(expression: str, matches: bool) -> None:
 def test_runtime_errors_have_the_message_of_kube_scheduler(expression: str, text: str) -> None:
     """The text goes into the event of the pod."""
     with pytest.raises(expressions.DeviceExpressionError) as failed:
-        expressions.Expressions().matches(expression, DEVICE)
+        expressions.CompiledExpressions().matches(expression, DEVICE)
     assert str(failed.value) == text
 
 
@@ -195,7 +195,7 @@ def test_runtime_errors_have_the_message_of_kube_scheduler(expression: str, text
 )
 def test_compile_errors_have_the_message_of_kube_scheduler(expression: str, text: str) -> None:
     """A compile error is said in kube-scheduler's words, each time."""
-    known = expressions.Expressions()
+    known = expressions.CompiledExpressions()
     for _ in range(2):
         with pytest.raises(expressions.CompileError) as failed:
             known.matches(expression, DEVICE)

@@ -26,7 +26,7 @@ def _group(*names: str) -> scheduling_pb2.PodGroup:
 
 def test_a_claim_that_is_not_there_hinders_only_what_comes_after_it() -> None:
     """A group that could leave its first claim would keep it as long as its second is not made."""
-    found = pod_claims.of_group(_group("first", "second"), _snapshot("first"))
+    found = pod_claims.claims_of_group(_group("first", "second"), _snapshot("first"))
     assert [claim.metadata.name for claim in itertools.islice(found, 1)] == ["first"]
     with pytest.raises(pod_claims.ClaimError, match="ns/second"):
         next(found)
@@ -37,4 +37,4 @@ def test_a_claim_of_an_unknown_kind_is_reported() -> None:
     group = _group()
     group.spec.resource_claims.add(name="odd")
     with pytest.raises(pod_claims.ClaimError, match=r"PodGroup ns/g, spec\.resourceClaim odd: none of the supported"):
-        next(pod_claims.of_group(group, _snapshot()))
+        next(pod_claims.claims_of_group(group, _snapshot()))

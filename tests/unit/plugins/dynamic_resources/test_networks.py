@@ -4,7 +4,7 @@ import pytest
 
 from trireme.plugins.dynamic_resources import expressions
 
-DEVICE = expressions.device_of("nic.example.com", False, {"nic.example.com": {"address": "10.1.2.3"}}, {})
+DEVICE = expressions.cel_device("nic.example.com", False, {"nic.example.com": {"address": "10.1.2.3"}}, {})
 ADDRESS = 'device.attributes["nic.example.com"].address'
 NOT_AN_ADDRESS = "parse error during conversion from string: ParseAddr"
 NOT_A_NETWORK = "network address parse error during conversion from string: "
@@ -77,7 +77,7 @@ NOT_A_NETWORK = "network address parse error during conversion from string: "
 )
 def test_address_functions_evaluate_as_in_kubernetes(expression: str, matches: bool) -> None:
     """Selectors that go by the addresses of devices: else a claim gets a wrong device, or none."""
-    assert expressions.Expressions().matches(expression, DEVICE) is matches
+    assert expressions.CompiledExpressions().matches(expression, DEVICE) is matches
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_address_functions_evaluate_as_in_kubernetes(expression: str, matches: b
 def test_errors_of_address_parsing(text: str, why: str) -> None:
     """The text goes into the event of the pod, in the words of Go's parser."""
     with pytest.raises(expressions.DeviceExpressionError) as failed:
-        expressions.Expressions().matches(f'ip("{text}").isLoopback()', DEVICE)
+        expressions.CompiledExpressions().matches(f'ip("{text}").isLoopback()', DEVICE)
     assert str(failed.value) == f'IP Address "{text}" {NOT_AN_ADDRESS}("{text}"): {why}'
 
 
@@ -161,11 +161,11 @@ def test_errors_of_address_parsing(text: str, why: str) -> None:
 def test_values_that_are_not_addresses_are_refused(expression: str, text: str) -> None:
     """What reads as an address and is not taken as one, said in kube-scheduler's words."""
     with pytest.raises(expressions.DeviceExpressionError) as failed:
-        expressions.Expressions().matches(expression, DEVICE)
+        expressions.CompiledExpressions().matches(expression, DEVICE)
     assert str(failed.value) == text
 
 
 def test_an_address_is_no_truth_value() -> None:
     """The type of a selector is named as Kubernetes names it."""
     with pytest.raises(expressions.CompileError, match=r"^must evaluate to bool or the unknown type, not net\.IP$"):
-        expressions.Expressions().matches('ip("1.2.3.4")', DEVICE)
+        expressions.CompiledExpressions().matches('ip("1.2.3.4")', DEVICE)

@@ -31,7 +31,7 @@ def _node_devices(*devices: Json, **placement: Any) -> tuple[SnapshotBuilder, no
     }
     entry = decode.decode({"metadata": {"name": "s"}, "spec": spec}, resource_pb2.ResourceSlice)
     builder.apply(objects=[snapshot_pb2.ClusterObject(resource_slice=entry)])
-    known = inventory.of(builder.snap, ON)
+    known = inventory.inventory_of(builder.snap, ON)
     return builder, node_allocatable.NodeDevices(known, builder.snap.nodes, slot)
 
 
@@ -50,7 +50,7 @@ def _stated(pod: core_pb2.Pod, device: Json, consumed: dict[str, str] | None = N
     share = None if consumed is None else {name: quantity.parse_quantity(text) for name, text in consumed.items()}
     held = node_allocatable.HeldDevice(ID, share)
     claims = [node_allocatable.ClaimDevices(CLAIM, (held,) * count)]
-    return [encode.encode(each) for each in node_allocatable.statuses(pod, claims, {"own": "u"}, there) or ()]
+    return [encode.encode(each) for each in node_allocatable.claim_statuses(pod, claims, {"own": "u"}, there) or ()]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_resources_of_devices_must_be_free_on_the_node(
     if placed:
         builder.add_class(1, pod_of(requesting(**placed)))
         builder.place(1, "n0")
-    refusal = node_allocatable.refusal(pod_of(spec), _statuses(stated), builder.snap, 0, RULES)
+    refusal = node_allocatable.resource_refusal(pod_of(spec), _statuses(stated), builder.snap, 0, RULES)
     if expected is None:
         assert refusal is None
         return

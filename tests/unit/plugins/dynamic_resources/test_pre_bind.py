@@ -133,12 +133,12 @@ class Store(writes.Writer):
 UNUSED_BINDER: Any = None
 
 
-def _to_allocate(**allocation: Any) -> reserve_state.ToReserve:
-    return reserve_state.ToReserve("default", "claim", "u", {**ALLOCATION, **allocation})
+def _to_allocate(**allocation: Any) -> reserve_state.ClaimToReserve:
+    return reserve_state.ClaimToReserve("default", "claim", "u", {**ALLOCATION, **allocation})
 
 
-TO_USE = reserve_state.ToReserve("default", "claim", "u")
-TO_MAKE = reserve_state.ToReserve(
+TO_USE = reserve_state.ClaimToReserve("default", "claim", "u")
+TO_MAKE = reserve_state.ClaimToReserve(
     "default",
     "",
     "",
@@ -149,13 +149,13 @@ TO_MAKE = reserve_state.ToReserve(
 )
 
 
-def _state(*claims: reserve_state.ToReserve, node_allocatable: tuple[Json, ...] = ()) -> bytes:
+def _state(*claims: reserve_state.ClaimToReserve, node_allocatable: tuple[Json, ...] = ()) -> bytes:
     return reserve_state.DeviceClaims(claims, node_allocatable=node_allocatable).to_bytes()
 
 
 async def _pre_bind(
     store: Store,
-    *claims: reserve_state.ToReserve,
+    *claims: reserve_state.ClaimToReserve,
     now: int = NOW,
     node_allocatable: tuple[Json, ...] = (),
     binding_conditions: bool = True,
@@ -235,7 +235,7 @@ async def test_a_conflicting_update_is_retried() -> None:
     ],
 )
 async def test_a_claim_that_is_not_as_it_was_sends_the_pod_back(
-    claim: reserve_state.ToReserve, status: Json, metadata: Json, text: str
+    claim: reserve_state.ClaimToReserve, status: Json, metadata: Json, text: str
 ) -> None:
     """What somebody else wrote meanwhile counts."""
     store = Store()
@@ -359,7 +359,7 @@ async def test_a_long_name_is_cut_as_generated_ones_are() -> None:
     """The API server refuses names that are longer, so that the pod would never be bound."""
     pod = cycle_pb2.PodIdentity(namespace="default", name="p" * 200, uid="pod-uid")
     store = Store()
-    await extended_claims.make(store, CLAIMS, pod, TO_MAKE, 1.0)
+    await extended_claims.create_claim(store, CLAIMS, pod, TO_MAKE, 1.0)
     (name,) = (path.removeprefix(f"{CLAIMS}/") for path in store.objects if path != CLAIM)
     assert len(name) == 63
 
@@ -367,7 +367,7 @@ async def test_a_long_name_is_cut_as_generated_ones_are() -> None:
 async def test_an_unrecorded_claim_is_deleted() -> None:
     """The call ended between making the claim and noting its name: else its devices stay taken."""
     store = Store()
-    await extended_claims.make(store, CLAIMS, POD, TO_MAKE, 1.0)
+    await extended_claims.create_claim(store, CLAIMS, POD, TO_MAKE, 1.0)
     assert store.pod_status == {}
     assert await unreserve.unreserve(store, NAME, _state(TO_MAKE)) is None
     assert list(store.objects) == [CLAIM]

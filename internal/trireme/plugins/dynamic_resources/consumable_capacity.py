@@ -19,7 +19,7 @@ _NOT_REPRESENTABLE = "capacity request cannot be represented in the device's ran
 _NEGATIVE = "capacity value is negative"
 
 Requests = Mapping[str, quantity.Quantity]
-Capacities = Mapping[str, devices.Capacity]
+Capacities = Mapping[str, devices.DeviceCapacity]
 
 
 class CapacityError(Exception):
@@ -59,7 +59,7 @@ def consumption(requests: Requests, capacities: Capacities, fractional: bool) ->
     return out
 
 
-def _consumed(asked: quantity.Quantity | None, capacity: devices.Capacity, fractional: bool) -> quantity.Quantity:
+def _consumed(asked: quantity.Quantity | None, capacity: devices.DeviceCapacity, fractional: bool) -> quantity.Quantity:
     policy = capacity.policy
     if asked is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value
@@ -71,7 +71,7 @@ def _consumed(asked: quantity.Quantity | None, capacity: devices.Capacity, fract
 
 
 def _rounded_up(
-    asked: quantity.Quantity, limits: devices.Range, least: quantity.Quantity, fractional: bool
+    asked: quantity.Quantity, limits: devices.CapacityRange, least: quantity.Quantity, fractional: bool
 ) -> quantity.Quantity:
     if asked.nanos < least.nanos:
         return least
@@ -101,7 +101,7 @@ def _up(asked: int, least: int, step: int) -> int:
     return least - (least - asked) // step * step
 
 
-def _violates(taken: quantity.Quantity, policy: devices.Policy | None, fractional: bool) -> bool:
+def _violates(taken: quantity.Quantity, policy: devices.CapacityPolicy | None, fractional: bool) -> bool:
     if policy is None or (policy.default is not None and taken == policy.default):
         return False
     if policy.valid_range is not None:
@@ -109,7 +109,7 @@ def _violates(taken: quantity.Quantity, policy: devices.Policy | None, fractiona
     return bool(policy.valid_values) and all(value.nanos != taken.nanos for value in policy.valid_values)
 
 
-def _out_of_range(taken: quantity.Quantity, limits: devices.Range, fractional: bool) -> bool:
+def _out_of_range(taken: quantity.Quantity, limits: devices.CapacityRange, fractional: bool) -> bool:
     if limits.max is not None and taken.nanos > limits.max.nanos:
         return True
     if limits.step is None or limits.min is None:
@@ -122,7 +122,7 @@ def _out_of_range(taken: quantity.Quantity, limits: devices.Range, fractional: b
     return step != 0 and (taken.value() - limits.min.value()) % step != 0
 
 
-def _in_milli(limits: devices.Range, fractional: bool) -> bool:
+def _in_milli(limits: devices.CapacityRange, fractional: bool) -> bool:
     """Whether the range is computed in thousandths: all of it can be."""
     if not fractional:
         return False

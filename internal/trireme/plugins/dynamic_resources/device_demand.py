@@ -16,12 +16,12 @@ NAME = "DynamicResources"
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class DeviceDemand:
     """What the pods of a class ask for at one generation."""
 
     pod_claims: tuple[pod_claims.PodClaim, ...]
     claims: tuple[resource_pb2.ResourceClaim, ...]
-    inventory: inventory.Inventory
+    inventory: inventory.DeviceInventory
     # Extended resources that are not all given by device plugins.
     extended_resources: Mapping[str, int]
     stale_claim: resource_pb2.ResourceClaim | None
@@ -56,15 +56,17 @@ def unresolvable(text: str) -> status.Status:
     return status.unresolvable(NAME, text, reasons=(status.Reason("claim"),))
 
 
-def of(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, on: features.Features) -> Demand | None:
+def demand_of(
+    pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, on: features.Features
+) -> DeviceDemand | None:
     """None: the plugin has nothing to do with the class. Raises: RefusedError."""
     pod = pod_class.pod
-    asked = extended_resources.asked(pod_class)
+    asked = extended_resources.device_backed_requests(pod_class)
     if not pod.spec.resource_claims and not asked:
         return None
-    known = inventory.of(snap, on)
+    known = inventory.inventory_of(snap, on)
     try:
-        stated = tuple(pod_claims.of(pod, snap, of_groups=on.group_claims))
+        stated = tuple(pod_claims.claims_of_pod(pod, snap, of_groups=on.group_claims))
     except pod_claims.ClaimError as error:
         raise RefusedError(unresolvable(str(error))) from error
     given = on.extended_resources and any(name in known.class_of_resource for name in asked)
@@ -75,13 +77,15 @@ def of(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, on: featur
     group = pod.spec.scheduling_group.pod_group_name
     shared = frozenset(claim.metadata.uid for claim in claims if _check(claim, group, known, snap, on))
     uid = pod.metadata.uid
-    return Demand(stated, claims, known, resources, known.made_for.get(uid) if uid and resources else None, shared)
+    return DeviceDemand(
+        stated, claims, known, resources, known.made_for.get(uid) if uid and resources else None, shared
+    )
 
 
 def _check(
     claim: resource_pb2.ResourceClaim,
     group: str,
-    known: inventory.Inventory,
+    known: inventory.DeviceInventory,
     snap: snapshot_view.SnapshotView,
     on: features.Features,
 ) -> bool:
@@ -109,7 +113,7 @@ def _check(
     return False
 
 
-def _check_class(name: str, request: str, known: inventory.Inventory) -> None:
+def _check_class(name: str, request: str, known: inventory.DeviceInventory) -> None:
     if not name:
         text = f'running PreFilter plugin "{NAME}": request {request}: unsupported request type'
         raise RefusedError(status.error(NAME, text))

@@ -16,7 +16,7 @@ class UnsupportedSelectorError(Exception):
     """A slice's node selector has more terms than an allocation can state."""
 
 
-def allocation(
+def allocation_result(
     solution: allocator.ClaimSolution, node_name: str, on: features.Features, new_share: Callable[[], str]
 ) -> resource_pb2.AllocationResult:
     """The allocation on a node. Raises: UnsupportedSelectorError."""
@@ -100,7 +100,7 @@ def _selector(solution: allocator.ClaimSolution, node_name: str, on: features.Fe
     return core_pb2.NodeSelector(node_selector_terms=[term])
 
 
-def _placement(device: devices.Device) -> devices.Placement:
+def _placement(device: devices.Device) -> devices.DevicePlacement:
     return device.placement if device.slice.per_device else device.slice.placement
 
 

@@ -12,7 +12,7 @@ from trireme.v1 import resource_pb2
 _BEST: Final = 8
 
 
-def value_of(claim: resource_pb2.ResourceClaim, names: set[str]) -> int:
+def alternatives_score(claim: resource_pb2.ResourceClaim, names: set[str]) -> int:
     """How good the alternatives are that were taken for the claim's requests."""
     return sum(
         _BEST - at
@@ -23,11 +23,11 @@ def value_of(claim: resource_pb2.ResourceClaim, names: set[str]) -> int:
     )
 
 
-def chosen_names(solution: allocator.ClaimSolution) -> set[str]:
+def solution_request_names(solution: allocator.ClaimSolution) -> set[str]:
     """The requests that a search found devices for, alternatives by their own names."""
     return {selected.request.full_name for selected in solution.selected}
 
 
-def allocated_names(claim: resource_pb2.ResourceClaim) -> set[str]:
+def allocated_request_names(claim: resource_pb2.ResourceClaim) -> set[str]:
     """The same of a claim that has its devices."""
     return {result.request for result in claim.status.allocation.devices.results}
