@@ -20,6 +20,7 @@ from trireme.bind import metrics as bind_metrics
 from trireme.config import commandline
 from trireme.filter.service import FilterPhase
 from trireme.frontend.serving import serving_site
+from trireme.insight.service import InsightService
 from trireme.phases import phase_metrics
 from trireme.score.service import ScorePhase
 from trireme.snapshot.snapshot import Snapshot
@@ -96,9 +97,11 @@ def of_phases() -> dict[str, dict[str, Instrument]]:
         raise AssertionError("no remote plugin is configured")
 
     filters, scores = FilterPhase(Snapshot(), no_remote), ScorePhase(Snapshot(), no_remote)
+    insights = InsightService(Snapshot(), no_remote, no_remote)
     declared = {
         "filter": phase_metrics.follower_instruments("filter", filters.follow, dict, filters.statistics),
         "score": phase_metrics.follower_instruments("score", scores.follow, dict, scores.statistics),
+        "insight": phase_metrics.follower_instruments("insight", insights.follow, dict, insights.statistics),
         "bind": bind_metrics.instruments(unread, unread, _NoRemotes),
     }
     return {
@@ -127,8 +130,8 @@ def write(folder: pathlib.Path) -> str:
     follower = set(phases["filter"]) & set(phases["score"]) - shared
     sections = [
         ("Trireme's own, on the frontend", own),
-        ("On filter, score and bind", _pick(phases["bind"], shared)),
-        ("On filter and score", _pick(phases["filter"], follower)),
+        ("On filter, score, insight and bind", _pick(phases["bind"], shared)),
+        ("On filter, score and insight", _pick(phases["filter"], follower)),
         *((f"On {phase}", _pick(each, set(each) - shared - follower)) for phase, each in phases.items()),
     ]
     kubernetes = f"{_MARK}\n{_KUBERNETES_HEAD}{''.join(_kubernetes_rows())}"

@@ -146,6 +146,7 @@ class FakeFrontend:
             binders=self.binders,
             insight=self.insight,
             missing=lambda: self.absent,
+            followers=lambda: {"filter": self.filters, "score": self.scores},
         )
         membership = SimpleNamespace(missing_plugin=lambda profile: "", is_rejected=lambda name: False)
         scheduling = SimpleNamespace(

@@ -217,7 +217,7 @@ def build_phases(
         clock=context.clocks.monotonic,
         wake=context.wakeup.set,
     )
-    for followers in links.followers():
+    for followers in links.followers().values():
         publisher.add_followers(followers)
     answers = class_answers.ClassAnswers()
     evaluators = remote_evaluators.RemoteEvaluators(

@@ -46,7 +46,7 @@ class PluginCalls:
         """Poll the phases every few seconds until cancelled. Those that do not answer are left out."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            of_followers = [entry for each in self._links.followers() for entry in each.channels()]
+            of_followers = [entry for each in self._links.followers().values() for entry in each.channels()]
             channels = [channel for _, channel in (*of_followers, *self._links.binders.channels())]
             answers = await asyncio.gather(*(_ask(channel) for channel in channels))
             self._of_phases = [entry for answer in answers for entry in answer]

@@ -18,9 +18,10 @@ class PhaseLinks(NamedTuple):
     binders: bind_phase_client.BindPhaseClient
     insight: insight_replicas.InsightReplicas | None = None
 
-    def followers(self) -> list[follower_replicas.FollowerReplicas]:
-        """The replicas that follow the cluster."""
-        return [self.filters, self.scores, *([] if self.insight is None else [self.insight.replicas])]
+    def followers(self) -> dict[str, follower_replicas.FollowerReplicas]:
+        """The replicas that follow the cluster, by the name of their service."""
+        insight = {} if self.insight is None else {"insight": self.insight.replicas}
+        return {"filter": self.filters, "score": self.scores, **insight}
 
     def available(self) -> bool:
         """Whether every phase can be asked."""
@@ -33,17 +34,17 @@ class PhaseLinks(NamedTuple):
 
     def supervisors(self) -> list[supervision.Supervisor]:
         """What fails where a link's own work does."""
-        return [self.binders.supervisor, *(each.supervisor for each in self.followers())]
+        return [self.binders.supervisor, *(each.supervisor for each in self.followers().values())]
 
     def restart(self) -> None:
         """The configuration changed: all replicas get it before they are asked again."""
-        for each in self.followers():
+        for each in self.followers().values():
             each.restart()
         self.binders.restart()
 
     async def close(self) -> None:
         """End all links."""
-        for each in self.followers():
+        for each in self.followers().values():
             await each.close()
         await self.binders.close()
 

@@ -151,13 +151,13 @@ def _cache(state: FrontendState) -> Iterable[Instrument]:
 
 
 def _replicas(state: FrontendState) -> Iterable[Instrument]:
-    phases = {"filter": state.phases.links.filters, "score": state.phases.links.scores}
+    followers = state.phases.links.followers()
     labels = ("phase", "address")
 
     def each(attribute: str) -> Reading:
         return lambda: {
             (phase, entry.address): float(getattr(entry, attribute))
-            for phase, replicas in phases.items()
+            for phase, replicas in followers.items()
             for entry in replicas.statistics()
         }
 
@@ -165,7 +165,7 @@ def _replicas(state: FrontendState) -> Iterable[Instrument]:
         newest = state.cluster.cache.generation
         return {
             (phase, entry.address): max(newest - entry.acknowledged, 0)
-            for phase, replicas in phases.items()
+            for phase, replicas in followers.items()
             for entry in replicas.statistics()
         }
 

@@ -91,10 +91,7 @@ def _replicas(state: FrontendState) -> Json:
     newest = state.cluster.cache.generation
     out: Json = {}
     links = state.phases.links
-    followers = {"filter": links.filters, "score": links.scores}
-    if links.insight is not None:
-        followers["insight"] = links.insight.replicas
-    for name, replicas in followers.items():
+    for name, replicas in links.followers().items():
         out[name] = [
             {
                 "address": link.address,
