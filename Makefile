@@ -106,8 +106,8 @@ differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=deci
 		--from $(or $(FROM),both)
 
 .PHONY: simulate
-simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 TRACE=file)
-	@$(BIN)/python tests/simulation/simulate.py --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(TRACE),--trace $(TRACE))
+simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall TRACE=file)
+	@$(BIN)/python tests/simulation/simulate.py --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(TRACE),--trace $(TRACE))
 
 .PHONY: mutation
 mutation: $(STAMP) ## Mutation tests of the queueing hints, some minutes (MODULES="pods nodes")

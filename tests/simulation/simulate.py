@@ -34,7 +34,7 @@ def main() -> int:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-simulation-"))
     tempfile.tempdir = str(folder)
     try:
-        run = simulation.Simulation(loop, folder, options.seed, _open(options.trace))
+        run = simulation.Simulation(loop, folder, options.seed, _open(options.trace), options.faults)
         if options.packets:
             loop.network.observer = _packet_writer(loop, _open(options.packets))
         simulation.show_log(options.log, loop, run.trace.remark)
@@ -60,6 +60,10 @@ def _packet_writer(loop: VirtualLoop, file: Any) -> Callable[[Any, Any], None]:
     return write
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
@@ -67,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", default="", metavar="FILE", help="write every line of the trace there")
     parser.add_argument("--log", default="", metavar="LEVEL", help="print the processes' log to stderr")
     parser.add_argument("--packets", default="", metavar="FILE", help="write what is sent over the network there")
+    parser.add_argument("--faults", type=_names, default=(), metavar="KIND,…", help="these kinds of faults only")
     parser.add_argument("--no-faults", action="store_true")
     return parser
 

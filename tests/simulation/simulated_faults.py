@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from simulated_cluster import API_HOST, Cluster, Role
 from simulated_network import Edge
@@ -24,7 +24,8 @@ _INTERVALS = (3.0, 8.0, 15.0, 40.0)
 class Faults:
     """Injects faults until `calm`."""
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int, only: Sequence[str] = ()) -> None:
+        """`only`: the kinds that every storm has, for a closer look at them; empty: some of all."""
         self._cluster = cluster
         self._loop = cluster.loop
         self._random = random.Random(f"faults {seed}")
@@ -39,6 +40,7 @@ class Faults:
             (3, self._cut),
             (3, self._slow),
             (2, self._reset),
+            (4, self._stall),
             (3, self._answer_with_error),
             (3, self._lose_answers),
             (2, self._hang),
@@ -48,12 +50,17 @@ class Faults:
             (2, self._step_wall_clock),
             (1, self._drift),
         ]
+        self._storm_kinds = [kind for kind in self._kinds if _name(kind[1]) in only]
+        if len(self._storm_kinds) != len(only):
+            raise ValueError(f"not all of {only} are among {[_name(inject) for _, inject in self._kinds]}")
 
     async def run(self) -> None:
         """Inject faults until cancelled: of some kinds, at some rate, for what hides one defect may show another."""
         interval = self._random.choice(_INTERVALS)
-        kinds = self._random.sample(self._kinds, self._random.randint(3, len(self._kinds)))
-        names = " ".join(inject.__name__.strip("_") for _, inject in kinds)
+        kinds = self._storm_kinds
+        if not kinds:
+            kinds = self._random.sample(self._kinds, self._random.randint(3, len(self._kinds)))
+        names = " ".join(_name(inject) for _, inject in kinds)
         self._cluster.note(f"storm, a fault every {interval:g} s: {names}")
         while True:
             await asyncio.sleep(self._random.expovariate(1 / interval))
@@ -174,6 +181,15 @@ class Faults:
         one, other = self._hosts()
         self._cluster.note(f"reset {one} {other} {self._loop.network.reset_connections(one, other)}")
 
+    def _stall(self) -> None:
+        """Let some connections of a process to the API server stall, as after lost packets; others work meanwhile."""
+        host = self._role(api_server=False).host
+        until = self._loop.now + self._random.uniform(SHORTEST, LONGEST)
+        chosen = [each for each in self._loop.network.connections(host, API_HOST) if self._random.random() < 0.5]
+        self._cluster.note(f"stall {len(chosen)} of {host} until {until:.3f}")
+        for endpoint in chosen:
+            endpoint.stalled_until = until
+
     # The API server
 
     def _arm(self, action: Action, **fields: object) -> None:
@@ -209,3 +225,8 @@ class Faults:
     def _delete_lease(self) -> None:
         if self._cluster.store.get(LEASES, "kube-system", "kube-scheduler") is not None:
             self._cluster.store.remove(LEASES, "kube-system", "kube-scheduler")
+
+
+def _name(inject: Callable[[], None]) -> str:
+    """The name of a kind of fault."""
+    return inject.__name__.strip("_")

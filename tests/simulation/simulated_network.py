@@ -85,6 +85,8 @@ class Endpoint(asyncio.Transport):
         self._context = contextvars.Context() if process is None else process.context.copy()
         self._sent: collections.deque[Any] = collections.deque()  # on its way to the peer
         self._last_arrival = 0.0
+        #: What is sent arrives then at the earliest, as after packets that were lost. In the simulation's time.
+        self.stalled_until = 0.0
         self._received: list[Any] = []  # while there is no protocol yet, or it does not read
         self._reading = True
         self._closing = self._eof_sent = self._lost = False
@@ -194,7 +196,7 @@ class Endpoint(asyncio.Transport):
         loop = self._network.loop
         edge = self._network.edge(self.host, self.peer.host)
         arrival = loop.now + loop.random.uniform(edge.min_delay, edge.max_delay)
-        self._last_arrival = max(arrival, self._last_arrival)
+        self._last_arrival = max(arrival, self._last_arrival, self.stalled_until)
         # The network delivers, not the receiving process: that may be paused, and its kernel is not.
         loop.call_at_simulated(self._last_arrival, self._arrive, context=contextvars.Context())
 
@@ -272,9 +274,13 @@ class Network:
             for send in waiting:
                 send()
 
+    def connections(self, source: str, target: str) -> list[Endpoint]:
+        """The ends at one host of its connections to another."""
+        return [each for each in self._endpoints if (each.host, each.peer.host) == (source, target)]
+
     def reset_connections(self, one: str, other: str) -> int:
         """Reset all connections between two hosts; returns how many."""
-        found = [each for each in self._endpoints if (each.host, each.peer.host) == (one, other)]
+        found = self.connections(one, other)
         for endpoint in found:
             for end in (endpoint, endpoint.peer):
                 end._received.append(_RESET)

@@ -9,7 +9,7 @@ import asyncio
 import gc
 import logging
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 import simulated_process
@@ -34,15 +34,17 @@ FRONTENDS, FILTERS, SCORES, BINDS = 3, 2, 2, 2
 class Simulation:
     """One run from one seed."""
 
-    def __init__(self, loop: VirtualLoop, folder: pathlib.Path, seed: int, file: TextIO | None) -> None:
-        """`folder` is for the processes' files, `file` gets the trace."""
+    def __init__(
+        self, loop: VirtualLoop, folder: pathlib.Path, seed: int, file: TextIO | None, kinds: Sequence[str]
+    ) -> None:
+        """`folder` is for the processes' files, `file` gets the trace; `kinds` of faults, empty: all."""
         self._loop = loop
         self._seed = seed
         self.trace = Trace(lambda: loop.now, file)
         self._cluster = Cluster(loop, folder, seed, self.trace.note)
         self._invariants = Invariants(self._cluster.store)
         self._load = Load(self._cluster.registry, Rates(), seed)
-        self._faults = Faults(self._cluster, seed)
+        self._faults = Faults(self._cluster, seed, kinds)
         self._cluster.store.listen_to_all(self._invariants.on_write)
         self._cluster.store.listen_to_all(self.trace.on_write)
         _observe_bind_requests(self._invariants.on_bind_request)
