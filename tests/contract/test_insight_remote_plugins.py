@@ -1,0 +1,121 @@
+"""Insight with remote plugins: they take part in explanations, also while the cluster changes under their calls."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import phase_calls
+import pytest
+from plugin_servers import fill, on_the_sdk
+
+from trireme import sdk
+from trireme.insight import service
+from trireme.remote import remote_client, remote_plugin
+from trireme.snapshot import snapshot
+from trireme.v1 import cycle_pb2, insight_pb2, plugin_pb2, snapshot_pb2, status_pb2
+
+POD = cycle_pb2.PodIdentity(namespace="default", name="p", uid="u")
+
+
+class OddNodes:
+    """Refuses node-1, and gives others the number in their name. `meanwhile` runs within its calls; it may be down."""
+
+    def __init__(self) -> None:
+        self.info = sdk.Info("OddNodes", depends_on=sdk.Dependency.NODE)
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.down = False
+
+    async def filter_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[sdk.Verdict]:
+        self.meanwhile()
+        if self.down:
+            raise OSError("down")
+        return [sdk.unschedulable("is odd") if node.name == "node-1" else None for node in nodes]
+
+    async def score_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[int]:
+        self.meanwhile()
+        return [int(node.name.removeprefix("node-")) for node in nodes]
+
+
+class Insight:
+    """A replica on three nodes whose one profile has the plugin alone."""
+
+    def __init__(self, plugin: OddNodes, config: snapshot_pb2.RemotePlugin) -> None:
+        self.plugin = plugin
+        self.snap = snapshot.Snapshot()
+        self.remotes = remote_plugin.RemotePlugins(self.snap)
+        self.service = service.InsightService(self.snap, self.remotes.filter_plugin, self.remotes.score_plugin)
+        configuration = phase_calls.configuration(["OddNodes"], [("OddNodes", 2)])
+        configuration.remote_plugins.append(config)
+        self._configuration = configuration
+
+    async def start(self) -> "Insight":
+        await phase_calls.greet(self.service, self._configuration)
+        pod_class = fill(self.snap, 3)
+        queued = snapshot_pb2.QueuedPod(pod=POD, pod_class=pod_class.id, profile=phase_calls.PROFILE)
+        self.service._cluster.apply_queue(snapshot_pb2.QueueDelta(pods=[queued]))
+        return self
+
+    async def explain(self) -> insight_pb2.ExplainResponse:
+        request = insight_pb2.ExplainRequest(pod=POD, scores=True)
+        return await self.service.Explain(request, phase_calls.context())
+
+    def change(self) -> None:
+        """The cluster goes one generation on."""
+        at = self.snap.generation
+        self.snap.apply(snapshot_pb2.Delta(from_generation=at, to_generation=at + 1))
+
+
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Any]:
+    """Opens an insight; it ends with the test."""
+    async with AsyncExitStack() as stack:
+
+        async def open_insight(policy: snapshot_pb2.FailurePolicy.ValueType) -> Insight:
+            plugin = OddNodes()
+            address = await stack.enter_async_context(on_the_sdk(plugin, tmp_path))
+            info = await remote_client.handshake("OddNodes", address, deadline_seconds=10)
+            assert plugin_pb2.EXTENSION_POINT_SCORE in info.extension_points
+            config = snapshot_pb2.RemotePlugin(
+                name="OddNodes", endpoints=[address], deadline_ms=5000, info=info, failure_policy=policy
+            )
+            insight = Insight(plugin, config)
+            stack.push_async_callback(insight.remotes.close)
+            return await insight.start()
+
+        yield open_insight
+
+
+async def test_remote_plugins_refuse_and_score(opened: Any) -> None:
+    """Else an explanation calls a node feasible that the scheduler does not take, and nobody sees why."""
+    insight = await opened(snapshot_pb2.FAILURE_POLICY_FAIL)
+    response = await insight.explain()
+    (refusal,) = response.refusals
+    assert (refusal.status.plugin, list(refusal.status.messages), list(refusal.nodes)) == (
+        "OddNodes",
+        ["is odd"],
+        ["node-1"],
+    )
+    assert [(node.name, node.total, list(node.scores)) for node in response.feasible_nodes] == [
+        ("node-2", 4, [2]),
+        ("node-0", 0, [0]),
+    ]
+
+
+async def test_a_plugin_that_fails_is_named(opened: Any) -> None:
+    """Under Fail no node takes the pod: its answers are missing, and the explanation says whose."""
+    insight = await opened(snapshot_pb2.FAILURE_POLICY_FAIL)
+    insight.plugin.down = True
+    response = await insight.explain()
+    assert response.feasible_count == 0
+    refused = response.pre_filter if response.HasField("pre_filter") else response.refusals[0].status
+    assert refused.code == status_pb2.CODE_ERROR
+    assert "OddNodes" in refused.messages[0]
+
+
+async def test_an_explanation_ends_while_the_cluster_goes_on(opened: Any) -> None:
+    """In a busy cluster every call of a plugin meets another generation."""
+    insight = await opened(snapshot_pb2.FAILURE_POLICY_FAIL)
+    insight.plugin.meanwhile = insight.change
+    response = await insight.explain()
+    assert [node.name for node in response.feasible_nodes] == ["node-2", "node-0"]
