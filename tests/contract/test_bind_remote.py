@@ -12,8 +12,8 @@ import pytest
 from bind_cluster import Bind
 from grpc import aio
 
-from trireme.bind.in_flight import InFlight
-from trireme.bind.remote import RemotePlugins
+from trireme.bind.remote_plugins import RemotePlugins
+from trireme.bind.work_in_flight import WorkInFlight
 from trireme.rpc.fencing import EpochGuard, Tenure
 from trireme.rpc.grpc_server import ReplicaServer, Service
 from trireme.rpc.listening import make_listener
@@ -306,7 +306,7 @@ async def test_a_plugin_is_not_called_for_a_leader_that_was_deposed_while_its_po
     guard.admit(1)
     tenure = Tenure(guard, time.monotonic, guard.leader, float("inf"))
     writer: Any = _NothingBound()
-    remotes = RemotePlugins(writer, InFlight(time.monotonic), time.monotonic)
+    remotes = RemotePlugins(writer, WorkInFlight(time.monotonic), time.monotonic)
     async with _plugin_at(tmp_path, plugin) as target:
         info = plugin_pb2.PluginInfo(name=NAME, extension_points=POINTS, max_concurrent_calls=1)
         config = snapshot_pb2.RemotePlugin(name=NAME, endpoints=[target], deadline_ms=5000, info=info)

@@ -17,8 +17,8 @@ from typing import Protocol
 
 from trireme.bind import binding_retries
 from trireme.bind.binding_retries import BindingRetries, Read
-from trireme.bind.in_flight import InFlight, Work
-from trireme.bind.results import Busy, Results
+from trireme.bind.call_results import Busy, CallResults
+from trireme.bind.work_in_flight import Work, WorkInFlight
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework.status import Reason
 from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, Bound, NotBound, ResultUnknown
@@ -68,7 +68,7 @@ class _Job:
     def __init__(self, target: BindTarget, tenure: Tenure) -> None:
         self.target = target
         self.tenure = tenure
-        self.waiting: list[tuple[Results[BindOutcome], int]] = []
+        self.waiting: list[tuple[CallResults[BindOutcome], int]] = []
 
     @property
     def abandoned(self) -> bool:
@@ -90,7 +90,7 @@ class BindingWriter:
     def __init__(
         self,
         pods: BindingClient,
-        in_flight: InFlight,
+        in_flight: WorkInFlight,
         *,
         clock: Callable[[], float],
         jitter: Callable[[], float],
@@ -134,7 +134,7 @@ class BindingWriter:
         """
         if len(self._turns) >= WAITING_LIMIT:
             raise Busy(f"{len(self._turns)} bindings wait already")
-        results: Results[BindOutcome] = Results()
+        results: CallResults[BindOutcome] = CallResults()
         try:
             for index, target in enumerate(targets):
                 self._enlist(target, tenure, results, index)
@@ -151,7 +151,7 @@ class BindingWriter:
             for worker in late:
                 worker.cancel()
 
-    def _enlist(self, target: BindTarget, tenure: Tenure, results: Results[BindOutcome], index: int) -> None:
+    def _enlist(self, target: BindTarget, tenure: Tenure, results: CallResults[BindOutcome], index: int) -> None:
         job = self._jobs.get(target.pod.uid)
         if job is None:
             job = self._jobs[target.pod.uid] = _Job(target, tenure)
@@ -201,7 +201,7 @@ class BindingWriter:
         if job.abandoned:
             return NotBound(f"not bound: {job.ended_because}", Reason("notBegun"))
         attempt = BindingRetries(job.target, self._jitter)
-        with self._in_flight.under(job.tenure.leader, 0.0) as work:
+        with self._in_flight.track(job.tenure.leader, 0.0) as work:
             if job.active:
                 step = await self._post(job, attempt, work)
             else:

@@ -5,7 +5,7 @@ The counters live in the statistics records of the objects that count; here they
 
 from collections.abc import Iterable, Mapping
 
-from trireme.bind.remote import RemotePlugins
+from trireme.bind.remote_plugins import RemotePlugins
 from trireme.bind.service import BindPhase
 from trireme.phases import phase_metrics
 from trireme_kube.client import client

@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from trireme.bind import binding_retries, host
-from trireme.bind.in_flight import InFlight
-from trireme.bind.results import Busy, Results
+from trireme.bind import binding_retries, profile_plugins
+from trireme.bind.call_results import Busy, CallResults
+from trireme.bind.work_in_flight import WorkInFlight
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.rpc.fencing import Tenure
@@ -37,7 +37,7 @@ class _NotBegun(Exception):
 class PodsOfClass:
     """Items of one class, the plugins of its profile, and until when work may begin for the leader that asked."""
 
-    chain: host.Chain
+    plugins: profile_plugins.ProfilePlugins
     cycle: cycle_pb2.Cycle
     items: Sequence[bind_pb2.BindItem]
     tenure: Tenure
@@ -52,14 +52,14 @@ class _Step(Generic[Result]):
 
     name: str
     running: str
-    call: Callable[[PodsOfClass, bind_pb2.BindItem, host.Around], Awaitable[Result]]
+    call: Callable[[PodsOfClass, bind_pb2.BindItem, profile_plugins.Around], Awaitable[Result]]
     failed: Callable[[str, str], Result]
 
 
 class PreBinder:
     """Runs PreBind plugins."""
 
-    def __init__(self, turns: WriteTurns, in_flight: InFlight, clock: Callable[[], float]) -> None:
+    def __init__(self, turns: WriteTurns, in_flight: WorkInFlight, clock: Callable[[], float]) -> None:
         self._turns = turns
         self._in_flight = in_flight
         self._clock = clock
@@ -89,7 +89,7 @@ class PreBinder:
     ) -> AsyncGenerator[list[tuple[int, Result]], None]:
         if len(self._jobs) > WAITING_LIMIT:
             raise Busy(f"{len(self._jobs)} pods are in PreBind already")
-        results: Results[Result] = Results()
+        results: CallResults[Result] = CallResults()
         tasks: list[asyncio.Task[Result]] = []
         for pods in classes:
             for item in pods.items:
@@ -114,7 +114,7 @@ class PreBinder:
         pods: PodsOfClass,
         item: bind_pb2.BindItem,
         index: int,
-        results: Results[Result],
+        results: CallResults[Result],
         timeout: float,
     ) -> asyncio.Task[Result]:
         uid = item.pod.uid
@@ -155,7 +155,7 @@ class PreBinder:
                 if not pods.tenure.active:
                     raise _NotBegun(pods.tenure.ended_because)
                 until = self._clock() + timeout + binding_retries.SETTLE_SECONDS
-                with self._in_flight.under(pods.tenure.leader, until, binding_retries.SETTLE_SECONDS):
+                with self._in_flight.track(pods.tenure.leader, until, binding_retries.SETTLE_SECONDS):
                     async with asyncio.timeout(timeout):
                         yield
 
@@ -167,14 +167,16 @@ class PreBinder:
             return step.failed(running, f'{step.running} "{running}": context deadline exceeded')
 
 
-async def _pre_bind(pods: PodsOfClass, item: bind_pb2.BindItem, around: host.Around) -> bind_pb2.PreBindResult:
+async def _pre_bind(
+    pods: PodsOfClass, item: bind_pb2.BindItem, around: profile_plugins.Around
+) -> bind_pb2.PreBindResult:
     request = bind_pb2.PreBindRequest(cycle=pods.cycle, items=[item])
-    return (await host.pre_bind(pods.chain, request, around)).results[0]
+    return (await profile_plugins.pre_bind(pods.plugins, request, around)).results[0]
 
 
-async def _pre_flight(pods: PodsOfClass, item: bind_pb2.BindItem, around: host.Around) -> status_pb2.Status:
+async def _pre_flight(pods: PodsOfClass, item: bind_pb2.BindItem, around: profile_plugins.Around) -> status_pb2.Status:
     request = bind_pb2.PreBindPreFlightRequest(cycle=pods.cycle, items=[item])
-    return (await host.pre_bind_pre_flight(pods.chain, request, around)).statuses[0]
+    return (await profile_plugins.pre_bind_pre_flight(pods.plugins, request, around)).statuses[0]
 
 
 def _failed_status(plugin: str, text: str) -> status_pb2.Status:

@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from trireme.bind import flags, metrics
-from trireme.bind.actions import Actor
+from trireme.bind.action_executor import ActionExecutor
 from trireme.bind.binding_writer import BindingWriter
-from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeaseReader
 from trireme.bind.pre_binder import PreBinder
-from trireme.bind.remote import RemotePlugins
+from trireme.bind.remote_plugins import RemotePlugins
 from trireme.bind.service import BindPhase, HostedPlugins
+from trireme.bind.work_in_flight import WorkInFlight
 from trireme.bind.write_turns import RateLimit, WriteTurns
 from trireme.phases import phase_metrics
 from trireme.plugin_kit.bind_phase_plugin import BindPhasePlugin
@@ -64,12 +64,12 @@ async def lifespan(
     # The Lease is read beside the writes, not after those that wait for the rate limit or a connection.
     beside = dataclasses.replace(options.connection, max_connections=2)
     async with await client.connect(options.connection) as api, await client.connect(beside) as lease_api:
-        in_flight = InFlight(clock)
+        in_flight = WorkInFlight(clock)
         writer = Writer(api)
         limit = RateLimit(options.connection.qps, api.rate_limit_delay)
         binder = BindingWriter(writer, in_flight, clock=clock, jitter=random.random, limit=limit)
         pre_binder = PreBinder(WriteTurns(limit), in_flight, clock)
-        actor = Actor(
+        actor = ActionExecutor(
             writer,
             in_flight,
             WriteTurns(limit),

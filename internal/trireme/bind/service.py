@@ -17,14 +17,14 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
-from trireme.bind import binding_retries, host
-from trireme.bind.actions import Actor
+from trireme.bind import binding_retries, profile_plugins
+from trireme.bind.action_executor import ActionExecutor
 from trireme.bind.binding_writer import BindingWriter, BindingWriterStatistics
+from trireme.bind.call_results import Busy
 from trireme.bind.heartbeats import with_heartbeats
-from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeadershipStatistics
 from trireme.bind.pre_binder import PodsOfClass, PreBinder
-from trireme.bind.results import Busy
+from trireme.bind.work_in_flight import WorkInFlight
 from trireme.plugin_kit import bind_phase_plugin
 from trireme.remote import plugin_statistics, remote_connection
 from trireme.rpc import grpc_server
@@ -61,7 +61,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class BindStatistics:
-    """What this replica has done."""
+    """The counters of this replica."""
 
     binder: BindingWriterStatistics  # bindings
     leadership: LeadershipStatistics  # leaders
@@ -77,8 +77,8 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         leadership: Leadership,
         binder: BindingWriter,
         pre_binder: PreBinder,
-        actor: Actor,
-        in_flight: InFlight,
+        actor: ActionExecutor,
+        in_flight: WorkInFlight,
         plugins_of: PluginsOf,
         *,
         clock: Callable[[], float],
@@ -92,16 +92,16 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         self._plugins_of = plugins_of
         self._clock = clock
         self._config_hash = 0
-        self._chains: Mapping[str, host.Chain] = {}
+        self._profiles: Mapping[str, profile_plugins.ProfilePlugins] = {}
         self.plugins: Mapping[str, bind_phase_plugin.BindPhasePlugin] = {}
 
     def statistics(self) -> BindStatistics:
-        """What it has done so far."""
+        """A snapshot of the counters."""
         return BindStatistics(
             self._binder.statistics(),
             self._leadership.statistics(),
             self._actor.statistics(),
-            bool(self._chains),
+            bool(self._profiles),
         )
 
     @property
@@ -114,18 +114,18 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         tenure = await self._admit(request.fence, context)
         if request.HasField("configuration"):
             await self._configure(request.config_hash, request.configuration, context)
-        elif request.config_hash != self._config_hash or not self._chains:
+        elif request.config_hash != self._config_hash or not self._profiles:
             await _refuse_configuration(context)
         remaining = context.time_remaining()
         patience = DRAIN_SECONDS if remaining is None else remaining - REPLY_SECONDS
-        left = await self._in_flight.drained(tenure.leader, patience)
+        left = await self._in_flight.until_drained(tenure.leader, patience)
         return bind_phase_pb2.FenceResponse(epoch=request.fence.epoch, drain_ms=round(left * 1000))
 
     async def Permit(self, request: bind_pb2.PermitRequest, context: Context) -> bind_pb2.PermitResponse:
-        """May these pods be bound now?"""
-        tenure, chain = await self._enter(request.cycle, context)
+        """Whether these pods may be bound now."""
+        tenure, plugins = await self._enter(request.cycle, context)
         await _check_items(request.items, context)
-        return await self._plugin_work(tenure, context, host.permit(chain, request))
+        return await self._plugin_work(tenure, context, profile_plugins.permit(plugins, request))
 
     async def PreBindPreFlight(
         self, request: bind_phase_pb2.BindPhasePreBindPreFlightRequest, context: Context
@@ -163,10 +163,10 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
 
     async def Bind(self, request: bind_pb2.BindRequest, context: Context) -> AsyncIterator[bind_pb2.BindResponse]:
         """Bind these pods."""
-        tenure, chain = await self._enter(request.cycle, context)
+        tenure, plugins = await self._enter(request.cycle, context)
         await _check_items(request.items, context)
         try:
-            async with aclosing(with_heartbeats(host.bind(chain, request, tenure))) as batches:
+            async with aclosing(with_heartbeats(profile_plugins.bind(plugins, request, tenure))) as batches:
                 async for results in batches:
                     yield bind_pb2.BindResponse(results=results)
         except bind_phase_plugin.BindResultUnknown as error:
@@ -176,9 +176,9 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
 
     async def PostBind(self, request: bind_pb2.PostBindRequest, context: Context) -> bind_pb2.PostBindResponse:
         """These pods were bound."""
-        tenure, chain = await self._enter(request.cycle, context)
+        tenure, plugins = await self._enter(request.cycle, context)
         await _check_items(request.items, context)
-        await self._plugin_work(tenure, context, host.post_bind(chain, request))
+        await self._plugin_work(tenure, context, profile_plugins.post_bind(plugins, request))
         return bind_pb2.PostBindResponse()
 
     async def Apply(
@@ -209,14 +209,14 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
         except Refusal as refusal:
             await grpc_server.refuse(context, refusal)
 
-    async def _enter(self, cycle: cycle_pb2.Cycle, context: Context) -> tuple[Tenure, host.Chain]:
+    async def _enter(self, cycle: cycle_pb2.Cycle, context: Context) -> tuple[Tenure, profile_plugins.ProfilePlugins]:
         tenure = await self._admit(cycle.fence, context)
-        if cycle.config_hash != self._config_hash or not self._chains:
+        if cycle.config_hash != self._config_hash or not self._profiles:
             await _refuse_configuration(context)
-        chain = self._chains.get(cycle.profile)
-        if chain is None:
+        plugins = self._profiles.get(cycle.profile)
+        if plugins is None:
             await _invalid(context, f"cycle.profile: no profile {cycle.profile!r}")
-        return tenure, chain
+        return tenure, plugins
 
     async def _classes(
         self,
@@ -227,28 +227,28 @@ class BindPhase(bind_phase_pb2_grpc.BindPhaseServicer):
             await _invalid(context, "timeout_ms: not set")
         classes = []
         for part in request.requests:
-            tenure, chain = await self._enter(part.cycle, context)
+            tenure, plugins = await self._enter(part.cycle, context)
             await _check_items(part.items, context)
-            classes.append(PodsOfClass(chain, part.cycle, part.items, tenure))
+            classes.append(PodsOfClass(plugins, part.cycle, part.items, tenure))
         return classes
 
     async def _configure(self, config_hash: int, configuration: snapshot_pb2.Configuration, context: Context) -> None:
-        if config_hash == self._config_hash and self._chains:
+        if config_hash == self._config_hash and self._profiles:
             return
         try:
             plugins = self._plugins_of(configuration)
-            chains = host.chains(configuration, plugins)
+            profiles = profile_plugins.by_profile(configuration, plugins)
         except ValueError as error:
             await _invalid(context, f"configuration: {error}")
-        if not chains:
+        if not profiles:
             await _invalid(context, "configuration.profiles: there is none")
-        self.plugins, self._chains, self._config_hash = plugins, chains, config_hash
-        log.info("configured with profiles %s", ", ".join(chains))
+        self.plugins, self._profiles, self._config_hash = plugins, profiles, config_hash
+        log.info("configured with profiles %s", ", ".join(profiles))
 
     async def _plugin_work(self, tenure: Tenure, context: Context, work: Awaitable[Any]) -> Any:
         remaining = context.time_remaining()
         until = self._clock() + (PLUGIN_CALL_SECONDS if remaining is None else remaining)
-        with self._in_flight.under(tenure.leader, until, binding_retries.SETTLE_SECONDS):
+        with self._in_flight.track(tenure.leader, until, binding_retries.SETTLE_SECONDS):
             return await work
 
 
@@ -286,7 +286,7 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
     async def GetPluginStatistics(
         self, request: plugin_pb2.GetPluginStatisticsRequest, context: Context
     ) -> plugin_pb2.GetPluginStatisticsResponse:
-        """How the calls to remote plugins went."""
+        """The statistics of the calls to remote plugins."""
         return plugin_statistics.response(self._remotes())
 
 

@@ -1,7 +1,7 @@
 """What a plugin is in the bind phase: Permit, PreBind, Bind and PostBind, and the writes beside them.
 
 The calls speak the contract's own messages, so a plugin in this process and one behind a gRPC channel look the same to
-the host that runs them (`trireme.bind.host`).
+the host that runs them (`trireme.bind.profile_plugins`).
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

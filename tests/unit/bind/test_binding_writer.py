@@ -9,8 +9,8 @@ import virtual_time
 
 from trireme.bind.binding_retries import BOUND, POST_DEADLINE_SECONDS, READ_BACK
 from trireme.bind.binding_writer import WAITING_LIMIT, BindingWriter
-from trireme.bind.in_flight import InFlight
-from trireme.bind.results import Busy
+from trireme.bind.call_results import Busy
+from trireme.bind.work_in_flight import WorkInFlight
 from trireme.plugin_kit.pod_binder import BindOutcome, BindTarget, NotBound, ResultUnknown
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme_kube.apimachinery import api_writes
@@ -52,7 +52,7 @@ class _Setup:
     def __init__(self, clock: Clock, concurrency: int = 64) -> None:
         self.clock = clock
         self.pods = _Pods()
-        self.in_flight = InFlight(clock)
+        self.in_flight = WorkInFlight(clock)
         self.guard = EpochGuard()
         self.guard.admit(7)
         self.binder = BindingWriter(self.pods, self.in_flight, clock=clock, jitter=lambda: 0.0, concurrency=concurrency)
@@ -79,7 +79,7 @@ def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> Non
         await main(setup)
         await setup.binder.close(1.0)
         # What was broken off is listed until its deadline.
-        assert await setup.in_flight.drained(Leader("", 1 << 62), 60.0) == 0.0
+        assert await setup.in_flight.until_drained(Leader("", 1 << 62), 60.0) == 0.0
         assert len(setup.in_flight) == 0
 
     virtual_time.run(inner)
@@ -205,7 +205,7 @@ def test_nothing_begins_after_a_successor_was_seen() -> None:
         binding = asyncio.create_task(setup.bind([target(f"u{number}") for number in range(3)]))
         await asyncio.sleep(0.005)
         setup.guard.admit(8)
-        assert await setup.in_flight.drained(setup.guard.leader, 1.0) == 0.0
+        assert await setup.in_flight.until_drained(setup.guard.leader, 1.0) == 0.0
         outcomes = await binding
         assert [isinstance(outcome, NotBound) for outcome in outcomes] == [False, True, True]
         assert len(setup.pods.posts) == 1

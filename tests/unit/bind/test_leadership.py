@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 import virtual_time
 
-from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
+from trireme.bind.work_in_flight import WorkInFlight
 from trireme.rpc.fencing import EpochGuard, Leader, Refusal, RefusalReason
 from trireme_kube.client.election import LeaseRecord
 from trireme_kube.client.errors import ApiError, ApiUnreachable
@@ -241,10 +241,10 @@ def test_draining_waits_for_lower_epochs_only() -> None:
     """A new leader waits for its predecessor's work, not for its own."""
 
     async def main(clock: Callable[[], float]) -> None:
-        in_flight = InFlight(clock)
+        in_flight = WorkInFlight(clock)
 
         async def work(epoch: int, seconds: float) -> None:
-            with in_flight.under(Leader("", epoch), clock() + 20.0):
+            with in_flight.track(Leader("", epoch), clock() + 20.0):
                 await asyncio.sleep(seconds)
 
         async with asyncio.TaskGroup() as group:
@@ -252,7 +252,7 @@ def test_draining_waits_for_lower_epochs_only() -> None:
             group.create_task(work(2, 9.0))
             await asyncio.sleep(0)
             started = clock()
-            assert await in_flight.drained(Leader("", 2), 5.0) == 0.0
+            assert await in_flight.until_drained(Leader("", 2), 5.0) == 0.0
             assert clock() - started == pytest.approx(3.0)
 
     virtual_time.run(main)
@@ -262,10 +262,10 @@ def test_fence_returns_how_long_undrained_work_may_have_effects() -> None:
     """The new leader learns how long it has to wait where older work does not end."""
 
     async def main(clock: Callable[[], float]) -> None:
-        in_flight = InFlight(clock)
-        with in_flight.under(Leader("", 1), clock() + 10.0):
-            assert await in_flight.drained(Leader("", 2), 4.0) == pytest.approx(6.0)
-            assert await in_flight.drained(Leader("", 2), -1.0) == pytest.approx(6.0)
+        in_flight = WorkInFlight(clock)
+        with in_flight.track(Leader("", 1), clock() + 10.0):
+            assert await in_flight.until_drained(Leader("", 2), 4.0) == pytest.approx(6.0)
+            assert await in_flight.until_drained(Leader("", 2), -1.0) == pytest.approx(6.0)
         assert len(in_flight) == 0
 
     virtual_time.run(main)
@@ -276,13 +276,13 @@ def test_work_that_is_broken_off_is_waited_for_until_it_can_have_no_effect(settl
     """Else a new leader places pods beside a write that the API server, or a plugin, is still carrying out."""
 
     async def main(clock: Callable[[], float]) -> None:
-        in_flight = InFlight(clock)
-        with pytest.raises(ValueError, match="broken"), in_flight.under(Leader("", 1), clock() + 10.0, settle):
+        in_flight = WorkInFlight(clock)
+        with pytest.raises(ValueError, match="broken"), in_flight.track(Leader("", 1), clock() + 10.0, settle):
             raise ValueError("broken")
-        assert await in_flight.drained(Leader("", 1), 20.0) == 0.0
-        assert await in_flight.drained(Leader("", 2), 0.0) == pytest.approx(left)
+        assert await in_flight.until_drained(Leader("", 1), 20.0) == 0.0
+        assert await in_flight.until_drained(Leader("", 2), 0.0) == pytest.approx(left)
         started = clock()
-        assert await in_flight.drained(Leader("", 2), 20.0) == 0.0
+        assert await in_flight.until_drained(Leader("", 2), 20.0) == 0.0
         assert clock() - started == pytest.approx(left)
         assert len(in_flight) == 0
 
@@ -322,11 +322,11 @@ def test_older_work_of_another_scheduler_is_waited_for() -> None:
     """Else a new leader with a lower epoch places pods beside bindings that are still under way."""
 
     async def main(clock: Callable[[], float]) -> None:
-        leadership, in_flight = Leadership(EpochGuard(), None, clock), InFlight(clock)
+        leadership, in_flight = Leadership(EpochGuard(), None, clock), WorkInFlight(clock)
         old = await leadership.admit(EpochClaim(1000, "", "old"), 0.0)
-        with in_flight.under(old.leader, clock() + 10.0):
+        with in_flight.track(old.leader, clock() + 10.0):
             new = await leadership.admit(EpochClaim(5, "", "new"), 0.0)
-            assert await in_flight.drained(new.leader, 4.0) == pytest.approx(6.0)
+            assert await in_flight.until_drained(new.leader, 4.0) == pytest.approx(6.0)
         assert not old.active
 
     virtual_time.run(main)

@@ -7,8 +7,8 @@ import pytest
 import virtual_time
 from virtual_time import on_virtual_time
 
-from trireme.bind import heartbeats, host, pre_binder, write_turns
-from trireme.bind.in_flight import InFlight
+from trireme.bind import heartbeats, pre_binder, profile_plugins, write_turns
+from trireme.bind.work_in_flight import WorkInFlight
 from trireme.plugin_kit.bind_phase_plugin import has_work
 from trireme.rpc.fencing import EpochGuard, Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
@@ -135,10 +135,10 @@ class World:
         self.running: list[str] = []
         self.log: list[str] = []
         self.turns = write_turns.WriteTurns(write_turns.UNLIMITED)
-        self.in_flight = InFlight(self.clock)
+        self.in_flight = WorkInFlight(self.clock)
         self.jobs = pre_binder.PreBinder(self.turns, self.in_flight, self.clock)
         pre_flight, calls = (("Writes", has_work),), (("Writes", self._pre_bind),)
-        self.chain = host.Chain((), pre_flight, calls, (), (), frozenset({"Writes"}))
+        self.chain = profile_plugins.ProfilePlugins((), pre_flight, calls, (), (), frozenset({"Writes"}))
 
     async def _pre_bind(self, request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
         (item,) = request.items

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
-from trireme.bind import bodies, in_flight
-from trireme.bind.results import Busy, Results
+from trireme.bind import patch_bodies, work_in_flight
+from trireme.bind.call_results import Busy, CallResults
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.framework.status import Reason, Status
@@ -38,13 +38,13 @@ ROUND_SECONDS = 3 * DEADLINE_SECONDS
 WAITING_LIMIT = 20_000
 
 
-class Actor:
-    """Carries out actions."""
+class ActionExecutor:
+    """Executes actions: each kind of write that bind does beside bindings."""
 
     def __init__(
         self,
         writer: writes.Writer,
-        register: in_flight.InFlight,
+        register: work_in_flight.WorkInFlight,
         turns: WriteTurns,
         *,
         cancel_pre_bind: Callable[[str], Awaitable[None]],
@@ -66,20 +66,16 @@ class Actor:
         self._done: Counter[tuple[str, str]] = Counter()
 
     def statistics(self) -> dict[tuple[str, str], int]:
-        """How many actions of a kind ended how: (kind, `success` or `error`) to their number."""
+        """The number of actions by kind and result (`success` or `error`)."""
         return dict(self._done)
 
     async def apply(
         self, actions: Sequence[bind_pb2.Action], tenure: Tenure
     ) -> AsyncGenerator[list[tuple[int, Status]], None]:
-        """Carries out actions, and yields what became of them as it is known, by index.
-
-        Raises:
-            Busy: too many wait already.
-        """
+        """Execute actions, and yield their outcomes as they are known, by index."""
         if len(self._tasks) > WAITING_LIMIT:
             raise Busy(f"actions for {len(self._tasks)} pods wait already")
-        results: Results[Status] = Results()
+        results: CallResults[Status] = CallResults()
         by_pod: dict[str, list[int]] = {}
         for index, action in enumerate(actions):
             by_pod.setdefault(action.pod.uid, []).append(index)
@@ -99,7 +95,7 @@ class Actor:
                 task.cancel()
 
     def _start(
-        self, uid: str, actions: list[tuple[int, bind_pb2.Action]], tenure: Tenure, results: Results[Status]
+        self, uid: str, actions: list[tuple[int, bind_pb2.Action]], tenure: Tenure, results: CallResults[Status]
     ) -> None:
         before = self._last.get(uid)
         task = asyncio.get_running_loop().create_task(self._in_order(before, actions, tenure, results))
@@ -117,7 +113,7 @@ class Actor:
         before: asyncio.Task[None] | None,
         actions: list[tuple[int, bind_pb2.Action]],
         tenure: Tenure,
-        results: Results[Status],
+        results: CallResults[Status],
     ) -> None:
         if before is not None:
             await asyncio.wait((before,))
@@ -137,21 +133,21 @@ class Actor:
                     self._done[kind, "success" if outcome.code is status.Code.SUCCESS else "error"] += 1
                     results.put(index, outcome)
 
-    async def _act(self, action: bind_pb2.Action, tenure: Tenure, results: Results[Status]) -> Status:
+    async def _act(self, action: bind_pb2.Action, tenure: Tenure, results: CallResults[Status]) -> Status:
         if results.gone or not tenure.active:
             return _not_begun("the caller has gone" if results.gone else tenure.ended_because)
         pod = api_writes.PodName(action.pod.namespace, action.pod.name, action.pod.uid)
-        with self._in_flight.under(tenure.leader, self._clock() + ROUND_SECONDS) as work:
+        with self._in_flight.track(tenure.leader, self._clock() + ROUND_SECONDS) as work:
             match action.WhichOneof("action"):
                 case "set_condition":
-                    patch = bodies.condition_patch(action.set_condition, timestamps.seconds(self._wall()))
+                    patch = patch_bodies.condition_patch(action.set_condition, timestamps.seconds(self._wall()))
                     return await self._patch(pod, patch)
                 case "set_group_condition":
-                    return await self._patch_group(pod, bodies.group_condition_patch(action.set_group_condition))
+                    return await self._patch_group(pod, patch_bodies.group_condition_patch(action.set_group_condition))
                 case "nominate":
-                    return await self._patch(pod, bodies.nomination_patch(action.nominate.node_name))
+                    return await self._patch(pod, patch_bodies.nomination_patch(action.nominate.node_name))
                 case "clear_nomination":
-                    return await self._patch(pod, bodies.nomination_patch(""))
+                    return await self._patch(pod, patch_bodies.nomination_patch(""))
                 case "evict":
                     return await self._evict(pod, action.evict, tenure)
                 case "undo_pre_bind":
@@ -185,7 +181,7 @@ class Actor:
         """
         outcome: api_writes.Outcome = api_writes.Uncertain("")
         if evict.observed_generation:
-            patch = bodies.blind_disruption_patch(pod.uid, evict, timestamps.seconds(self._wall()))
+            patch = patch_bodies.blind_disruption_patch(pod.uid, evict, timestamps.seconds(self._wall()))
             outcome = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
             if isinstance(outcome, (api_writes.Refused, api_writes.Conflict)):
                 outcome = api_writes.Uncertain(outcome.message)
@@ -204,7 +200,7 @@ class Actor:
         marked = await self._writer.get_pod(pod, DEADLINE_SECONDS)
         if not isinstance(marked, api_writes.Written) or marked.obj["metadata"].get("deletionTimestamp"):
             return marked
-        patch = bodies.disruption_patch(marked.obj, evict, timestamps.seconds(self._wall()))
+        patch = patch_bodies.disruption_patch(marked.obj, evict, timestamps.seconds(self._wall()))
         if patch is not None:
             marked = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
         return await self._delete_marked(pod, marked) if isinstance(marked, api_writes.Written) else marked
@@ -217,7 +213,7 @@ class Actor:
         return api_writes.Gone(deleted.message) if isinstance(deleted, api_writes.Conflict) else deleted
 
     async def _undo_pre_bind(self, pod: api_writes.PodName, wanted: bind_pb2.UndoPreBind) -> Status:
-        """Each plugin gives back what its PreBind wrote."""
+        """Have each plugin undo what its PreBind wrote."""
         states = bind_phase_pb2.PluginStates.FromString(wanted.state).plugin_states
         for plugin, state in sorted(states.items()):
             unreserve = bind_sides.unreserve(plugin)
@@ -231,8 +227,8 @@ class Actor:
                 return _status_of(failed)
         return status.SUCCESS
 
-    async def _act_of_plugin(self, action: bind_pb2.Action, tenure: Tenure, work: in_flight.Work) -> Status:
-        """Has the plugin whose action it is carry it out."""
+    async def _act_of_plugin(self, action: bind_pb2.Action, tenure: Tenure, work: work_in_flight.Work) -> Status:
+        """Have the plugin execute the action, if it is a plugin's."""
 
         def begin_round() -> None:
             if not tenure.active:

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from trireme.bind import host
+from trireme.bind import profile_plugins
 from trireme.plugin_kit.bind_phase_plugin import BindPhasePlugin
 from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
@@ -78,7 +78,7 @@ class _Plugin:
         )
 
 
-def chain(*plugins: _Plugin) -> host.Chain:
+def chain(*plugins: _Plugin) -> profile_plugins.ProfilePlugins:
     names = [snapshot_pb2.WeightedPlugin(name=plugin.name) for plugin in plugins]
     points = (
         plugin_pb2.EXTENSION_POINT_PERMIT,
@@ -90,7 +90,9 @@ def chain(*plugins: _Plugin) -> host.Chain:
     configuration = snapshot_pb2.Configuration(
         profiles=[snapshot_pb2.Profile(scheduler_name="default-scheduler", plugin_sets=sets)]
     )
-    return host.chains(configuration, {plugin.name: plugin.hosted() for plugin in plugins})["default-scheduler"]
+    return profile_plugins.by_profile(configuration, {plugin.name: plugin.hosted() for plugin in plugins})[
+        "default-scheduler"
+    ]
 
 
 def items(*names: str) -> list[bind_pb2.BindItem]:
@@ -100,7 +102,7 @@ def items(*names: str) -> list[bind_pb2.BindItem]:
 async def test_permit_ends_with_the_first_refusal() -> None:
     """A refused pod is not shown to later plugins; the others are."""
     first, second = _Plugin("A", b=(CODE_UNSCHEDULABLE, "not now")), _Plugin("B")
-    response = await host.permit(chain(first, second), bind_pb2.PermitRequest(items=items("a", "b")))
+    response = await profile_plugins.permit(chain(first, second), bind_pb2.PermitRequest(items=items("a", "b")))
     assert second.asked == [["a"]]
     assert [result.status.code for result in response.results] == [CODE_SUCCESS, CODE_UNSCHEDULABLE]
     assert (response.results[1].status.plugin, list(response.results[1].status.messages)) == ("A", ["not now"])
@@ -113,7 +115,7 @@ async def test_permit_calls_the_plugins_after_one_that_waits() -> None:
         _Plugin("B", a=(CODE_WAIT, ""), b=(CODE_ERROR, "x")),
     )
     first.seconds, second.seconds = 20 * 60, 30
-    response = await host.permit(chain(first, second), bind_pb2.PermitRequest(items=items("a", "b")))
+    response = await profile_plugins.permit(chain(first, second), bind_pb2.PermitRequest(items=items("a", "b")))
     waiting, failed = response.results
     assert waiting.status.code == CODE_WAIT
     assert [(wait.plugin, wait.timeout.seconds) for wait in waiting.waits] == [("A", 900), ("B", 30)]
@@ -128,7 +130,7 @@ async def test_pre_bind_ends_with_the_first_that_is_no_success(code: Code) -> No
     """A pod that is refused is told in the name of the plugin that refused it, and later plugins do not work for it."""
     second = _Plugin("B")
     made = chain(_Plugin("A", a=(code, "x")), second)
-    response = await host.pre_bind(made, bind_pb2.PreBindRequest(items=items("a", "b")))
+    response = await profile_plugins.pre_bind(made, bind_pb2.PreBindRequest(items=items("a", "b")))
     status = response.results[0].status
     assert (status.code, list(status.messages), status.plugin) == (code, ["x"], "A")
     assert second.asked == [["b"]]
@@ -138,7 +140,7 @@ async def test_pre_bind_skips_only_what_all_plugins_skip() -> None:
     """SKIP tells the frontend that nothing was there to do; one plugin that worked is work."""
     skip = (CODE_SKIP, "")
     first, second = _Plugin("A", a=skip, b=skip), _Plugin("B", a=skip)
-    response = await host.pre_bind(chain(first, second), bind_pb2.PreBindRequest(items=items("a", "b")))
+    response = await profile_plugins.pre_bind(chain(first, second), bind_pb2.PreBindRequest(items=items("a", "b")))
     assert [result.status.code for result in response.results] == [CODE_SKIP, CODE_SUCCESS]
 
 
@@ -148,7 +150,7 @@ async def test_there_is_work_where_any_plugin_has_some() -> None:
     first = _Plugin("A", none=skip, second=skip, refused=(CODE_UNSCHEDULABLE, "x"))
     second = _Plugin("B", none=skip, first=skip)
     request = bind_pb2.PreBindPreFlightRequest(items=items("none", "first", "second", "refused"))
-    response = await host.pre_bind_pre_flight(chain(first, second), request)
+    response = await profile_plugins.pre_bind_pre_flight(chain(first, second), request)
     codes = [status.code for status in response.statuses]
     assert codes == [CODE_SKIP, CODE_SUCCESS, CODE_SUCCESS, CODE_UNSCHEDULABLE]
     assert (response.statuses[3].plugin, list(response.statuses[3].messages)) == ("A", ["x"])
@@ -167,7 +169,7 @@ async def test_pre_bind_that_waits_is_called_again_with_its_state() -> None:
     first, second = _Plugin("A"), _Plugin("B", a=(CODE_WAIT, ""))
     third = _Plugin("C")
     made = chain(first, second, third)
-    response = await host.pre_bind(made, bind_pb2.PreBindRequest(items=items("a")))
+    response = await profile_plugins.pre_bind(made, bind_pb2.PreBindRequest(items=items("a")))
     (result,) = response.results
     assert (result.status.code, result.status.plugin) == (CODE_WAIT, "B")
     assert [key.name for key in result.wait_for] == ["data"]
@@ -175,14 +177,14 @@ async def test_pre_bind_that_waits_is_called_again_with_its_state() -> None:
     again = items("a")
     again[0].state = result.state
     second.answers = {}
-    response = await host.pre_bind(made, bind_pb2.PreBindRequest(items=again))
+    response = await profile_plugins.pre_bind(made, bind_pb2.PreBindRequest(items=again))
     assert response.results[0].status.code == CODE_SUCCESS
     assert (first.states, second.states, third.states) == ([b"", b""], [b"", b"B a"], [b""])
 
 
-async def collect(made: host.Chain, request: bind_pb2.BindRequest) -> dict[int, status_pb2.Status]:
+async def collect(made: profile_plugins.ProfilePlugins, request: bind_pb2.BindRequest) -> dict[int, status_pb2.Status]:
     found: dict[int, status_pb2.Status] = {}
-    async for results in host.bind(made, request, TENURE):
+    async for results in profile_plugins.bind(made, request, TENURE):
         for result in results:
             assert result.index not in found
             found[result.index] = result.status
@@ -205,7 +207,7 @@ async def test_bind_goes_on_to_the_next_plugin_for_what_was_skipped() -> None:
 
 
 async def test_results_keep_their_index_when_a_plugin_skips_pods() -> None:
-    """Results arrive in any order; whose result it is must not depend on it."""
+    """CallResults arrive in any order; whose result it is must not depend on it."""
     skip = (CODE_SKIP, "")
     made = chain(_Plugin("A", a=skip, b=skip), _Plugin("B", a=(CODE_ERROR, "full")))
     found = await collect(made, bind_pb2.BindRequest(items=items("a", "b")))
@@ -221,7 +223,7 @@ async def test_a_pod_skipped_by_every_bind_plugin_is_an_error() -> None:
 async def test_post_bind_calls_every_plugin() -> None:
     """All of them hear of all pods."""
     plugins = (_Plugin("A"), _Plugin("B"))
-    await host.post_bind(chain(*plugins), bind_pb2.PostBindRequest(items=items("a", "b")))
+    await profile_plugins.post_bind(chain(*plugins), bind_pb2.PostBindRequest(items=items("a", "b")))
     assert [plugin.asked for plugin in plugins] == [[["a", "b"]]] * 2
 
 
@@ -236,4 +238,4 @@ def test_a_plugin_that_is_not_there_is_refused(known: bool) -> None:
     configuration = snapshot_pb2.Configuration(profiles=[snapshot_pb2.Profile(scheduler_name="s", plugin_sets=sets)])
     plugins = {"Gate": BindPhasePlugin("Gate", bind=_Plugin("Gate").bind)} if known else {}
     with pytest.raises(ValueError, match="profile s: no Permit plugin Gate"):
-        host.chains(configuration, plugins)
+        profile_plugins.by_profile(configuration, plugins)

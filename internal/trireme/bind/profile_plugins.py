@@ -35,7 +35,7 @@ MAX_PERMIT_SECONDS = 15 * 60
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ProfilePlugins:
     """The plugins of one profile at each point, in order."""
 
     permit: tuple[tuple[str, PermitCall], ...]
@@ -47,14 +47,16 @@ class Chain:
     writing: frozenset[str] = frozenset()
 
 
-def chains(configuration: snapshot_pb2.Configuration, plugins: Mapping[str, BindPhasePlugin]) -> dict[str, Chain]:
-    """The chain of each profile.
+def by_profile(
+    configuration: snapshot_pb2.Configuration, plugins: Mapping[str, BindPhasePlugin]
+) -> dict[str, ProfilePlugins]:
+    """The plugins of each profile, by its name.
 
     Raises:
         ValueError: a profile names a plugin that is not there, or not at that point.
     """
     return {
-        profile.scheduler_name: Chain(
+        profile.scheduler_name: ProfilePlugins(
             permit=_at(profile, plugin_pb2.EXTENSION_POINT_PERMIT, "Permit", plugins, lambda plugin: plugin.permit),
             pre_bind=_at(
                 profile, plugin_pb2.EXTENSION_POINT_PRE_BIND, "PreBind", plugins, lambda plugin: plugin.pre_bind
@@ -93,11 +95,11 @@ def _at(
     return tuple(found)
 
 
-async def permit(chain: Chain, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-    """What Permit's plugins together say of each pod."""
+async def permit(plugins: ProfilePlugins, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
+    """Call the Permit plugins, and merge their answers about each pod."""
     ended: dict[int, bind_pb2.PermitResult] = {}
     waits: dict[int, list[bind_pb2.PermitWait]] = {}
-    for name, call in chain.permit:
+    for name, call in plugins.permit:
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
@@ -130,7 +132,7 @@ def _no_context(plugin: str, writes: bool) -> AbstractAsyncContextManager[None]:
 
 
 async def pre_bind_pre_flight(
-    chain: Chain, request: bind_pb2.PreBindPreFlightRequest, around: Around = _no_context
+    plugins: ProfilePlugins, request: bind_pb2.PreBindPreFlightRequest, around: Around = _no_context
 ) -> bind_pb2.PreBindPreFlightResponse:
     """Whether any PreBind plugin has work for each pod.
 
@@ -138,7 +140,7 @@ async def pre_bind_pre_flight(
     """
     ended: dict[int, status_pb2.Status] = {}
     working: set[int] = set()
-    for name, call in chain.pre_bind_pre_flight:
+    for name, call in plugins.pre_bind_pre_flight:
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
@@ -161,17 +163,20 @@ async def pre_bind_pre_flight(
 
 
 async def pre_bind(
-    chain: Chain, request: bind_pb2.PreBindRequest, around: Around = _no_context
+    plugins: ProfilePlugins, request: bind_pb2.PreBindRequest, around: Around = _no_context
 ) -> bind_pb2.PreBindResponse:
-    """What PreBind's plugins together say of each pod; one that a plugin holds up does not reach those after it."""
+    """Call the PreBind plugins, and merge their answers about each pod.
+
+    A pod that a plugin refuses or makes wait does not reach the plugins after it.
+    """
     ended: dict[int, bind_pb2.PreBindResult] = {}
     worked: set[int] = set()
-    for name, call in chain.pre_bind:
+    for name, call in plugins.pre_bind:
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
         asked = bind_pb2.PreBindRequest(cycle=request.cycle, items=_chosen(request.items, left))
-        async with around(name, name in chain.writing):
+        async with around(name, name in plugins.writing):
             results = await call(asked)
         for index, result in zip(left, results, strict=True):
             if result.status.code == status_pb2.CODE_SUCCESS:
@@ -188,11 +193,11 @@ async def pre_bind(
 
 
 async def bind(
-    chain: Chain, request: bind_pb2.BindRequest, tenure: Tenure
+    plugins: ProfilePlugins, request: bind_pb2.BindRequest, tenure: Tenure
 ) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
     """Binds each pod by the first plugin that does not skip it."""
     left = list(range(len(request.items)))
-    for name, call in chain.bind:
+    for name, call in plugins.bind:
         asked = request
         if len(left) < len(request.items):
             asked = bind_pb2.BindRequest(cycle=request.cycle, items=_chosen(request.items, left))
@@ -214,7 +219,7 @@ async def bind(
 def _answered(
     results: Sequence[bind_pb2.BindResult], asked: Sequence[int], plugin: str, skipped: list[int]
 ) -> Iterator[bind_pb2.BindResult]:
-    """The results as the phase's caller counts the items, but for those that the plugin skipped."""
+    """The results by the index in the whole request, without those that the plugin skipped."""
     for result in results:
         result.index = asked[result.index]
         if result.status.code == status_pb2.CODE_SKIP:
@@ -225,9 +230,9 @@ def _answered(
         yield result
 
 
-async def post_bind(chain: Chain, request: bind_pb2.PostBindRequest) -> None:
-    """Tells PostBind's plugins."""
-    for _, call in chain.post_bind:
+async def post_bind(plugins: ProfilePlugins, request: bind_pb2.PostBindRequest) -> None:
+    """Notify the PostBind plugins."""
+    for _, call in plugins.post_bind:
         await call(request)
 
 
@@ -262,7 +267,7 @@ def _at_most(timeout: duration_pb2.Duration) -> duration_pb2.Duration:
 
 
 def _held_up(item: bind_pb2.BindItem, result: bind_pb2.PreBindResult, plugin: str) -> bind_pb2.PreBindResult:
-    """The result that ends the turn of a pod; one that waits takes the state of all plugins with it."""
+    """The result of a pod that does not reach the next plugin; one that waits has the state of all plugins."""
     if result.status.code == status_pb2.CODE_WAIT:
         states = bind_phase_pb2.PluginStates.FromString(item.state)
         states.plugin_states[plugin] = result.state

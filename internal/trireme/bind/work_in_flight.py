@@ -1,8 +1,8 @@
-"""What is under way, by leader: what a new leader waits for before it trusts that its predecessors write nothing more.
+"""The work in flight, by leader: a new leader waits until that of its predecessors can write nothing more.
 
 Pure bookkeeping around one event. Invariant: a piece of work is listed from before its first write until nothing it did
-can take effect any more, or its `until` has passed. So work that was broken off stays listed after its end: what it
-sent last may still be carried out, by the API server or by a plugin.
+can take effect any more, or its `until` has passed. So work that was interrupted stays listed after its end: the API
+server, or a plugin, may still execute its last request.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ class Work:
         self.broken_off = False
 
 
-class InFlight:
-    """The register of work under way."""
+class WorkInFlight:
+    """The work in flight, by leader."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -37,7 +37,7 @@ class InFlight:
         return len(self._works)
 
     @contextmanager
-    def under(self, leader: Leader, until: float, settle: float = float("inf")) -> Iterator[Work]:
+    def track(self, leader: Leader, until: float, settle: float = float("inf")) -> Iterator[Work]:
         """List work while the block runs.
 
         If the block ends by an exception or a cancellation, the work stays listed until its `until`, but no longer than
@@ -58,7 +58,7 @@ class InFlight:
             for waiter in self._waiters:
                 waiter.set()
 
-    async def drained(self, leader: Leader, patience: float) -> float:
+    async def until_drained(self, leader: Leader, patience: float) -> float:
         """Waits until nothing of another leader is under way, but at most `patience` seconds.
 
         Answers for how many seconds what is left may still take effect: 0 when nothing is.

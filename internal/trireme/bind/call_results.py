@@ -1,7 +1,7 @@
-"""Results on their way from many pieces of work to the one call that waits for them, in batches.
+"""Collects the results of many pieces of work for the one call that waits for them, in batches.
 
-A message on a stream costs as much as a binding itself, so the first result waits a moment for others. Nobody is kept
-from anything by that: the pod is bound, and who watches it knows. The last result of a call waits for nothing.
+A message on a stream costs as much as a binding itself, so the first result waits a moment for others. That delays
+nothing: the pod is bound, and its watchers know. The last result of a call does not wait.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Busy(Exception):
-    """Too much waits here already; nothing of the call was begun, and another replica may take it."""
+    """Too much is queued here; nothing of the call was begun, and another replica may take it."""
 
 
-class Results(Generic[T]):
-    """Where the outcomes of one call arrive, by index. `gone`: nobody waits for them any more."""
+class CallResults(Generic[T]):
+    """The results of one call, by index, as they come. `gone`: the caller does not wait any more."""
 
     __slots__ = ("_arrived", "_new", "gone")
 

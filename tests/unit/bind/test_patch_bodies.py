@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trireme.bind import bodies
+from trireme.bind import patch_bodies
 from trireme.v1 import bind_pb2, core_pb2
 
 NOW = "2026-01-02T03:04:05Z"
@@ -39,7 +39,7 @@ def unschedulable(nominated: str | None = None) -> bind_pb2.SetCondition:
 )
 def test_the_patch_of_a_condition(nominated: str | None, extra: dict[str, Any]) -> None:
     """One condition, complete, and the nomination only where it is meant to change."""
-    assert bodies.condition_patch(unschedulable(nominated), "later") == {
+    assert patch_bodies.condition_patch(unschedulable(nominated), "later") == {
         "status": {
             "conditions": [
                 {
@@ -61,7 +61,7 @@ def test_a_condition_without_a_time_gets_the_present() -> None:
     """The API server refuses a condition without one."""
     wanted = unschedulable()
     wanted.condition.ClearField("last_transition_time")
-    assert bodies.condition_patch(wanted, NOW)["status"]["conditions"][0]["lastTransitionTime"] == NOW
+    assert patch_bodies.condition_patch(wanted, NOW)["status"]["conditions"][0]["lastTransitionTime"] == NOW
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_a_condition_without_a_time_gets_the_present() -> None:
 def test_the_patch_that_marks_a_victim(conditions: list[Any] | None, expected: dict[str, Any] | None) -> None:
     """The mark is added once; marking again changes nothing."""
     pod: dict[str, Any] = {} if conditions is None else {"status": {"conditions": conditions}}
-    patch = bodies.disruption_patch(pod, bind_pb2.Evict(message=MESSAGE, observed_generation=1), NOW)
+    patch = patch_bodies.disruption_patch(pod, bind_pb2.Evict(message=MESSAGE, observed_generation=1), NOW)
     assert patch == (None if expected is None else {"status": expected})
 
 
 def test_the_patch_that_marks_a_victim_that_was_not_read() -> None:
     """It names the pod that is meant, and puts the mark where it would be had the pod been read."""
     evict = bind_pb2.Evict(message=MESSAGE, observed_generation=1)
-    assert bodies.blind_disruption_patch("u", evict, NOW) == {
+    assert patch_bodies.blind_disruption_patch("u", evict, NOW) == {
         "metadata": {"uid": "u"},
         "status": {
             "$setElementOrder/conditions": [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}],

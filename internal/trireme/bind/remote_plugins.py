@@ -12,7 +12,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 
-from trireme.bind import binding_retries, in_flight
+from trireme.bind import binding_retries, work_in_flight
 from trireme.framework import status
 from trireme.plugin_kit import bind_phase_plugin
 from trireme.remote.remote_client import PluginClient
@@ -31,7 +31,7 @@ class RemotePlugins:
     def __init__(
         self,
         writer: writes.Writer,
-        register: in_flight.InFlight,
+        register: work_in_flight.WorkInFlight,
         clock: Callable[[], float],
         config_hash: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -68,7 +68,7 @@ class RemotePlugins:
         not wait any more.
         """
         until = self._clock() + client.connection.deadline_seconds + binding_retries.SETTLE_SECONDS
-        return self._in_flight.under(leader, until)
+        return self._in_flight.track(leader, until)
 
     def statistics(self) -> dict[str, ConnectionStatistics]:
         """The calls to each plugin in use, by name."""
