@@ -1,6 +1,7 @@
 """`trireme up` as the README has it: the embedded cluster, the demo, the example plugin, and asking what goes on."""
 
 import asyncio
+import json
 import os
 import pathlib
 import re
@@ -54,6 +55,11 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
         (giant, *_) = re.findall(r"default/giant-\S+", status)
         explanation = await asyncio.to_thread(_ask, "explain", giant)
         assert re.search(r"10  NodeResourcesFit +Insufficient cpu \(1k cpu requested\)", explanation)
+        details = json.loads(await asyncio.to_thread(_ask, "explain", giant, "-o", "json"))
+        (refusal,) = details["evaluation"]["refusals"]
+        assert (refusal["plugin"], len(refusal["names"])) == ("NodeResourcesFit", 10)
+        one = await asyncio.to_thread(_ask, "explain", giant, "--nodes", "node-3")
+        assert re.search(r"1  NodeResourcesFit .*node-3", one)
         assert "manifest file" not in up.said
         assert f"export KUBECONFIG={tmp_path}/state/trireme/kubeconfig" in up.said
         up.signal(signal.SIGINT)

@@ -18,7 +18,7 @@ from trireme.extenders import extender_calls
 from trireme.framework import amounts, resizes
 from trireme.frontend import (
     inbox,
-    insight_feed,
+    insight_queue_feed,
     own_namespace,
     phase_configuration,
     plugin_membership,
@@ -75,7 +75,7 @@ class App:
     informers: Sequence[informer.Informer[Any]]
     plugin_updates: plugin_updates.PluginUpdates
     namespace: own_namespace.OwnNamespace
-    insight_feed: insight_feed.InsightFeed | None
+    insight_queue_feed: insight_queue_feed.InsightQueueFeed | None
 
     @property
     def synced(self) -> bool:
@@ -156,21 +156,21 @@ def build(
         streams=phases.streams,
         queue_executor=scheduling.queue_executor,
     )
-    feed = build_insight_feed(context, cluster.cache, phases.links.insight, scheduling)
+    feed = build_insight_queue_feed(context, cluster.cache, phases.links.insight, scheduling)
     return App(context, cluster, phases, scheduling, recorder, events_in, informers, updates, namespace, feed)
 
 
-def build_insight_feed(
+def build_insight_queue_feed(
     context: FrontendContext,
     cache: cluster_cache.ClusterCache,
     insight: insight_replicas.InsightReplicas | None,
     scheduling: Scheduling,
-) -> insight_feed.InsightFeed | None:
+) -> insight_queue_feed.InsightQueueFeed | None:
     """What sends the queue to insight, if there is an insight."""
     if insight is None:
         return None
     now, wall = context.clocks.now, context.clocks.wall
-    return insight_feed.InsightFeed(
+    return insight_queue_feed.InsightQueueFeed(
         insight, scheduling.queue.contents, lambda: cache.generation, lambda at: clocks.to_wall(at, now(), wall())
     )
 

@@ -114,8 +114,8 @@ class Leadership:
         _add(group, "endpoints", self._watch_endpoints)
         _add(group, "publisher", self._publish_steadily)
         _add(group, "status outbox", self._app.scheduling.outbox.run)
-        if self._app.insight_feed is not None:
-            _add(group, "insight", self._app.insight_feed.run)
+        if self._app.insight_queue_feed is not None:
+            _add(group, "insight", self._app.insight_queue_feed.run)
 
     async def _publish_steadily(self) -> None:
         """Publish changes while no scheduling cycle does.

@@ -10,14 +10,14 @@ from trireme.wire import status as wire_status
 Json = dict[str, Any]
 
 
-async def evaluation(
+async def evaluate_pod(
     insight: insight_replicas.InsightReplicas,
     key: str,
     uid: str,
     nodes: Sequence[str],
     extenders: Sequence[str],
 ) -> Json | None:
-    """How insight evaluates the pod (namespace/name) now; None: it has left the queue.
+    """Have insight evaluate the pod (namespace/name) now; None: it has left the queue.
 
     About these nodes alone, if any are given. `extenders` are the URLs of HTTP extenders, which insight does not call.
 
@@ -28,10 +28,10 @@ async def evaluation(
     response = await insight.explain(insight_pb2.ExplainRequest(pod=pod, nodes=nodes, scores=True))
     if not response.HasField("queued_pod"):
         return None
-    return _described(response) | ({"notEvaluated": list(extenders)} if extenders else {})
+    return _describe(response) | ({"notEvaluated": list(extenders)} if extenders else {})
 
 
-def _described(response: insight_pb2.ExplainResponse) -> Json:
+def _describe(response: insight_pb2.ExplainResponse) -> Json:
     plugins = [
         {"plugin": plugin.name, "weight": plugin.weight, "skipped": plugin.skipped} for plugin in response.score_plugins
     ]

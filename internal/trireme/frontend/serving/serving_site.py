@@ -311,7 +311,7 @@ class FrontendSite:
         elif "attempts" in report:
             extenders = [extender.url_prefix for extender in self._completed.configuration.extenders]
             try:
-                evaluation = await insight_report.evaluation(insight, key, report["uid"], nodes, extenders)
+                evaluation = await insight_report.evaluate_pod(insight, key, report["uid"], nodes, extenders)
             except (insight_replicas.InsightRefusal, insight_replicas.InsightUnavailable) as error:
                 if nodes and isinstance(error, insight_replicas.InsightRefusal):
                     return http_site.text(f"{error}\n", 400)

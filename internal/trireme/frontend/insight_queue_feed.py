@@ -42,7 +42,7 @@ _STATES: dict[type[QueueState], snapshot_pb2.QueuedPodState.ValueType] = {
 }
 
 
-class InsightFeed:
+class InsightQueueFeed:
     """Keeps the replicas of insight up to date about the queue; `run` does so until cancelled."""
 
     def __init__(

@@ -1,11 +1,11 @@
-"""InsightFeed: the queue as it is sent to insight, all of it once and then what changes."""
+"""InsightQueueFeed: the queue as it is sent to insight, all of it once and then what changes."""
 
 from typing import Any
 
 import queue_builders
 from queue_builders import T0, fail, popped, record
 
-from trireme.frontend import insight_feed
+from trireme.frontend import insight_queue_feed
 from trireme.insight import queued_pods
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.v1 import snapshot_pb2
@@ -27,7 +27,9 @@ class World:
     def __init__(self) -> None:
         self.queue: SchedulingQueue = queue_builders.queue()
         self.replicas: Any = Replicas()
-        self.feed = insight_feed.InsightFeed(self.replicas, self.queue.contents, lambda: 1, lambda moment: moment - T0)
+        self.feed = insight_queue_feed.InsightQueueFeed(
+            self.replicas, self.queue.contents, lambda: 1, lambda moment: moment - T0
+        )
         self.known = queued_pods.QueuedPods()
 
     def sent(self) -> list[snapshot_pb2.QueueDelta]:
@@ -94,7 +96,7 @@ def test_another_class_is_sent_though_nothing_moved() -> None:
 
 def test_a_new_stream_gets_all_of_the_queue_in_parts(monkeypatch: Any) -> None:
     """A replica that was started again knows nothing, and one message holds only so many pods."""
-    monkeypatch.setattr(insight_feed, "PODS_PER_MESSAGE", 2)
+    monkeypatch.setattr(insight_queue_feed, "PODS_PER_MESSAGE", 2)
     world = World()
     world.sent()
     for number in range(5):
