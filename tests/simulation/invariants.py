@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from simulated_load import allocatable, requests_of
+from simulated_load import allocatable, exclusions_of, requests_of
 
 from trireme_kube.embedded.resources import NODES, PODS, Resource
 from trireme_kube.embedded.store import DELETED, Event, Object, Store
 
 
-class ViolationError(Exception):
-    """An invariant does not hold; the text says which, and of what."""
+class _PlacedPod(NamedTuple):
+    """What a pod takes of its node: CPUs in thousandths, MiB, and what no other pod there may have."""
+
+    cpu: int
+    memory: int
+    exclusions: frozenset[str]
 
 
 class Invariants:
@@ -22,8 +27,8 @@ class Invariants:
         self._store = store
         self.violations: list[str] = []
         self.bound = 0
-        # By node, the requests of the pods on it, by their UIDs.
-        self._placed: dict[str, dict[str, tuple[int, int]]] = collections.defaultdict(dict)
+        # By node, the pods on it by their UIDs.
+        self._placed: dict[str, dict[str, _PlacedPod]] = collections.defaultdict(dict)
         self._node_of: dict[str, str] = {}
         # Epochs of leaders by which binding was requested, by pod, and the highest one that has bound a pod.
         self._epochs: dict[str, set[int]] = collections.defaultdict(set)
@@ -52,7 +57,8 @@ class Invariants:
         if after and not before:
             self.bound += 1
             self._node_of[uid] = after
-            self._placed[after][uid] = requests_of(pod)
+            self._check_exclusions(after, pod)
+            self._placed[after][uid] = _PlacedPod(*requests_of(pod), exclusions_of(pod))
             self._check_room(after, event.record.name)
             self._check_epoch(uid, event.record.name)
 
@@ -68,7 +74,17 @@ class Invariants:
 
     def _used(self, name: str) -> tuple[int, int, int]:
         placed = self._placed[name].values()
-        return sum(cpu for cpu, _ in placed), sum(memory for _, memory in placed), len(placed)
+        return sum(each.cpu for each in placed), sum(each.memory for each in placed), len(placed)
+
+    def _taken(self, name: str) -> set[str]:
+        """What no further pod on the node may have."""
+        return {exclusion for each in self._placed[name].values() for exclusion in each.exclusions}
+
+    def _check_exclusions(self, name: str, pod: Object) -> None:
+        """No two pods on a node have the same host port, or labels that keep them apart."""
+        both = self._taken(name) & exclusions_of(pod)
+        if both:
+            self._violated(f"pod {pod['metadata']['name']} shares {sorted(both)} with another pod on {name}")
 
     def _check_epoch(self, uid: str, pod: str) -> None:
         """Once a leader has bound a pod, none before it does."""
@@ -113,6 +129,8 @@ class Invariants:
         if node["spec"].get("unschedulable") or any(labels.get(key) != value for key, value in selector.items()):
             return False
         if name in nominated and pod.get("status", {}).get("nominatedNodeName") != name:
+            return False
+        if self._taken(name) & exclusions_of(pod):
             return False
         cpu, memory = requests_of(pod)
         used = self._used(name)

@@ -21,6 +21,8 @@ PRIORITY_CLASSES = {"low": -100, "high": 1000}
 # CPUs in thousandths and MiB of the nodes.
 NODE_SIZES = ((4000, 16384), (8000, 32768), (16000, 32768))
 MAX_PODS_OF_A_NODE = 30
+# The label of pods of which a node may have one for each value.
+APART = "example.com/apart"
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Load:
         return requested / max(capacity, 1)
 
     def _template(self) -> Object:
-        """The spec of some pods."""
+        """Metadata and spec of some pods."""
         pick = self._random
         requests = {
             "cpu": f"{pick.choice((100, 250, 500, 1000, 2000, 3900))}m",
@@ -99,11 +101,20 @@ class Load:
             spec["schedulingGates"] = [{"name": "example.com/later"}]
         if pick.random() < 0.3:
             spec["terminationGracePeriodSeconds"] = pick.choice((0, 1, 30))
-        return spec
+        if pick.random() < 0.1:
+            port = pick.choice((8080, 9090))
+            spec["containers"][0]["ports"] = [{"containerPort": port, "hostPort": port}]
+        labels = {}
+        if pick.random() < 0.1:
+            labels[APART] = pick.choice("abcdefgh")
+            term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+            spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        return {"metadata": {"labels": labels}, "spec": spec}
 
-    def _create_pod(self, spec: Object) -> None:
+    def _create_pod(self, template: Object) -> None:
         self._numbers["pod"] += 1
-        body = {"metadata": {"name": f"pod-{self._numbers['pod']}"}, "spec": copy.deepcopy(spec)}
+        body = copy.deepcopy(template)
+        body["metadata"]["name"] = f"pod-{self._numbers['pod']}"
         self._registry.create(PODS, "default", body)
 
     def _delete_pod(self) -> None:
@@ -171,6 +182,18 @@ def requests_of(pod: Object) -> tuple[int, int]:
         cpu += _milli(requests.get("cpu", "0"))
         memory += int(str(requests.get("memory", "0Mi")).removesuffix("Mi"))
     return cpu, memory
+
+
+def exclusions_of(pod: Object) -> frozenset[str]:
+    """What no other pod on its node may have, too: host ports, and labels that its anti-affinity names."""
+    ports = {
+        f"host port {port['hostPort']}"
+        for container in pod["spec"]["containers"]
+        for port in container.get("ports") or ()
+        if "hostPort" in port
+    }
+    label = (pod["metadata"].get("labels") or {}).get(APART)
+    return frozenset(ports if label is None else {*ports, f"label {label}"})
 
 
 def allocatable(node: Object) -> tuple[int, int, int]:
