@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 import simulated_process
+from frontend_checks import FrontendChecks
 from invariants import Invariants
 from simulated_cluster import Cluster
 from simulated_faults import Faults
@@ -43,6 +44,7 @@ class Simulation:
         self.trace = Trace(lambda: loop.now, file)
         self._cluster = Cluster(loop, folder, seed, self.trace.note)
         self._invariants = Invariants(self._cluster.store)
+        self._frontends = FrontendChecks(self._cluster.store)
         self._load = Load(self._cluster.registry, Rates(), seed)
         self._faults = Faults(self._cluster, seed, kinds)
         self._cluster.store.listen_to_all(self._invariants.on_write)
@@ -89,17 +91,21 @@ class Simulation:
         self._faults.calm()
         self._load.lift_gates()
         began = self._loop.now
-        while not self._failures():
-            await asyncio.sleep(CHECK_SECONDS)
-            waiting = self._invariants.pods_that_fit()
-            if not waiting:
-                break
-            if self._loop.now - began > CALM_SECONDS:
-                self._cluster.failures.append(
-                    f"pending {CALM_SECONDS:g} s after the last fault, though they fit: {waiting}"
-                )
+        await self._until("pending, though they fit", self._invariants.pods_that_fit)
+        await self._until("wrong at rest", self._frontends.differences)
         self._calms += 1
         self.trace.note(f"calm after {self._loop.now - began:g} s, {self._loop.callbacks} callbacks")
+
+    async def _until(self, what: str, problems: Callable[[], list[str]]) -> None:
+        """Wait until there are no such problems; it is a failure if there are some for too long."""
+        began = self._loop.now
+        while not self._failures():
+            await asyncio.sleep(CHECK_SECONDS)
+            found = problems()
+            if not found:
+                break
+            if self._loop.now - began > CALM_SECONDS:
+                self._cluster.failures.append(f"{what} {CALM_SECONDS:g} s after the last fault: {found}")
 
     def _failures(self) -> list[str]:
         return self._invariants.violations + self._cluster.failures
