@@ -14,7 +14,13 @@ space := $(empty) $(empty)
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z_-]+:.*## / {printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z_-]+:.*## / { \
+		line = sprintf("  \033[36m%-18s\033[0m", $$1); width = 20; count = split($$2, words, " "); \
+		for (i = 1; i <= count; i++) { \
+			if (width + 1 + length(words[i]) > 80) {print line; line = sprintf("%20s", ""); width = 20} \
+			line = line " " words[i]; width += 1 + length(words[i]) \
+		} \
+		print line}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not installed; set PYTHON to a Python of 3.11 or newer" >&2; exit 1; }

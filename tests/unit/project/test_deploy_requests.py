@@ -27,7 +27,7 @@ def test_all_of_it_fits_a_node_of_two_cpus() -> None:
     """Two CPUs are what many a test cluster has; a filter and a score stayed pending there."""
     assert _requested("cpu") == 1.0
     assert _requested("memory") / 2**30 < 1.5
-    document = (DEPLOY.parents[1] / "docs/deployment.md").read_text()
+    document = " ".join((DEPLOY.parents[1] / "docs/deployment.md").read_text().split())
     assert "request 1 CPU and 1.3 GiB in all" in document
 
 
