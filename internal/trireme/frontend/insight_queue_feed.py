@@ -104,7 +104,8 @@ class InsightQueueFeed:
             profile=record.profile,
             state=_STATES.get(type(state), snapshot_pb2.QUEUED_POD_STATE_UNSPECIFIED),
             attempts=pod.attempts,
-            plugins=sorted(pod.rejectors),
+            # The plugin that holds back a group is none of its members' own.
+            plugins=sorted({*pod.rejectors, pod.gated_by} - {""}),
             pod_group=parsed.group,
         )
         message.pod.namespace, message.pod.name, message.pod.uid = parsed.namespace, parsed.name, record.uid

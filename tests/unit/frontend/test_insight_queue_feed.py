@@ -3,6 +3,7 @@
 from typing import Any
 
 import queue_builders
+from pod_group_builders import grouping_queue, member, pod_group
 from queue_builders import T0, fail, popped, record
 
 from trireme.frontend import insight_queue_feed
@@ -24,8 +25,8 @@ class Replicas:
 class World:
     """A queue, its feed, and what a replica of insight knows by it."""
 
-    def __init__(self) -> None:
-        self.queue: SchedulingQueue = queue_builders.queue()
+    def __init__(self, queue: SchedulingQueue | None = None) -> None:
+        self.queue = queue_builders.queue() if queue is None else queue
         self.replicas: Any = Replicas()
         self.feed = insight_queue_feed.InsightQueueFeed(
             self.replicas, self.queue.contents, lambda: 1, lambda moment: moment - T0
@@ -117,3 +118,27 @@ def test_without_followers_nothing_is_recorded() -> None:
     world.queue.add(record("b"), T0)
     # The first call begins anew, with all of the queue.
     assert [(delta.reset, len(delta.pods)) for delta in world.sent()] == [(True, 2)]
+
+
+def test_members_of_a_group_are_followed_with_it() -> None:
+    """They are in no structure of the queue by themselves, and change with their group."""
+    world = World(grouping_queue())
+    world.sent()
+    world.queue.add(member("m0", "g"), T0)
+    assert world.state("m0") == "QUEUED_POD_STATE_WAITING_FOR_GROUP"
+    found = world.known.get("ns", "m0")
+    assert found is not None
+    assert found.pod_group == "g"
+    assert found.reason.startswith("waits ")
+    assert world.queue.groups is not None
+    world.queue.groups.set_group(pod_group("g", 2), T0)
+    assert world.state("m0") == "QUEUED_POD_STATE_GATED"
+    held = world.known.get("ns", "m0")
+    assert held is not None
+    assert list(held.plugins) == ["GangScheduling"]
+    world.queue.add(member("m1", "g"), T0)
+    assert world.state("m0") == "QUEUED_POD_STATE_ACTIVE"
+    assert world.state("m1") == "QUEUED_POD_STATE_ACTIVE"
+    world.queue.delete("ns/m1", "uid-m1", T0)
+    assert world.state("m1") is None
+    assert world.state("m0") == "QUEUED_POD_STATE_GATED"

@@ -9,6 +9,7 @@ from phase_calls import PROFILE, Aborted, configuration, context, no_remote_plug
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.insight import service
+from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, insight_pb2, snapshot_pb2, status_pb2
 
 FILTERS = ("TaintToleration", "NodeResourcesFit")
@@ -159,3 +160,18 @@ async def test_an_answer_says_how_long_the_stream_has_been_broken() -> None:
     insight = await Insight().start()  # its stream has ended
     insight.service.follow._disconnected_at = time.monotonic() - 60
     assert 60_000 <= (await insight.explain("small")).disconnected_ms < 120_000
+
+
+async def test_a_snapshot_that_is_replaced_again_and_again_is_asked_about_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each new leader sends everything anew; a call that meets that ends by a code that says to ask again."""
+    insight = await Insight().start()
+
+    async def replaced(cycle: cycle_pb2.Cycle) -> None:
+        raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
+
+    monkeypatch.setattr(insight.service._engine.filter, "filter", replaced)
+    code, text = await insight.refusal("small")
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert "ask again" in text
