@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import types
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, nullcontext
 from pathlib import Path
@@ -19,7 +20,17 @@ from plugin_servers import fill, on_the_sdk
 from trireme import sdk
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_client, remote_connection, remote_filter, remote_plugin, remote_score, remote_stages
+from trireme.remote import (
+    remote_bind,
+    remote_client,
+    remote_connection,
+    remote_filter,
+    remote_plugin,
+    remote_post_filter,
+    remote_queue,
+    remote_reserve,
+    remote_score,
+)
 from trireme.rpc import grpc_server, listening
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import (
@@ -34,6 +45,7 @@ from trireme.v1 import (
     snapshot_pb2,
     status_pb2,
 )
+from trireme.wire import node_columns
 
 
 class Hosts:
@@ -46,9 +58,10 @@ class Hosts:
         self.filter = self.remotes.filter_plugin(config, "p")
         self.score = self.remotes.score_plugin(config, "p")
         self.client = remote_client.connect(config)
-        self.queue = remote_stages.RemoteQueuePlugin(self.client)
-        self.reserve = remote_stages.RemoteReservePlugin(self.client)
-        self.bind = remote_stages.RemoteBindPlugin(self.client)
+        self.queue = remote_queue.RemoteQueuePlugin(self.client)
+        self.reserve = remote_reserve.RemoteReservePlugin(self.client)
+        self.post_filter = remote_post_filter.RemotePostFilterPlugin(self.client)
+        self.bind = remote_bind.RemoteBindPlugin(self.client)
         self.pod_class: classes.PodClass = fill(self.snap, 4)
         self.table = interfaces.StatusTable()
 
@@ -73,6 +86,13 @@ class Hosts:
         if prepared.failure is not None or prepared.silent:
             return prepared.failure
         return self.score.score(self.pod_class, self.snap, prepared.state, slots).tolist()
+
+    async def run_post_filter(self, nodes: int, pre_filter: status.Status | None = None) -> Any:
+        """What PostFilter says where so many nodes refuse the pod."""
+        index, capacity = np.zeros(nodes, dtype=np.int16), np.zeros(nodes, dtype=np.int32)
+        refused = node_columns.NodeColumns(0, 0, nodes, None, (), index, capacity)
+        context: Any = types.SimpleNamespace(cycle=CYCLE, pre_filter=pre_filter)
+        return await self.post_filter.post_filter(context, self.snap, refused)
 
     async def close(self) -> None:
         """End all connections."""
@@ -317,24 +337,23 @@ class Reserving:
 async def test_the_steps_after_filter(stack: Stack) -> None:
     """Broken, a remote plugin cannot make room, reserve, or give back."""
     plugin = Reserving()
-    reserve = (await stack.host(plugin)).reserve
-    way_out = await reserve.post_filter(CYCLE, filter_pb2.NodeColumns(size=4))
-    assert isinstance(way_out, filter_pb2.PostFilterResponse)
+    hosts = await stack.host(plugin)
+    way_out = await hosts.run_post_filter(4)
+    assert way_out is not None
     assert (way_out.nominated_node, len(way_out.actions)) == ("node-1", 1)
-    none = await reserve.post_filter(CYCLE, filter_pb2.NodeColumns(size=3), status.unresolvable("X", "no"))
-    assert isinstance(none, filter_pb2.PostFilterResponse)
+    none = await hosts.run_post_filter(3, status.unresolvable("X", "no"))
+    assert none is not None
     assert (none.status.plugin, list(none.status.messages)) == ("Reserving", ["no way out"])
 
     placements = [
         filter_pb2.Placement(pod=cycle_pb2.PodIdentity(name=name), node_name=node)
         for name, node in (("a", "node-1"), ("b", "full"))
     ]
-    reservations = await reserve.reserve(CYCLE, placements)
-    assert isinstance(reservations, list)
+    reservations = await hosts.reserve.reserve(CYCLE, placements, hosts.pod_class, hosts.snap)
     assert [entry.status.code for entry in reservations] == [status_pb2.CODE_SUCCESS, status_pb2.CODE_UNSCHEDULABLE]
     assert reservations[0].assumed[0].persistent_volume_claim.metadata.name == "a"
     assert reservations[0].state == b"licence 7"
-    assert await reserve.unreserve(CYCLE, placements[:1])
+    await hosts.reserve.unreserve(CYCLE, placements[:1])
     assert plugin.given_back == ["a"]
 
 
@@ -372,7 +391,7 @@ class Binding:
         self.bound.append(item.pod.name)
 
 
-async def bound(bind: remote_stages.RemoteBindPlugin, *items: bind_pb2.BindItem) -> list[Any]:
+async def bound(bind: remote_bind.RemoteBindPlugin, *items: bind_pb2.BindItem) -> list[Any]:
     """The results of a batch, and what ended it if something did."""
     out: list[Any] = []
     try:

@@ -1,6 +1,6 @@
 """Remote plugins at Permit, PreBindPreFlight, PreBind, Bind and PostBind, as plugins of the bind phase.
 
-`trireme.remote.remote_stages` makes the requests and words the failures; here the failure of a whole call becomes a
+`trireme.remote.remote_bind` makes the requests and words the failures; here the failure of a whole call becomes a
 result for each pod. A failure of Bind does not show what happened, because the plugin may have bound pods before. So
 the pods without a result are read back: one that is bound is a success, whatever the plugin answered.
 """
@@ -15,9 +15,9 @@ from contextlib import aclosing
 from trireme.bind import binding_retries, work_in_flight
 from trireme.framework import status
 from trireme.plugin_kit import bind_phase_plugin
+from trireme.remote.remote_bind import RemoteBindPlugin
 from trireme.remote.remote_client import PluginClient
 from trireme.remote.remote_connection import ConnectionStatistics, PluginConnection, PluginError
-from trireme.remote.remote_stages import RemoteBindPlugin
 from trireme.rpc.fencing import Leader, Tenure
 from trireme.v1 import bind_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire.status import to_message

@@ -20,31 +20,6 @@ from trireme.wire import profiles
 from trireme.wire import status as wire_status
 
 
-class RemoteReserve(Protocol):
-    """A plugin that reserves, or looks for a way out, and is a service of its own."""
-
-    name: str
-
-    async def post_filter(
-        self, cycle: cycle_pb2.Cycle, columns: filter_pb2.NodeColumns, pre_filter: status.Status | None = None
-    ) -> filter_pb2.PostFilterResponse | status.Status | None:
-        """The way out; on failure the error, or None where that is ignored."""
-        ...
-
-    async def reserve(
-        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
-    ) -> list[filter_pb2.Reservation] | status.Status | None:
-        """What to assume beside each placement; on failure the error, or None where that is ignored."""
-        ...
-
-    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> bool:
-        """Tell that the placements are void; whether the plugin heard of it."""
-        ...
-
-
-MakeRemoteReserve = Callable[[snapshot_pb2.RemotePlugin], RemoteReserve]
-
-
 class Reserver(Protocol):
     """A plugin at Reserve, in this process or a service of its own.
 
@@ -121,41 +96,14 @@ class InTreeReserver:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteReserver:
-    """A plugin that is a service of its own."""
-
-    plugin: RemoteReserve
-    always: bool = True
-
-    @property
-    def name(self) -> str:
-        """The plugin's name."""
-        return self.plugin.name
-
-    async def reserve(
-        self,
-        cycle: cycle_pb2.Cycle,
-        placements: Sequence[filter_pb2.Placement],
-        pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
-    ) -> Sequence[filter_pb2.Reservation]:
-        """As the Protocol says."""
-        answers = await self.plugin.reserve(cycle, placements)
-        if isinstance(answers, list):
-            return answers
-        failed = wire_status.to_message(answers or status.SUCCESS)
-        return [filter_pb2.Reservation(status=failed) for _ in placements]
-
-    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """As the Protocol says."""
-        await self.plugin.unreserve(cycle, placements)
+# Makes a plugin that is a service of its own.
+MakeRemoteReserver = Callable[[snapshot_pb2.RemotePlugin], Reserver]
 
 
 def reservers(
     configuration: snapshot_pb2.Configuration,
     chains: Mapping[str, filter_chain.FilterChain],
-    make_remote: MakeRemoteReserve | None,
+    make_remote: MakeRemoteReserver | None,
 ) -> Mapping[str, Sequence[Reserver]]:
     """By profile the plugins that reserve, in order. An in-tree one that does not filter has nothing to reserve."""
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
@@ -169,7 +117,7 @@ def reservers(
                 preparing = plugin if isinstance(plugin, interfaces.PreparingFilter) else None
                 found.append(InTreeReserver(plugin, preparing))
             elif entry.name in remotes and make_remote is not None:
-                found.append(RemoteReserver(make_remote(remotes[entry.name])))
+                found.append(make_remote(remotes[entry.name]))
     return out
 
 

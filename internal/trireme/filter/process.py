@@ -10,7 +10,9 @@ PHASE = phase_process.Phase(
     name="filter",
     point=plugin_pb2.EXTENSION_POINT_FILTER,
     descriptor=filter_phase_pb2.DESCRIPTOR.services_by_name["FilterPhase"],
-    make=lambda snap, remotes: service.FilterPhase(snap, remotes.filter_plugin, remotes.reserve_plugin),
+    make=lambda snap, remotes: service.FilterPhase(
+        snap, remotes.filter_plugin, remotes.reserve_plugin, remotes.post_filter_plugin
+    ),
     add_to=filter_phase_pb2_grpc.add_FilterPhaseServicer_to_server,
 )
 

@@ -31,11 +31,13 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self,
         snap: snapshot.Snapshot,
         make_remote: filter_profiles.MakeRemoteFilter,
-        make_remote_reserve: reserving.MakeRemoteReserve | None = None,
+        make_remote_reserver: reserving.MakeRemoteReserver | None = None,
+        make_remote_post_filter: filter_profiles.MakeRemotePostFilter | None = None,
     ) -> None:
         self._snap = snap
         self._make_remote = make_remote
-        self._make_remote_reserve = make_remote_reserve
+        self._make_remote_reserver = make_remote_reserver
+        self._make_remote_post_filter = make_remote_post_filter
         self._engine = filter_engine.FilterEngine(snap, filter_engine.FilterProfiles())
         self.follow = follower.Follower(snap, self._configured)
 
@@ -50,7 +52,9 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         rules = amounts.rules_of(configuration.feature_gates)
-        profiles = filter_profiles.make(configuration, self._make_remote, self._make_remote_reserve)
+        profiles = filter_profiles.make(
+            configuration, self._make_remote, self._make_remote_reserver, self._make_remote_post_filter
+        )
         # From here on nothing fails: a configuration that is refused changes nothing.
         self._snap.amount_rules = rules
         self._engine = filter_engine.FilterEngine(self._snap, profiles)

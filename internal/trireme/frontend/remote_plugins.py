@@ -14,7 +14,7 @@ from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.plugin_api import pod_fields
 from trireme.queueing import queued_pod, remote_calls
 from trireme.queueing.hints import queueing_hint_map
-from trireme.remote import remote_client, remote_connection, remote_stages
+from trireme.remote import remote_client, remote_connection, remote_queue
 from trireme.scheduling import pre_enqueue_calls, queue_notifier
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
@@ -125,8 +125,8 @@ class RemoteQueue:
         self._config_hash = config_hash
         self._profiles = profiles
         self._clients: dict[bytes, remote_client.PluginClient] = {}
-        self._plugins: dict[str, remote_stages.RemoteQueuePlugin] = {}
-        self._gates: dict[str, list[remote_stages.RemoteQueuePlugin]] = {}
+        self._plugins: dict[str, remote_queue.RemoteQueuePlugin] = {}
+        self._gates: dict[str, list[remote_queue.RemoteQueuePlugin]] = {}
         self._pod_of = pod_of
         self.pre_enqueue_calls = pre_enqueue_calls.PreEnqueueCalls(
             lambda profile: self._gates.get(profile, ()), pod_of, pre_enqueue_answered, repeat_pre_enqueue, now
@@ -144,7 +144,7 @@ class RemoteQueue:
                 config, lambda: cycle_pb2.Cycle(config_hash=self._config_hash())
             )
             self._clients[key] = client
-            self._plugins[config.name] = remote_stages.RemoteQueuePlugin(client)
+            self._plugins[config.name] = remote_queue.RemoteQueuePlugin(client)
         self._gates = {
             profile.scheduler_name: [
                 self._plugins[name] for name in profile.names(ExtensionPoint.PRE_ENQUEUE) if name in self._plugins

@@ -11,8 +11,9 @@ from trireme.registry import filter_sides, sides
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
-# Makes a plugin that is a service of its own, for the profile of this name.
+# Make plugins that are services of their own; a filter plugin is made for the profile of this name.
 MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncFilter]
+MakeRemotePostFilter = Callable[[snapshot_pb2.RemotePlugin], post_filter_plugins.HostedPostFilter]
 
 
 def chains(
@@ -41,7 +42,7 @@ def chains(
 def post_filters(
     configuration: snapshot_pb2.Configuration,
     chains: Mapping[str, filter_chain.FilterChain],
-    make_remote: reserving.MakeRemoteReserve | None,
+    make_remote: MakeRemotePostFilter | None,
 ) -> Mapping[str, Sequence[post_filter_plugins.HostedPostFilter]]:
     """By profile the plugins at PostFilter, in order."""
     features = dict(configuration.feature_gates)
@@ -56,7 +57,7 @@ def post_filters(
             if plugin is not None:
                 found.append(post_filter_plugins.InTreePostFilter(plugin))
             elif entry.name in remotes and make_remote is not None:
-                found.append(post_filter_plugins.RemotePostFilter(make_remote(remotes[entry.name])))
+                found.append(make_remote(remotes[entry.name]))
     return out
 
 
@@ -73,15 +74,16 @@ def claim_releases(
 def make(
     configuration: snapshot_pb2.Configuration,
     make_remote: MakeRemoteFilter,
-    make_remote_reserve: reserving.MakeRemoteReserve | None = None,
+    make_remote_reserver: reserving.MakeRemoteReserver | None = None,
+    make_remote_post_filter: MakeRemotePostFilter | None = None,
 ) -> filter_engine.FilterProfiles:
     """The profiles that the configuration describes. Raises: as chains."""
     made = chains(configuration, make_remote)
     group_preemption = filter_sides.pod_group_preemption_plugin(dict(configuration.feature_gates))
     return filter_engine.FilterProfiles(
         made,
-        reserving.reservers(configuration, made, make_remote_reserve),
-        post_filters(configuration, made, make_remote_reserve),
+        reserving.reservers(configuration, made, make_remote_reserver),
+        post_filters(configuration, made, make_remote_post_filter),
         claim_releases(configuration, made),
         dict.fromkeys(made, group_preemption),
     )

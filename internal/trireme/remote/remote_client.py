@@ -1,6 +1,6 @@
 """One remote plugin for any phase: its connection, its description and its failure policy.
 
-Shared by all extension points; remote_filter.py and remote_score.py add Filter and Score, remote_stages.py the rest. By
+Shared by all extension points; each has a module of its own beside it (remote_filter.py, remote_bind.py and so on). By
 `handshake` the frontend gets a plugin's PluginInfo, which it distributes with the configuration so that all replicas
 agree on it.
 """

@@ -3,7 +3,14 @@
 import weakref
 from collections.abc import Mapping
 
-from trireme.remote import remote_client, remote_connection, remote_filter, remote_score, remote_stages
+from trireme.remote import (
+    remote_client,
+    remote_connection,
+    remote_filter,
+    remote_post_filter,
+    remote_reserve,
+    remote_score,
+)
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, snapshot_pb2
 
@@ -35,9 +42,13 @@ class RemotePlugins:
         """The plugin for Score in a profile. Raises: ValueError naming the plugin and the field that is wrong."""
         return remote_score.RemoteScorePlugin(self._client(config), profile)
 
-    def reserve_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_stages.RemoteReservePlugin:
+    def reserve_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_reserve.RemoteReservePlugin:
         """The plugin for Reserve. Raises: ValueError naming the plugin and the field that is wrong."""
-        return remote_stages.RemoteReservePlugin(self._client(config))
+        return remote_reserve.RemoteReservePlugin(self._client(config))
+
+    def post_filter_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_post_filter.RemotePostFilterPlugin:
+        """The plugin for PostFilter. Raises: ValueError naming the plugin and the field that is wrong."""
+        return remote_post_filter.RemotePostFilterPlugin(self._client(config))
 
     async def close(self) -> None:
         """Abort all calls and disconnect."""

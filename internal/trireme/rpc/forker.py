@@ -40,7 +40,7 @@ SHARED = (
     "trireme.phases.phase_metrics",
     "trireme.phases.phase_process",
     "trireme.remote.remote_plugin",
-    "trireme.remote.remote_stages",
+    "trireme.remote.remote_results",
     "trireme.evaluation.plugin_timer",
     "trireme.wire.domain_constraints",
     "trireme.wire.node_columns",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls
-from trireme.remote import remote_stages
+from trireme.remote import remote_queue
 from trireme.v1 import core_pb2
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class PreEnqueueCalls:
 
     def __init__(
         self,
-        gates: Callable[[str], Sequence[remote_stages.RemoteQueuePlugin]],
+        gates: Callable[[str], Sequence[remote_queue.RemoteQueuePlugin]],
         pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
         answered: Callable[[int, str, str], None],
         repeat: Callable[[int], bool],

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trireme.evaluation import reserving
 from trireme.evaluation.filtering import columns, filter_chain
 from trireme.evaluation.preemption.post_filter_context import Candidates, PostFilterContext
 from trireme.framework import status
@@ -108,29 +107,6 @@ class InTreePostFilter:
     ) -> filter_pb2.PostFilterResponse | Candidates | None:
         """As HostedPostFilter says."""
         return await self.plugin.post_filter(context, snap)
-
-
-@dataclass(frozen=True, slots=True)
-class RemotePostFilter:
-    """A plugin in another process; it is told which nodes refuse the pod."""
-
-    plugin: reserving.RemoteReserve
-    remote: bool = True
-
-    @property
-    def name(self) -> str:
-        """The plugin's name."""
-        return self.plugin.name
-
-    async def post_filter(
-        self, context: PostFilterContext, snap: snapshot.Snapshot, refused: node_columns.NodeColumns | None
-    ) -> filter_pb2.PostFilterResponse | None:
-        """As HostedPostFilter says."""
-        message = filter_pb2.NodeColumns() if refused is None else node_columns.to_message(refused)
-        answer = await self.plugin.post_filter(context.cycle, message, context.pre_filter)
-        if isinstance(answer, status.Status):
-            return filter_pb2.PostFilterResponse(status=wire_status.to_message(answer))
-        return answer
 
 
 async def run(

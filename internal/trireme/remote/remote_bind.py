@@ -1,0 +1,146 @@
+"""Remote plugins in the binding cycle, as bind calls them.
+
+Requests and responses stay messages here, because bind forwards them.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+
+from trireme.framework import status
+from trireme.remote import remote_client, remote_connection, remote_results
+from trireme.v1 import bind_pb2, bind_phase_pb2, cycle_pb2, status_pb2
+from trireme.wire import status as wire_status
+
+_PERMIT = remote_connection.Method("/trireme.v1.BindPlugin/Permit", bind_pb2.PermitResponse)
+_PRE_BIND_PRE_FLIGHT = remote_connection.Method(
+    "/trireme.v1.BindPlugin/PreBindPreFlight", bind_pb2.PreBindPreFlightResponse, optional=True
+)
+_PRE_BIND = remote_connection.Method("/trireme.v1.BindPlugin/PreBind", bind_pb2.PreBindResponse)
+_BIND = remote_connection.Method("/trireme.v1.BindPlugin/Bind", bind_pb2.BindResponse)
+_POST_BIND = remote_connection.Method("/trireme.v1.BindPlugin/PostBind", bind_pb2.PostBindResponse)
+
+
+class RemoteBindPlugin:
+    """Permit, PreBindPreFlight, PreBind, Bind and PostBind, called by bind.
+
+    An item's state between phases is a PluginStates; the plugin gets its own part of it.
+    """
+
+    def __init__(self, client: remote_client.PluginClient) -> None:
+        self.name = client.name
+        self._client = client
+
+    async def permit(
+        self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]
+    ) -> list[bind_pb2.PermitResult] | status.Status | None:
+        """Whether each pod is bound now, waits or is refused; on failure the error, or None where that is ignored."""
+        request = bind_pb2.PermitRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+
+        prefix = f'running Permit plugin "{self.name}"'
+
+        def read(response: bind_pb2.PermitResponse) -> list[bind_pb2.PermitResult]:
+            results = remote_results.results(
+                "results", response.results, len(items), self._client, prefix, status.Code.WAIT
+            )
+            for at, result in enumerate(results):
+                _check_timeout(f"results[{at}]", result)
+            return results
+
+        try:
+            return await self._client.connection.ask(_PERMIT, request.SerializeToString(), read)
+        except remote_connection.PluginError as error:
+            return self._client.failure(prefix, str(error))
+
+    async def pre_bind_pre_flight(
+        self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]
+    ) -> list[status_pb2.Status] | status.Status | None:
+        """Whether PreBind has work for each pod; on failure the error, or None where that is ignored.
+
+        Success where it has work, and where the plugin does not serve this RPC, else skip.
+        """
+        request = bind_pb2.PreBindPreFlightRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+
+        prefix = f'running PreBindPreFlight "{self.name}"'
+
+        def read(response: bind_pb2.PreBindPreFlightResponse) -> list[status_pb2.Status]:
+            remote_results.check_count("statuses", response.statuses, len(items))
+            return [
+                wire_status.to_message(
+                    remote_results.read_status(entry, f"statuses[{at}]", self._client, prefix, status.Code.SKIP)
+                )
+                for at, entry in enumerate(response.statuses)
+            ]
+
+        try:
+            return await self._client.connection.ask(_PRE_BIND_PRE_FLIGHT, request.SerializeToString(), read)
+        except remote_connection.NotServed:
+            return [status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in items]
+        except remote_connection.PluginError as error:
+            return self._client.failure(prefix, str(error))
+
+    async def pre_bind(
+        self,
+        cycle: cycle_pb2.Cycle,
+        items: Sequence[bind_pb2.BindItem],
+        during: remote_connection.During,
+    ) -> list[bind_pb2.PreBindResult] | status.Status | None:
+        """The result for each pod: done or waiting; on failure the error, or None where that is ignored."""
+        request = bind_pb2.PreBindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+
+        prefix = f'running PreBind plugin "{self.name}"'
+
+        def read(response: bind_pb2.PreBindResponse) -> list[bind_pb2.PreBindResult]:
+            also = (status.Code.SKIP, status.Code.WAIT)
+            results = remote_results.results("results", response.results, len(items), self._client, prefix, *also)
+            for at, result in enumerate(results):
+                _check_timeout(f"results[{at}]", result)
+                if result.status.code == status_pb2.CODE_WAIT and not result.wait_for:
+                    raise ValueError(f"results[{at}].wait_for: CODE_WAIT needs an object to wait for")
+            return results
+
+        try:
+            return await self._client.connection.ask(_PRE_BIND, request.SerializeToString(), read, during)
+        except remote_connection.PluginError as error:
+            return self._client.failure(prefix, str(error))
+
+    async def bind(
+        self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem], during: remote_connection.During
+    ) -> AsyncIterator[bind_pb2.BindResult]:
+        """Each pod's result as it is known; CODE_SKIP leaves the pod to the next binder.
+
+        Raises:
+            PluginError: the stream ended before all results came; the fate of the rest is open, whatever the policy.
+        """
+        request = bind_pb2.BindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+        prefix = f'running Bind plugin "{self.name}"'
+        missing = set(range(len(items)))
+        async for response in self._client.connection.ask_stream(_BIND, request.SerializeToString(), during):
+            for result in response.results:
+                if result.index not in missing:
+                    raise remote_connection.PluginError(f"the answer to Bind is wrong: results.index: {result.index}")
+                try:
+                    value = remote_results.read_status(result.status, "status", self._client, prefix, status.Code.SKIP)
+                except ValueError as error:
+                    raise remote_connection.PluginError(f"the answer to Bind is wrong: results.{error}") from error
+                missing.remove(result.index)
+                yield bind_pb2.BindResult(index=result.index, status=wire_status.to_message(value))
+        if missing:
+            raise remote_connection.PluginError(f"Bind ended without a result for {len(missing)} of {len(items)} pods")
+
+    async def post_bind(self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]) -> bool:
+        """Notify the plugin that the pods were bound; return whether the call succeeded."""
+        request = bind_pb2.PostBindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+        return await remote_results.notify(self._client, _POST_BIND, request.SerializeToString())
+
+    def _own_items(self, items: Sequence[bind_pb2.BindItem]) -> list[bind_pb2.BindItem]:
+        own = []
+        for item in items:
+            copy = bind_pb2.BindItem()
+            copy.CopyFrom(item)
+            copy.state = bind_phase_pb2.PluginStates.FromString(item.state).plugin_states.get(self.name, b"")
+            own.append(copy)
+        return own
+
+
+def _check_timeout(field: str, result: bind_pb2.PermitResult | bind_pb2.PreBindResult) -> None:
+    if result.status.code == status_pb2.CODE_WAIT and result.timeout.ToNanoseconds() <= 0:
+        raise ValueError(f"{field}.timeout: CODE_WAIT needs one above 0")

@@ -1,0 +1,52 @@
+"""Remote plugins at PostFilter, as evaluation's HostedPostFilter."""
+
+from trireme.evaluation.preemption import post_filter_context
+from trireme.framework import status
+from trireme.remote import remote_client, remote_connection, remote_response
+from trireme.snapshot import snapshot
+from trireme.v1 import filter_pb2, status_pb2
+from trireme.wire import node_columns
+from trireme.wire import status as wire_status
+
+_POST_FILTER = remote_connection.Method("/trireme.v1.FilterPlugin/PostFilter", filter_pb2.PostFilterResponse)
+
+
+class RemotePostFilterPlugin:
+    """PostFilter of one plugin."""
+
+    remote = True
+
+    def __init__(self, client: remote_client.PluginClient) -> None:
+        self.name = client.name
+        self._client = client
+
+    async def post_filter(
+        self,
+        context: post_filter_context.PostFilterContext,
+        snap: snapshot.Snapshot,
+        refused: node_columns.NodeColumns | None,
+    ) -> filter_pb2.PostFilterResponse | None:
+        """The plugin's PostFilter result; on failure the error, or None where that is ignored."""
+        request = filter_pb2.PostFilterRequest(cycle=self._client.own_cycle(context.cycle))
+        request.columns.CopyFrom(filter_pb2.NodeColumns() if refused is None else node_columns.to_message(refused))
+        if context.pre_filter is not None:
+            request.pre_filter.CopyFrom(wire_status.to_message(context.pre_filter))
+
+        def read(response: filter_pb2.PostFilterResponse) -> filter_pb2.PostFilterResponse:
+            value = remote_response.read_status(response.status, self.name)
+            if value.code is not status.Code.SUCCESS and response.actions:
+                raise ValueError("actions: are carried out with a status of success only")
+            response.status.CopyFrom(wire_status.to_message(value))
+            return response
+
+        try:
+            answer = await self._client.connection.ask(_POST_FILTER, request.SerializeToString(), read)
+        except remote_connection.PluginError as error:
+            return self._failed(str(error))
+        if answer.status.code == status_pb2.CODE_ERROR:
+            return self._failed(", ".join(answer.status.messages))
+        return answer
+
+    def _failed(self, detail: str) -> filter_pb2.PostFilterResponse | None:
+        failed = self._client.failure(f'running PostFilter plugin "{self.name}"', detail)
+        return None if failed is None else filter_pb2.PostFilterResponse(status=wire_status.to_message(failed))

@@ -1,0 +1,47 @@
+"""Remote plugins at Reserve, as evaluation's Reserver."""
+
+from collections.abc import Sequence
+
+from trireme.framework import status
+from trireme.remote import remote_client, remote_connection, remote_results
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import cycle_pb2, filter_pb2
+from trireme.wire import status as wire_status
+
+_RESERVE = remote_connection.Method("/trireme.v1.FilterPlugin/Reserve", filter_pb2.ReserveResponse)
+_UNRESERVE = remote_connection.Method("/trireme.v1.FilterPlugin/Unreserve", filter_pb2.UnreserveResponse)
+
+
+class RemoteReservePlugin:
+    """Reserve and Unreserve. A remote plugin is called for every pod: only it knows whether it reserves something."""
+
+    always = True
+
+    def __init__(self, client: remote_client.PluginClient) -> None:
+        self.name = client.name
+        self._client = client
+
+    async def reserve(
+        self,
+        cycle: cycle_pb2.Cycle,
+        placements: Sequence[filter_pb2.Placement],
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+    ) -> Sequence[filter_pb2.Reservation]:
+        """What to assume beside each placement; on failure each has the error, or success where that is ignored."""
+        request = filter_pb2.ReserveRequest(cycle=self._client.own_cycle(cycle), placements=placements)
+        prefix = f'running Reserve plugin "{self.name}"'
+
+        def read(response: filter_pb2.ReserveResponse) -> list[filter_pb2.Reservation]:
+            return remote_results.results("reservations", response.reservations, len(placements), self._client, prefix)
+
+        try:
+            return await self._client.connection.ask(_RESERVE, request.SerializeToString(), read)
+        except remote_connection.PluginError as error:
+            failed = wire_status.to_message(self._client.failure(prefix, str(error)) or status.SUCCESS)
+            return [filter_pb2.Reservation(status=failed) for _ in placements]
+
+    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        """Notify the plugin that the placements are void."""
+        request = filter_pb2.UnreserveRequest(cycle=self._client.own_cycle(cycle), placements=placements)
+        await remote_results.notify(self._client, _UNRESERVE, request.SerializeToString())
