@@ -216,7 +216,7 @@ class ActionExecutor:
         """Have each plugin undo what its PreBind wrote."""
         states = bind_phase_pb2.PluginStates.FromString(wanted.state).plugin_states
         for plugin, state in sorted(states.items()):
-            unreserve = bind_sides.unreserve(plugin)
+            unreserve = bind_sides.unreserve_call(plugin)
             if unreserve is None or not state:
                 continue
             try:
@@ -235,7 +235,7 @@ class ActionExecutor:
                 raise bind_phase_plugin.TenureOver(tenure.ended_because)
             work.until = self._clock() + ROUND_SECONDS
 
-        execute = bind_sides.action(action.WhichOneof("action") or "")
+        execute = bind_sides.action_call(action.WhichOneof("action") or "")
         if execute is None:
             return status.error("", "action: not set")
         try:

@@ -83,7 +83,7 @@ async def lifespan(
 
         def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, BindPhasePlugin]:
             return {
-                **bind_sides.plugins(configuration, writer, binder, clocks.wall_ns),
+                **bind_sides.bind_phase_plugins(configuration, writer, binder, clocks.wall_ns),
                 **remotes.plugins_of(configuration.remote_plugins),
             }
 

@@ -200,7 +200,7 @@ class ClassRegistry:
     def _new_base(self, base: bytes) -> int:
         pod = core_pb2.Pod.FromString(base)
         requested = _amounts(pod, self.rules)
-        if pod.HasField("status") and not (self.keep_deferred and resizes.deferred(pod.status)):
+        if pod.HasField("status") and not (self.keep_deferred and resizes.is_deferred(pod.status)):
             plain = _without_resources(pod)
             if plain != pod and _amounts(plain, self.rules) == requested:
                 # The kubelet reports exactly the requested resources: use the class without the report.

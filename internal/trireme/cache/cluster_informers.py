@@ -41,7 +41,7 @@ class EventHandlers(Protocol):
         ...
 
 
-def make(
+def make_informers(
     api: client.ApiClient,
     prefetched: Mapping[resources.Resource, list_prefetch.ListPrefetch],
     gate: Callable[[str], bool],

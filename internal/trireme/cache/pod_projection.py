@@ -140,7 +140,7 @@ def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra:
     if pod.HasField("status"):
         nominated, start = status.nominated_node_name, status.start_time.seconds
         condition = () if node_name else _scheduled_condition(status)
-        deferred = bool(node_name) and resizes.deferred(status)
+        deferred = bool(node_name) and resizes.is_deferred(status)
         _keep_resource_status(status)
     metadata.ClearField("name")
     metadata.ClearField("uid")

@@ -115,17 +115,17 @@ def _place(path: str, problem: str) -> str:
 def _validate(path: str, own: str, gate_texts: Sequence[str]) -> None:
     data = loading.read_file(path)
     if inspection.is_own(data):
-        file_groups = list(named_files.of_own(own_loading.parse(data)))
+        file_groups = list(named_files.files_of_own_configuration(own_loading.parse(data)))
     else:
         enabled = inspection.feature_gates(gate_texts)
         contents = inspection.inspect(data, own_loading.load(own), enabled)
-        file_groups = list(named_files.of_scheduler(contents))
+        file_groups = list(named_files.files_of_scheduler_configuration(contents))
     problems: list[str] = []
     for files in file_groups:
-        here, absent = named_files.present(files)
+        here, absent = named_files.existing_files(files)
         for each in absent:
             print(f"{path}: {each} is not on this machine, and not checked", file=sys.stderr)
-        problems += filter(None, [named_files.problem(here)])
+        problems += filter(None, [named_files.file_problem(here)])
     if problems:
         raise ConfigurationError("; ".join(problems), problems)
 

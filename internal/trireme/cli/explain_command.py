@@ -153,13 +153,13 @@ def _refusals(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
 def _details(plugin: str, reason: Report) -> str:
     """A reason in the plugin's words, e.g. `100 cpu requested`; without such words, its parameters."""
     parameters = {name: value for name, value in reason.items() if name != "code"}
-    text = explain_sides.text(plugin, reason["code"], parameters)
+    text = explain_sides.reason_text(plugin, reason["code"], parameters)
     return text or ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
 def _events(events: Sequence[str], wide: bool) -> str:
     listing = events if wide else events[:_EVENTS]
-    lines = [f"- {event_phrases.phrase(label)}" for label in listing]
+    lines = [f"- {event_phrases.event_phrase(label)}" for label in listing]
     if len(events) > len(listing):
         lines.append(f"- or on {len(events) - len(listing)} rarer events (-o wide names them)")
     return "\n".join(lines)
@@ -167,7 +167,11 @@ def _events(events: Sequence[str], wide: bool) -> str:
 
 def _history(moves: Sequence[Any]) -> console.RenderableType:
     entries = [
-        [f"{display.age(move['at'])} ago", _states.get(move["to"], move["to"]), event_phrases.cause(move["cause"])]
+        [
+            f"{display.age(move['at'])} ago",
+            _states.get(move["to"], move["to"]),
+            event_phrases.event_cause(move["cause"]),
+        ]
         for move in moves
     ]
     return display.rows(("WHEN", "STATE", "BECAUSE"), entries)

@@ -12,7 +12,7 @@ from trireme.rpc import tls_files
 from trireme.rpc.listening import ListenError
 
 
-def of_own(own: TriremeConfiguration) -> Iterator[tls_files.Files]:
+def files_of_own_configuration(own: TriremeConfiguration) -> Iterator[tls_files.Files]:
     """The files of a TriremeConfiguration."""
     yield _files("tls", own.tls.cert_file, own.tls.key_file, own.tls.ca_file)
     for number, plugin in enumerate(own.remote_plugins):
@@ -21,7 +21,7 @@ def of_own(own: TriremeConfiguration) -> Iterator[tls_files.Files]:
             yield _files(f"remotePlugins[{number}].tls", tls.cert_file, tls.key_file, tls.ca_file)
 
 
-def of_scheduler(inspected: Inspected) -> Iterator[tls_files.Files]:
+def files_of_scheduler_configuration(inspected: Inspected) -> Iterator[tls_files.Files]:
     """The files of a KubeSchedulerConfiguration, in which inline data takes precedence over files."""
     for number, extender in enumerate(inspected.configuration.extenders):
         tls = extender.tls_config
@@ -30,7 +30,7 @@ def of_scheduler(inspected: Inspected) -> Iterator[tls_files.Files]:
             yield _files(f"extenders[{number}].tlsConfig", *pair, "" if tls.ca_data else tls.ca_file)
 
 
-def problem(files: tls_files.Files) -> str:
+def file_problem(files: tls_files.Files) -> str:
     """The problem with the files, beginning with the field that names the file; empty: none."""
     try:
         tls_files.WatchedFiles(files)
@@ -39,7 +39,7 @@ def problem(files: tls_files.Files) -> str:
     return ""
 
 
-def present(files: tls_files.Files) -> tuple[tls_files.Files, list[str]]:
+def existing_files(files: tls_files.Files) -> tuple[tls_files.Files, list[str]]:
     """The files that exist here, a key only with its certificate; and the missing ones, as `field: path`."""
     absent = [
         f"{file.name}: {file.path}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich import console, text
 
-from trireme.cli import display, frontend_connection, numbers_given
+from trireme.cli import display, frontend_connection, number_arguments
 from trireme.cli.display import Report
 
 LINES = 20
@@ -21,7 +21,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     frontend_connection.add_arguments(parser)
     parser.add_argument(
         "--pods",
-        type=numbers_given.whole(0),
+        type=number_arguments.whole_number(0),
         help=f"show so many pending pods, one per line (default: {LINES} lines, one for all that wait for the same; "
         "all pods as JSON or YAML)",
     )

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from trireme.cli import demo, frontend_connection, numbers_given, processes, tally
+from trireme.cli import cluster_counts, demo, frontend_connection, number_arguments, processes
 from trireme.config import inspection, leader_election, loading, model, own_loading
 from trireme_kube.client import credentials
 from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
@@ -61,8 +61,8 @@ class Layout:
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("up", help="run everything on this machine", description=__doc__)
-    some, one = numbers_given.whole(0), numbers_given.whole(1)
-    port = numbers_given.whole(0, numbers_given.LARGEST_PORT)
+    some, one = number_arguments.whole_number(0), number_arguments.whole_number(1)
+    port = number_arguments.whole_number(0, number_arguments.LARGEST_PORT)
     parser.add_argument("--nodes", type=some, default=100, help="simulated nodes (default %(default)s)")
     parser.add_argument("--kubeconfig", default="", help="use this cluster instead of the embedded one")
     parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file; the cluster is filled in")
@@ -191,7 +191,7 @@ async def _watch(
     """Show the status until a signal to stop. A process that ends by itself ends everything, except the frontend."""
     clock = asyncio.get_running_loop().time
     started = clock()
-    counting = asyncio.create_task(tally.follow(layout.kubeconfig, output.status))
+    counting = asyncio.create_task(cluster_counts.follow_cluster(layout.kubeconfig, output.status))
     reporting = asyncio.create_task(_report_standby(layout, output))
     ends: dict[asyncio.Task[Any], processes.Process] = {
         asyncio.create_task(process.ended()): process for process in running

@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     """Print them. Returns the exit code."""
 
     async def ask() -> Report:
-        report: dict[str, object] = {"client": release.installed()}
+        report: dict[str, object] = {"client": release.installed_version()}
         if not options.client:
             try:
                 status = await frontend_connection.ask(options, "/trireme/v1/status", {"pods": "0"})

@@ -276,7 +276,7 @@ class Start:
         settings.metrics.warn(gates, self.log)
         verbose = settings.logging.verbosity >= 2
         try:
-            registry = own.registry(IN_TREE, trireme)
+            registry = own.registry_with_remote_plugins(IN_TREE, trireme)
             constructed = construct(config, registry, gates, self.log, verbose=verbose)
         except ConfigurationError as error:
             raise self._fail("construct", str(error)) from error

@@ -72,7 +72,7 @@ def default_plugins(gates: FeatureGates) -> list[Value]:
     """The plugins of a profile without a plugin list, in order."""
     return [
         {"name": name} if weight is None else {"name": name, "weight": weight}
-        for name, weight in default_profile.plugins(gates)
+        for name, weight in default_profile.default_plugins(gates)
     ]
 
 

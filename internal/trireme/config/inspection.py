@@ -70,7 +70,7 @@ def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureG
     if problems:
         raise ConfigurationError(aggregate(problems), problems)
     check_lock(config.leader_election)
-    constructed = construct(config, own.registry(IN_TREE, trireme), enabled, _drop)
+    constructed = construct(config, own.registry_with_remote_plugins(IN_TREE, trireme), enabled, _drop)
     check_timing(config.leader_election)
     return Inspected(constructed.configuration, constructed.profiles, trireme)
 

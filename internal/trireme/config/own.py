@@ -198,7 +198,7 @@ class TriremeConfiguration:
         return next((plugin for plugin in self.remote_plugins if plugin.name == name), None)
 
 
-def registry(in_tree: Registry, config: TriremeConfiguration) -> Registry:
+def registry_with_remote_plugins(in_tree: Registry, config: TriremeConfiguration) -> Registry:
     """The in-tree plugins and the remote ones of a configuration.
 
     Raises:

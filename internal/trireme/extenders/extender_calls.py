@@ -29,7 +29,7 @@ class ExtenderCalls:
         await self.session.close()
 
 
-def of(
+def make_extender_calls(
     configured: Sequence[model.Extender],
     registry: class_registry.ClassRegistry,
     cache: cluster_cache.ClusterCache,

@@ -132,7 +132,7 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
     )
 
 
-def with_claims(pod: core_pb2.Pod, rules: Rules) -> dict[str, int]:
+def amounts_with_claims(pod: core_pb2.Pod, rules: Rules) -> dict[str, int]:
     """What the pod needs of a node, including the claims in its status."""
     pod_level = {name: amount for name, amount in pod.spec.resources.requests.items() if is_pod_level(name)}
     total = aggregate_requests(pod)

@@ -84,27 +84,27 @@ def likely_first(labels: Iterable[str]) -> list[str]:
     return sorted(labels, key=lambda label: (_RANKS.get(label, len(_RANKS)), label))
 
 
-def gated(label: str, plugin: str, reason: str) -> str:
+def gated_phrase(label: str, plugin: str, reason: str) -> str:
     """The cause of a transition to the state in which a plugin gates the pod; the label alone without a plugin."""
     if not plugin:
         return label
     return f"{label}{_GATED_BY}{plugin}: {reason}" if reason else f"{label}{_GATED_BY}{plugin}"
 
 
-def cause(text: str) -> str:
+def event_cause(text: str) -> str:
     """Why a pod moved within the queue, as a clause."""
     label, gate, rest = text.partition(_GATED_BY)
-    return phrase(label) + gate + rest
+    return event_phrase(label) + gate + rest
 
 
-def phrase(label: str) -> str:
+def event_phrase(label: str) -> str:
     """The event as a clause; a label that is not an event's is returned unchanged."""
     return _PHRASES.get(label) or _of_other_kind(label) or label
 
 
-def summary(labels: Sequence[str], shown: int = 2) -> str:
+def events_summary(labels: Sequence[str], shown: int = 2) -> str:
     """The first events as clauses, and how many more there are; `labels` is in the order to be shown."""
-    clauses = [phrase(label) for label in labels[:shown]]
+    clauses = [event_phrase(label) for label in labels[:shown]]
     more = len(labels) - len(clauses)
     if more > 0:
         clauses.append(f"on {more} rarer event{'s' if more > 1 else ''}")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from trireme.framework import status
 
 
-def sentence(nodes: int, refusals: Iterable[tuple[status.Status, int]]) -> str:
+def reasons_sentence(nodes: int, refusals: Iterable[tuple[status.Status, int]]) -> str:
     """How many of the nodes refuse, and why. `refusals` are the distinct statuses and how many nodes have each."""
     counts: Counter[str] = Counter()
     for refusal, count in refusals:

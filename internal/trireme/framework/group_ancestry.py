@@ -14,7 +14,7 @@ _Key = TypeVar("_Key")
 Group = scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup
 
 
-def upwards(
+def ancestors_of(
     key: _Key, get: Callable[[_Key], Group | None], parent_of: Callable[[_Key, Group], _Key | None]
 ) -> Iterator[tuple[_Key, Group | None]]:
     """Yield the group and its ancestors, one after the other.
@@ -31,9 +31,9 @@ def upwards(
         next_key = None if group is None else parent_of(next_key, group)
 
 
-def topmost(
+def root_of(
     key: _Key, get: Callable[[_Key], Group | None], parent_of: Callable[[_Key, Group], _Key | None]
 ) -> tuple[_Key, Group | None]:
     """The last one of `upwards`: the root, unless its group is None."""
-    *_, last = upwards(key, get, parent_of)
+    *_, last = ancestors_of(key, get, parent_of)
     return last

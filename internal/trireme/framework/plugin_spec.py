@@ -114,7 +114,7 @@ class PluginSpec:
     #: A reason without a text is shown by its parameters.
     explain: Side | None = None
     #: Ignores running pods whose resize is deferred.
-    passes_over_resizes: bool = False
+    ignores_deferred_resizes: bool = False
     #: Supports pod signatures: equal pods can be recognised by the fields that it reads. If one plugin of a profile
     #: does not, each of its pods is a batch of its own.
     supports_signature: bool = True

@@ -9,7 +9,7 @@ TRIREME = "0.1.0"
 KUBERNETES = versions.KUBERNETES
 
 
-def installed() -> dict[str, str]:
+def installed_version() -> dict[str, str]:
     """The versions of Trireme, of the kube-scheduler that it implements, and of Python, for `trireme version`."""
     # Imported only when needed: that takes 20 ms.
     from importlib import metadata

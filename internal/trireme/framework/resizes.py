@@ -16,6 +16,6 @@ PENDING: Final = "PodResizePending"
 DEFERRED: Final = "Deferred"
 
 
-def deferred(status: core_pb2.PodStatus | projection_pb2.ProjectedPodStatus) -> bool:
+def is_deferred(status: core_pb2.PodStatus | projection_pb2.ProjectedPodStatus) -> bool:
     """Whether the pod's resize is deferred; the first condition of the type counts."""
     return next((condition.reason for condition in status.conditions if condition.type == PENDING), "") == DEFERRED

@@ -111,7 +111,7 @@ def build(
     rejected: Callable[[], frozenset[str]] = frozenset,
     clocks: ports.Clocks = CLOCKS,
     connect: Callable[..., phase_links.PhaseLinks] = phase_links.connect,
-    make_extenders: MakeExtenders = extender_calls.of,
+    make_extenders: MakeExtenders = extender_calls.make_extender_calls,
 ) -> App:
     """Build the frontend.
 
@@ -133,7 +133,7 @@ def build(
     scheduling = build_scheduling(context, cluster, phases, effects)
     namespace = own_namespace.OwnNamespace()
     events_in = inbox.Inbox(scheduling.handlers, scheduling.pacer, cluster.waits, namespace, context.wakeup.set)
-    informers = cluster_informers.make(
+    informers = cluster_informers.make_informers(
         clients.scheduling,
         clients.lists,
         completed.gates.enabled,
@@ -178,7 +178,7 @@ def build_insight_queue_feed(
 def build_cluster(
     completed: commandline.CompletedConfig,
     infos: Mapping[str, plugin_pb2.PluginInfo],
-    make_extenders: MakeExtenders = extender_calls.of,
+    make_extenders: MakeExtenders = extender_calls.make_extender_calls,
 ) -> ClusterState:
     """An empty cluster."""
     enabled = {name for profile in completed.profiles for name in profile.all_names()}

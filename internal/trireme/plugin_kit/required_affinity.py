@@ -26,7 +26,7 @@ class RequiredAffinity:
         return out
 
 
-def of(pod_class: classes.PodClass) -> RequiredAffinity:
+def required_affinity_of(pod_class: classes.PodClass) -> RequiredAffinity:
     """The class's node selector and required node affinity, parsed once."""
 
     def parse(entry: classes.PodClass) -> RequiredAffinity:

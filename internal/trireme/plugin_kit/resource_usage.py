@@ -11,7 +11,7 @@ from trireme.snapshot import arrays, classes, nodes, resources, snapshot_view
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredResource:
     """One resource that is scored.
 
     `placed` is what one copy adds to its node, `own` what the scorer adds for the pod itself; `…_nonzero` count
@@ -26,13 +26,13 @@ class Scored:
     own_nonzero: int
 
 
-def scored(
+def scored_resources(
     pod_class: classes.PodClass,
     snap: snapshot_view.SnapshotView,
     configured: Iterable[tuple[str, int]],
     *,
     as_placed: bool,
-) -> tuple[Scored, ...]:
+) -> tuple[ScoredResource, ...]:
     """The configured resources that count for the class: a scalar that it does not ask for is left out.
 
     `as_placed`: the pod itself counts as it will once it is on its node. Otherwise the way of NodeResourcesFit, whose
@@ -49,9 +49,9 @@ def scored(
         number = names.intern(name)
         placed = have.placed.get(name, 0)
         if number in (resources.CPU, resources.MEMORY):
-            out.append(Scored(number, weight, placed, have.placed_nonzero[number], own, asked_nonzero[number]))
+            out.append(ScoredResource(number, weight, placed, have.placed_nonzero[number], own, asked_nonzero[number]))
         else:
-            out.append(Scored(number, weight, placed, placed, own, own))
+            out.append(ScoredResource(number, weight, placed, placed, own, own))
     snap.nodes.reserve_resources()
     return tuple(out)
 
@@ -65,9 +65,9 @@ def device_counts(
     return context.device_counts() if any(device_resources.may_be_devices(name) for name, _ in scored) else None
 
 
-def on_nodes(
+def allocatable_and_usage(
     snap: snapshot_view.SnapshotView,
-    entry: Scored,
+    entry: ScoredResource,
     slots: arrays.SlotArray,
     copies: int,
     *,
@@ -79,7 +79,7 @@ def on_nodes(
     If a node has none of an extended resource, `devices` may stand for it. Shapes: (slot, 1) and (slot, copy).
     """
     has = snap.nodes.allocatable[entry.number, slots]
-    used = requested(snap.nodes, entry, slots, copies, nonzero=nonzero)
+    used = usage_with_copies(snap.nodes, entry, slots, copies, nonzero=nonzero)
     name = snap.nodes.resource_names.names[entry.number]
     if devices is None or not device_resources.may_be_devices(name):
         return has[:, None], used
@@ -90,8 +90,8 @@ def on_nodes(
     return np.where(by_device, count, has)[:, None], used
 
 
-def requested(
-    table: nodes.NodeTable, entry: Scored, slots: arrays.SlotArray, copies: int, *, nonzero: bool
+def usage_with_copies(
+    table: nodes.NodeTable, entry: ScoredResource, slots: arrays.SlotArray, copies: int, *, nonzero: bool
 ) -> arrays.Int64Array:
     """What is in use with one copy, two, … on the node. Shape: (slot, copy)."""
     if nonzero and entry.number in (resources.CPU, resources.MEMORY):

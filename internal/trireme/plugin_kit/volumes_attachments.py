@@ -53,7 +53,7 @@ def uses_volumes(pod: core_pb2.Pod) -> bool:
     """Whether the pod has a volume of a kind that may be attached."""
     return any(
         volumes_objects.claim_use(pod, volume) is not None
-        or volumes_translation.of_inline(volume.volume_source) is not None
+        or volumes_translation.in_tree_kind_of_inline(volume.volume_source) is not None
         for volume in pod.spec.volumes
     )
 
@@ -74,7 +74,7 @@ def _volumes_of(
 
 
 def _inline(volume: core_pb2.Volume, csi_node: bool) -> Attached | None:
-    kind = volumes_translation.of_inline(volume.volume_source)
+    kind = volumes_translation.in_tree_kind_of_inline(volume.volume_source)
     if kind is None or not kind.migrated or not csi_node:
         return None
     try:
@@ -111,7 +111,7 @@ def _existing(volume: core_pb2.PersistentVolume, csi_node: bool) -> Attached | N
     source = volume.spec.persistent_volume_source
     if source.HasField("csi"):
         return source.csi.driver, source.csi.volume_handle
-    kind = volumes_translation.of_volume(volume)
+    kind = volumes_translation.in_tree_kind_of_volume(volume)
     if kind is None or not kind.migrated or not csi_node:
         return None
     try:
@@ -130,7 +130,7 @@ def _to_be_provisioned(
         return None
     # No driver gives out a handle with a line break in it.
     handle = f"\n{claim.metadata.namespace}/{claim.metadata.name}"
-    kind = volumes_translation.of_provisioner(storage_class.provisioner)
+    kind = volumes_translation.in_tree_kind_of_provisioner(storage_class.provisioner)
     if kind is None:
         return storage_class.provisioner, handle
     return (kind.driver, handle) if kind.migrated and csi_node else None
@@ -390,7 +390,7 @@ class AdjustedAttachments:
         return unchanged | self._own_errors
 
 
-def index_of(snap: snapshot_view.SnapshotView) -> AttachmentIndex | AdjustedAttachments:
+def attachment_index_of(snap: snapshot_view.SnapshotView) -> AttachmentIndex | AdjustedAttachments:
     """The view's index, at the snapshot's generation."""
     index = snap.derived("attached_volumes", AttachmentIndex)
     return index if snap.changes is None else AdjustedAttachments(index, snap.changes, snap)

@@ -69,7 +69,7 @@ class VolumeIndex:
         self._users: dict[objects.Key, set[int]] = {}
         self._with_disks: set[int] = set()
         self._indexed_classes = 0
-        self.reach = volumes_nodes.Reach(snap.nodes)
+        self.reach = volumes_nodes.ReachableSlots(snap.nodes)
         self.csi = volumes_nodes.CsiColumns()
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
@@ -232,6 +232,6 @@ def has_disk(source: core_pb2.VolumeSource) -> bool:
     return any(source.HasField(kind) for kind in ("gce_persistent_disk", "aws_elastic_block_store", "rbd", "iscsi"))
 
 
-def index_of(snap: snapshot_view.SnapshotView) -> VolumeIndex:
+def volume_index_of(snap: snapshot_view.SnapshotView) -> VolumeIndex:
     """The snapshot's index, at the snapshot's generation."""
     return snap.derived("volumes", VolumeIndex)

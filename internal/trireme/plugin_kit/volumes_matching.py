@@ -23,7 +23,7 @@ from trireme.v1 import core_pb2
 NONE = -1
 _NOT_OFFERED = -2
 
-# Bits of Matches.conflicts, in the order in which their reasons are told.
+# Bits of VolumeMatches.conflicts, in the order in which their reasons are told.
 NODE_CONFLICT = 1
 BIND_CONFLICT = 2
 NOT_ENOUGH_SPACE = 4
@@ -73,7 +73,7 @@ def _delayed(claim: core_pb2.PersistentVolumeClaim, snap: snapshot_view.Snapshot
 
 
 @dataclass(slots=True)
-class Static:
+class StaticBindings:
     """A claim that takes existing volumes: `chosen` is an index into `volumes` or NONE. Shape: chosen (slot,)."""
 
     claim: core_pb2.PersistentVolumeClaim
@@ -89,7 +89,7 @@ class Static:
 
 
 @dataclass(slots=True)
-class Dynamic:
+class DynamicProvisions:
     """A claim that is to be provisioned where `needed`.
 
     `reported` is an index into `capacities`, NONE where free storage is not looked at. Shapes: needed and reported
@@ -103,14 +103,14 @@ class Dynamic:
 
 
 @dataclass(slots=True)
-class Matches:
+class VolumeMatches:
     """The answer. Shapes: conflicts and error (slot,); `error` counts from 1 in `errors`."""
 
     conflicts: arrays.UInt8Array
     error: arrays.Int16Array
     errors: list[str] = field(default_factory=list)
-    static: list[Static] = field(default_factory=list)
-    dynamic: list[Dynamic] = field(default_factory=list)
+    static: list[StaticBindings] = field(default_factory=list)
+    dynamic: list[DynamicProvisions] = field(default_factory=list)
 
     @property
     def open(self) -> arrays.BoolArray:
@@ -124,10 +124,10 @@ class Matches:
             self.error[where & self.open] = len(self.errors)
 
 
-def match(claims: PodClaims, snap: snapshot_view.SnapshotView) -> Matches:
+def match_volumes(claims: PodClaims, snap: snapshot_view.SnapshotView) -> VolumeMatches:
     """What becomes of the claims on each slot."""
     size = snap.nodes.size
-    matches = Matches(np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.int16))
+    matches = VolumeMatches(np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.int16))
     matcher = _Matcher(snap, matches)
     matcher.bound(claims.bound)
     if claims.delayed:
@@ -136,9 +136,9 @@ def match(claims: PodClaims, snap: snapshot_view.SnapshotView) -> Matches:
 
 
 class _Matcher:
-    def __init__(self, snap: snapshot_view.SnapshotView, matches: Matches) -> None:
+    def __init__(self, snap: snapshot_view.SnapshotView, matches: VolumeMatches) -> None:
         self._snap = snap
-        self._index = volumes_index.index_of(snap)
+        self._index = volumes_index.volume_index_of(snap)
         self._matches = matches
         self._size = snap.nodes.size
 
@@ -157,7 +157,7 @@ class _Matcher:
     def _reached(self, volume: core_pb2.PersistentVolume, asked: arrays.BoolArray) -> arrays.BoolArray:
         stated = volume.spec.node_affinity if volume.spec.HasField("node_affinity") else None
         reached = self._mask(_affinity_slots(stated, self._snap, self._index))
-        kind = volumes_translation.of_volume(volume)
+        kind = volumes_translation.in_tree_kind_of_volume(volume)
         if kind is None or not kind.migrated:
             return reached
         migrated = self._index.csi.migrated(kind.plugin)[: self._size]
@@ -207,13 +207,13 @@ class _Matcher:
             name = f"{claim.metadata.namespace}/{claim.metadata.name}"
             self._matches.fail(undecided, f"error creating internal label selector for claim: {name}: {error}")
             return None
-        entry = Static(claim, np.full(self._size, NONE, dtype=np.int32))
+        entry = StaticBindings(claim, np.full(self._size, NONE, dtype=np.int32))
         left = self._take_meant(entry, undecided)
         self._take_smallest(entry, selector, left)
         self._matches.static.append(entry)
         return undecided & (entry.chosen == NONE)
 
-    def _take_meant(self, entry: Static, undecided: arrays.BoolArray) -> arrays.BoolArray:
+    def _take_meant(self, entry: StaticBindings, undecided: arrays.BoolArray) -> arrays.BoolArray:
         """Take the volume that is meant for the claim; where there is one no other will do. Answers the other slots."""
         left = undecided.copy()
         for volume in self._index.meant_for(entry.claim):
@@ -230,7 +230,9 @@ class _Matcher:
             left &= ~here
         return left
 
-    def _take_smallest(self, entry: Static, selector: label_selectors.LabelSelector, left: arrays.BoolArray) -> None:
+    def _take_smallest(
+        self, entry: StaticBindings, selector: label_selectors.LabelSelector, left: arrays.BoolArray
+    ) -> None:
         """Take the smallest free volume on each slot that is left."""
         if not left.any():
             return
@@ -291,7 +293,7 @@ class _Matcher:
             key = tuple(term.SerializeToString(deterministic=True) for term in storage_class.allowed_topologies)
             possible &= self._mask(self._index.reach.of_terms(("allowed", key), allowed, self._snap.generation))
         self._matches.conflicts[needed & ~possible] |= BIND_CONFLICT
-        entry = Dynamic(claim, possible, [], np.full(self._size, NONE, dtype=np.int32))
+        entry = DynamicProvisions(claim, possible, [], np.full(self._size, NONE, dtype=np.int32))
         if self._capacity_counts(claim, storage_class.provisioner):
             self._find_capacity(entry, name)
             scarce = possible & (entry.reported == NONE)
@@ -304,7 +306,7 @@ class _Matcher:
         driver = self._snap.objects.get("csi_driver", "", provisioner)
         return "storage" in claim.spec.resources.requests and driver is not None and driver.spec.storage_capacity
 
-    def _find_capacity(self, entry: Dynamic, storage_class: str) -> None:
+    def _find_capacity(self, entry: DynamicProvisions, storage_class: str) -> None:
         size = volumes_objects.storage_size(entry.claim.spec.resources.requests)
         wanted = 0 if size is None else size.value()
         seen: set[bytes] = set()

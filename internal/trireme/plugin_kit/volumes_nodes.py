@@ -1,8 +1,8 @@
 """Which nodes a volume, or free storage, can be reached from, and what drivers nodes have: as columns over slots.
 
-`Reach` answers "the slots that match this selector" and keeps the answers: thousands of local volumes differ only in
-the one node that each names, and a node that changes is looked at again by itself. `CsiColumns` spreads CSINode
-objects, which exist beside the nodes under the same name, over slots.
+`ReachableSlots` finds the slots that match a selector and caches them: thousands of local volumes differ only in the
+one node that each names, and a node that changes is looked at again by itself. `CsiColumns` spreads CSINode objects,
+which exist beside the nodes under the same name, over slots.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -52,7 +52,7 @@ def allowed_terms(stated: Sequence[core_pb2.TopologySelectorTerm]) -> Terms | No
     return tuple(out)
 
 
-class Reach:
+class ReachableSlots:
     """Slots by what matches them. A key must stand for one selector for ever."""
 
     def __init__(self, table: nodes.NodeTable) -> None:

@@ -29,7 +29,7 @@ class TranslationError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class InTree:
+class InTreeVolumeKind:
     """One kind of in-tree volume.
 
     `migrated`: the scheduler treats it as its driver's. `topology_key` is the driver's zone label, empty where zones
@@ -109,7 +109,7 @@ def _never(source: object) -> str:
 
 
 _KINDS = (
-    InTree(
+    InTreeVolumeKind(
         "kubernetes.io/aws-ebs",
         "ebs.csi.aws.com",
         "aws_elastic_block_store",
@@ -118,7 +118,7 @@ _KINDS = (
         _ebs_volume,
         _ebs_inline,
     ),
-    InTree(
+    InTreeVolumeKind(
         "kubernetes.io/gce-pd",
         "pd.csi.storage.gke.io",
         "gce_persistent_disk",
@@ -127,8 +127,10 @@ _KINDS = (
         _gce_volume,
         _gce_inline,
     ),
-    InTree("kubernetes.io/azure-disk", "disk.csi.azure.com", "azure_disk", True, "", _azure_volume, _azure_inline),
-    InTree(
+    InTreeVolumeKind(
+        "kubernetes.io/azure-disk", "disk.csi.azure.com", "azure_disk", True, "", _azure_volume, _azure_inline
+    ),
+    InTreeVolumeKind(
         "kubernetes.io/cinder",
         "cinder.csi.openstack.org",
         "cinder",
@@ -137,7 +139,7 @@ _KINDS = (
         lambda volume: volume.spec.persistent_volume_source.cinder.volume_id,
         lambda source: str(source.volume_id),
     ),
-    InTree(
+    InTreeVolumeKind(
         "kubernetes.io/portworx-volume",
         "pxd.portworx.com",
         "portworx_volume",
@@ -146,34 +148,38 @@ _KINDS = (
         lambda volume: volume.spec.persistent_volume_source.portworx_volume.volume_id,
         lambda source: str(source.volume_id),
     ),
-    InTree("kubernetes.io/azure-file", "file.csi.azure.com", "azure_file", False, "", _never, _never),
-    InTree("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", "vsphere_volume", False, "", _never, _never),
+    InTreeVolumeKind("kubernetes.io/azure-file", "file.csi.azure.com", "azure_file", False, "", _never, _never),
+    InTreeVolumeKind(
+        "kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", "vsphere_volume", False, "", _never, _never
+    ),
 )
 
-_BY_PLUGIN: Mapping[str, InTree] = {kind.plugin: kind for kind in _KINDS}
+_BY_PLUGIN: Mapping[str, InTreeVolumeKind] = {kind.plugin: kind for kind in _KINDS}
 
 
-def of_provisioner(name: str) -> InTree | None:
+def in_tree_kind_of_provisioner(name: str) -> InTreeVolumeKind | None:
     """The in-tree plugin of this name."""
     return _BY_PLUGIN.get(name)
 
 
-def of_volume(volume: core_pb2.PersistentVolume) -> InTree | None:
+def in_tree_kind_of_volume(volume: core_pb2.PersistentVolume) -> InTreeVolumeKind | None:
     """The kind of in-tree source that the volume has; None: none that a driver took over."""
     return _in_tree_kind_of(volume.spec.persistent_volume_source)
 
 
-def of_inline(source: core_pb2.VolumeSource) -> InTree | None:
+def in_tree_kind_of_inline(source: core_pb2.VolumeSource) -> InTreeVolumeKind | None:
     """The kind of in-tree source that a pod's own volume has; None: none that a driver took over."""
     return _in_tree_kind_of(source)
 
 
-def _in_tree_kind_of(source: core_pb2.VolumeSource | core_pb2.PersistentVolumeSource) -> InTree | None:
+def _in_tree_kind_of(source: core_pb2.VolumeSource | core_pb2.PersistentVolumeSource) -> InTreeVolumeKind | None:
     stated = {field.name for field, _ in source.ListFields()}
     return next((kind for kind in _KINDS if kind.field in stated), None)
 
 
-def translated_affinity(kind: InTree, volume: core_pb2.PersistentVolume) -> core_pb2.VolumeNodeAffinity | None:
+def translated_affinity(
+    kind: InTreeVolumeKind, volume: core_pb2.PersistentVolume
+) -> core_pb2.VolumeNodeAffinity | None:
     """The volume's node affinity by the driver's topology; None: it may be on any node.
 
     Raises: TranslationError.

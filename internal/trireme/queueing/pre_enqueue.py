@@ -47,7 +47,8 @@ class LocalPreEnqueuePlugins:
         self._missing_plugin = missing_plugin
         made = {
             profile.scheduler_name: {
-                name: queue_sides.pre_enqueue(name, context) for name in profile.names(ExtensionPoint.PRE_ENQUEUE)
+                name: queue_sides.pre_enqueue_plugin(name, context)
+                for name in profile.names(ExtensionPoint.PRE_ENQUEUE)
             }
             for profile in profiles
         }

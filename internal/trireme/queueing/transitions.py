@@ -159,7 +159,7 @@ class Transitions:
         pod.state = Gated(plugin, reason) if reason else state
         if counted:
             self.incoming["unschedulable", label] += 1
-        self.log.append(now, pod, event_phrases.gated(label, plugin, reason))
+        self.log.append(now, pod, event_phrases.gated_phrase(label, plugin, reason))
 
     def call_pre_enqueue(self, pod: QueuedPodInfo, destination: Destination, label: str, now: float) -> None:
         """Has the remote PreEnqueue plugins called for the pod; the events meanwhile are recorded for it."""

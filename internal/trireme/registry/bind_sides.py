@@ -34,25 +34,25 @@ _ACTIONS: Mapping[str, ActionCall] = {
 }
 
 
-def plugins(
+def bind_phase_plugins(
     configuration: snapshot_pb2.Configuration, writer: ApiWriter, binder: PodBinder, wall: Callable[[], int]
 ) -> dict[str, BindPhasePlugin]:
     """The in-tree plugins of the phase, by name. `wall`: nanoseconds since 1970. Raises: ValueError for bad args."""
     made = {}
     for name, make in _MAKERS.items():
         args = {
-            profile.scheduler_name: json_args.parse(name, profiles.args_of(profile, name))
+            profile.scheduler_name: json_args.parse_args(name, profiles.args_of(profile, name))
             for profile in configuration.profiles
         }
         made[name] = make(BindContext(args, configuration.feature_gates, writer, binder, wall))
     return made
 
 
-def unreserve(name: str) -> UnreserveCall | None:
+def unreserve_call(name: str) -> UnreserveCall | None:
     """What gives back what the plugin's PreBind wrote; None: there is no such in-tree plugin, or it writes nothing."""
     return _UNRESERVE.get(name)
 
 
-def action(kind: str) -> ActionCall | None:
+def action_call(kind: str) -> ActionCall | None:
     """What carries out actions of a kind of trireme.v1.Action; None: they are no plugin's."""
     return _ACTIONS.get(kind)

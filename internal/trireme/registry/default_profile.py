@@ -28,7 +28,7 @@ _PLUGINS: tuple[tuple[str, int | None], ...] = (
 )
 
 
-def plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:
+def default_plugins(gates: feature_gates.Gates) -> list[tuple[str, int | None]]:
     """The plugins, in order, with the weights of those that have one."""
     out = list(_PLUGINS)
     if gates.enabled("NodeDeclaredFeatures"):

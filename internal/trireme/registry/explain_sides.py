@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from trireme.registry.in_tree import IN_TREE
 
 
-def text(plugin: str, code: str, parameters: Mapping[str, str]) -> str:
+def reason_text(plugin: str, code: str, parameters: Mapping[str, str]) -> str:
     """A reason in words; empty: the plugin has no text for it, or is not in-tree."""
     spec = IN_TREE.plugins.get(plugin)
     if spec is None or spec.explain is None:

@@ -22,7 +22,7 @@ def chains(
 ) -> Mapping[str, filter_chain.FilterChain]:
     """The chain of each profile. Raises: ValueError naming a plugin that is neither in-tree nor remote."""
     features = dict(configuration.feature_gates)
-    not_for_resizes = sides.resize_exempt() if features.get(resizes.GATE) else frozenset()
+    not_for_resizes = sides.plugins_ignoring_resizes() if features.get(resizes.GATE) else frozenset()
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out = {}
     for profile in configuration.profiles:

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 
-def parse(name: str, text: bytes) -> Mapping[str, Any]:
+def parse_args(name: str, text: bytes) -> Mapping[str, Any]:
     """The arguments of the plugin of this name; none where the text is empty. Raises: ValueError for no object."""
     if not text:
         return {}

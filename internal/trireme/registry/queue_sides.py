@@ -17,7 +17,7 @@ def events_to_register(name: str, context: hints.HintContext) -> Sequence[hints.
     return registered
 
 
-def pre_enqueue(name: str, context: PreEnqueueContext) -> PreEnqueuePlugin | None:
+def pre_enqueue_plugin(name: str, context: PreEnqueueContext) -> PreEnqueuePlugin | None:
     """The plugin at PreEnqueue; None where it is not in-tree or has no such side."""
     spec = IN_TREE.plugins.get(name)
     if spec is None or ExtensionPoint.PRE_ENQUEUE not in spec.sides:

@@ -27,9 +27,9 @@ def preload(*points: ExtensionPoint) -> None:
                 spec.sides[point].load(spec.package)
 
 
-def resize_exempt() -> frozenset[str]:
+def plugins_ignoring_resizes() -> frozenset[str]:
     """The in-tree plugins that pass over a pod whose resize is deferred."""
-    return frozenset(name for name, spec in IN_TREE.plugins.items() if spec.passes_over_resizes)
+    return frozenset(name for name, spec in IN_TREE.plugins.items() if spec.ignores_deferred_resizes)
 
 
 def make(
@@ -52,7 +52,7 @@ def make(
         return made
 
     context = plugin_context.PluginContext(
-        json_args.parse(name, args_json),
+        json_args.parse_args(name, args_json),
         features,
         device_counts,
         next((plugin for plugin in filters if plugin.name == name), None),

@@ -20,7 +20,7 @@ def message(
     if pre_filter is not None and pre_filter.message:
         text = f"0/{nodes} nodes are available: {pre_filter.message}."
     else:
-        text = fit_reasons.sentence(nodes, refusals)
+        text = fit_reasons.reasons_sentence(nodes, refusals)
     return f"{text} {post_filter}" if post_filter else text
 
 

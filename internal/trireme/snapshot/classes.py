@@ -56,7 +56,7 @@ class PodClass:
         self.namespace = pod.metadata.namespace
         self.labels = dict(pod.metadata.labels)
         self.priority = pod.spec.priority
-        self.resize_deferred = resizes.deferred(pod.status)
+        self.resize_deferred = resizes.is_deferred(pod.status)
         self.invalid: str | None = None
         try:
             self.amounts = amounts.pod_amounts(pod, rules)

@@ -48,7 +48,9 @@ def test_pods_are_projected_to_what_some_plugin_reads() -> None:
         if not any(path == each or path.startswith(f"{each}.") or each.startswith(f"{path}.") for each in declared)
     }
     assert not unread
-    by_default = [name for name, _ in default_profile.plugins(gates.FeatureGates(values={"GenericWorkload": True}))]
+    by_default = [
+        name for name, _ in default_profile.default_plugins(gates.FeatureGates(values={"GenericWorkload": True}))
+    ]
     assert pod_projection.missing_fields(IN_TREE.pod_fields(by_default)) == frozenset()
 
 

@@ -52,7 +52,7 @@ def test_status_fits_the_screen(columns: int) -> None:
     """A line that the terminal breaks cannot be read as a table."""
     alike = {
         "pods": 3, "example": "default/giant-6c5bd8f7d4-abcde", "class": 4, "attempts": [1, 2], "firstQueued": 0,
-        "summary": f"was refused by NodeResourcesFit; is tried again when {event_phrases.summary(EVENTS)}",
+        "summary": f"was refused by NodeResourcesFit; is tried again when {event_phrases.events_summary(EVENTS)}",
     }  # fmt: skip
     shown = display.as_text(status_command.render(_status(pendingAlike=[alike], pendingPods=3)), columns)
     assert max(map(len, shown.splitlines())) <= columns
@@ -100,10 +100,10 @@ def test_events_are_named_in_words_most_likely_first() -> None:
     """A user would have to know kube-scheduler's source to read its labels."""
     labels = event_phrases.likely_first(["resource.k8s.io/DeviceClassAdd", "NodeAdd", "AssignedPodDelete"])
     assert labels == ["AssignedPodDelete", "NodeAdd", "resource.k8s.io/DeviceClassAdd"]
-    assert event_phrases.summary(labels) == "a pod on a node is deleted, a node is added or on 1 rarer event"
-    assert event_phrases.summary(labels[:1]) == "a pod on a node is deleted"
-    assert event_phrases.phrase("example.com/WidgetUpdate") == "a Widget changes"
-    assert event_phrases.phrase("something else") == "something else"
+    assert event_phrases.events_summary(labels) == "a pod on a node is deleted, a node is added or on 1 rarer event"
+    assert event_phrases.events_summary(labels[:1]) == "a pod on a node is deleted"
+    assert event_phrases.event_phrase("example.com/WidgetUpdate") == "a Widget changes"
+    assert event_phrases.event_phrase("something else") == "something else"
 
 
 def test_every_label_of_an_event_has_words() -> None:
@@ -111,7 +111,7 @@ def test_every_label_of_an_event_has_words() -> None:
     for resource in cluster_event.Resource:
         for action in cluster_event.ActionType:
             label = cluster_event.ClusterEvent(resource, action).label
-            assert " " in event_phrases.phrase(label), label
+            assert " " in event_phrases.event_phrase(label), label
 
 
 @pytest.mark.parametrize("output", ["json", "yaml", "text", "wide"])

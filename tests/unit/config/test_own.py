@@ -237,7 +237,7 @@ def test_another_file_is_refused(tmp_path: Path, text: str, message: str) -> Non
 
 def test_remote_plugins_can_be_named_in_a_profile() -> None:
     """Else a profile that enables a remote plugin is refused; or it may be enabled where it does nothing."""
-    registry = own.registry(IN_TREE, _parse(f"remotePlugins: [{{{PLUGIN}}}]"))
+    registry = own.registry_with_remote_plugins(IN_TREE, _parse(f"remotePlugins: [{{{PLUGIN}}}]"))
     assert registry.implements("P", ExtensionPoint.FILTER)
     assert not registry.implements("P", ExtensionPoint.SCORE)
     assert registry["P"].remote
@@ -248,4 +248,4 @@ def test_a_remote_plugin_cannot_take_the_name_of_another() -> None:
     """Else NodeName may mean somebody else's code."""
     config = _parse("remotePlugins: [{name: NodeName, address: 'unix:/p', extensionPoints: [filter]}]")
     with pytest.raises(ConfigurationError, match="a plugin named NodeName already exists"):
-        own.registry(IN_TREE, config)
+        own.registry_with_remote_plugins(IN_TREE, config)

@@ -158,7 +158,9 @@ def test_matching_on_all_slots_equals_matching_on_each(
     cluster.put("persistent_volume", *volumes)
     cluster.put("persistent_volume_claim", *claims)
     cluster.add_class(1, [claim["metadata"]["name"] for claim in claims])
-    found = volumes_matching.match(volumes_matching.pod_claims(cluster.snap.classes[1], cluster.snap), cluster.snap)
+    found = volumes_matching.match_volumes(
+        volumes_matching.pod_claims(cluster.snap.classes[1], cluster.snap), cluster.snap
+    )
     for slot, zone in enumerate(zones):
         chosen = {
             entry.claim.metadata.name: entry.volumes[entry.chosen[slot]].name

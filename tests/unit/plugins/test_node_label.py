@@ -56,7 +56,7 @@ def test_refusals_for_different_labels_are_counted_as_one() -> None:
     """The event's text is the original's, which names no label."""
     plugin = label_filter.NodeLabelFilter(args.Args(present=("foo",), absent=("bar",)))
     refusals = Answers(_cluster(), plugin, pod_of()).refusals()
-    text = fit_reasons.sentence(4, [(refusal, 1) for refusal in refusals.values()])
+    text = fit_reasons.reasons_sentence(4, [(refusal, 1) for refusal in refusals.values()])
     assert text == "0/4 nodes are available: 2 node(s) didn't have the requested labels."
 
 
@@ -163,7 +163,7 @@ def test_pods_are_woken_by_nodes_that_pass_now(old: Any, new: Any, helps: bool) 
 )
 def test_a_refusal_names_the_label(code: str, expected: str) -> None:
     """The event does not; `trireme explain` does."""
-    assert explain_sides.text("NodeLabel", code, {"label": "foo"}) == expected
+    assert explain_sides.reason_text("NodeLabel", code, {"label": "foo"}) == expected
 
 
 async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:

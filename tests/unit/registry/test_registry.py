@@ -48,7 +48,7 @@ def test_a_score_side_makes_a_score_plugin_of_that_name(name: str) -> None:
 def test_the_sides_of_the_bind_phase_are_plugins_of_their_name_at_their_point() -> None:
     """A profile names a plugin at PreBind, and the phase would refuse the configuration."""
     unused: Any = None
-    made = bind_sides.plugins(snapshot_pb2.Configuration(), unused, unused, lambda: 0)
+    made = bind_sides.bind_phase_plugins(snapshot_pb2.Configuration(), unused, unused, lambda: 0)
     calls = {ExtensionPoint.PRE_BIND: "pre_bind", ExtensionPoint.BIND: "bind"}
     for name, point in _SIDES:
         if point in calls:
@@ -68,7 +68,7 @@ def test_the_declared_actions_of_plugins_exist() -> None:
     stated = [kind for spec in IN_TREE.plugins.values() for kind in spec.actions]
     assert len(stated) == len(set(stated))
     assert set(stated) <= kinds
-    assert all(callable(bind_sides.action(kind)) for kind in stated)
+    assert all(callable(bind_sides.action_call(kind)) for kind in stated)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_declared_actions_of_plugins_exist() -> None:
 )
 def test_the_texts_of_reasons(plugin: str, code: str, expected: str) -> None:
     """What has no text is shown by its parameters; a missing one must not end the command."""
-    assert explain_sides.text(plugin, code, {"asked": "2", "resource": "cpu"}) == expected
+    assert explain_sides.reason_text(plugin, code, {"asked": "2", "resource": "cpu"}) == expected
 
 
 def test_a_plugin_that_is_not_in_tree_or_has_no_such_side_is_not_made() -> None:

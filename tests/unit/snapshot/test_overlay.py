@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from snapshot_views import SnapshotBuilder, pod_of, requesting, view
 
-from trireme.snapshot import classes, occupancy, overlay, pods, snapshot, snapshot_view
+from trireme.snapshot import class_counters, classes, overlay, pods, snapshot, snapshot_view
 from trireme.v1 import snapshot_pb2
 
 GPU = {"example.com/gpu": "1"}
@@ -42,12 +42,12 @@ def _state(builder: SnapshotBuilder) -> Any:
     return copy.deepcopy((view(snap), columns, snap.pods.size, snap.generation))
 
 
-def _tally(seen: snapshot_view.SnapshotView, *, live_only: bool = False) -> list[int]:
+def _counter(seen: snapshot_view.SnapshotView, *, live_only: bool = False) -> list[int]:
     def weigh(pod_class: classes.PodClass) -> dict[str, int]:
         return {"": 1 if pod_class.id == 1 else 10}
 
-    tally = occupancy.tally(seen, ("test", live_only), weigh, live_only=live_only)
-    return tally.at_slots("", seen.nodes.size).tolist()
+    counter = class_counters.class_counter(seen, ("test", live_only), weigh, live_only=live_only)
+    return counter.at_slots("", seen.nodes.size).tolist()
 
 
 def test_an_overlay_answers_for_its_changes_and_the_snapshot_stays_as_it_is() -> None:
@@ -135,15 +135,15 @@ def test_tallies_are_adjusted_where_they_are_read(live_only: bool, known: bool) 
     snap = builder.snap
     truth = [2, 1, 0] if live_only else [12, 1, 10]
     if known:
-        assert _tally(snap, live_only=live_only) == truth
+        assert _counter(snap, live_only=live_only) == truth
     with _over(builder) as over:
         over.remove(np.array([0]))
-        assert _tally(over, live_only=live_only) == [truth[0] - 1, *truth[1:]]
+        assert _counter(over, live_only=live_only) == [truth[0] - 1, *truth[1:]]
         _add(over, (2, 2))
-        assert _tally(over, live_only=live_only) == [truth[0] - 1, truth[1], truth[2] + 10]
-        assert _tally(snap, live_only=live_only) == truth
+        assert _counter(over, live_only=live_only) == [truth[0] - 1, truth[1], truth[2] + 10]
+        assert _counter(snap, live_only=live_only) == truth
     builder.place(1, "c")
-    assert _tally(snap, live_only=live_only) == [*truth[:2], truth[2] + 1]
+    assert _counter(snap, live_only=live_only) == [*truth[:2], truth[2] + 1]
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,4 @@ def test_a_removed_pod_that_was_not_counted_is_taken_off_in_a_dry_run_alone(
     builder = _cluster()
     with _over(builder, semantics) as over:
         over.remove(np.array([3]))
-        assert _tally(over, live_only=True)[0] == counted
+        assert _counter(over, live_only=True)[0] == counted

@@ -96,7 +96,7 @@ def _ancestry(snap: snapshot.Snapshot, namespace: str, name: str) -> Iterator[tu
     def get(key: tuple[str, str]) -> group_ancestry.Group | None:
         return snap.objects.get(key[0], namespace, key[1])
 
-    for (kind, _), group in itertools.islice(group_ancestry.upwards((_KIND, name), get, _parent_of), _MAX_LEVELS):
+    for (kind, _), group in itertools.islice(group_ancestry.ancestors_of((_KIND, name), get, _parent_of), _MAX_LEVELS):
         if group is not None:
             yield kind, group
 

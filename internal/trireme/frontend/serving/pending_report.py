@@ -222,7 +222,7 @@ class PendingReport:
             return self._preemption(victims, node)
         events = event_phrases.likely_first(status.events)
         waits = {"for": "event", "plugins": list(status.rejectors), "events": events}
-        when = f"when {event_phrases.summary(events)}" if events else "after five minutes"
+        when = f"when {event_phrases.events_summary(events)}" if events else "after five minutes"
         text = f"was refused by {', '.join(status.rejectors)}; is tried again {when}"
         return waits, text
 

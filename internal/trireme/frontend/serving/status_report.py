@@ -31,7 +31,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
     report = state.pending_report()
     cache = state.cluster.cache.statistics()
     return {
-        "version": release.installed(),
+        "version": release.installed_version(),
         "leadership": _leadership(state),
         "synced": state.synced,
         "missing": state.phases.links.missing() if state.context.leader.leading else [],

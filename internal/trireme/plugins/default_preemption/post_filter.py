@@ -121,7 +121,7 @@ class DefaultPreemption:
             return _response(status.error(self.name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"))
         others = nodes - found.refused.total()
         refusals = [*found.refused.items(), (_NOT_HELPFUL, others)] if others else list(found.refused.items())
-        text = fit_reasons.sentence(nodes, refusals)
+        text = fit_reasons.reasons_sentence(nodes, refusals)
         return _response(status.unschedulable(self.name, text), clear_nomination=True)
 
     def _ineligible(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> str:

@@ -140,7 +140,7 @@ def resource_refusal(
     problem = _exceeds_pod_level(with_status) if rules.pod_level and stated else ""
     if problem:
         return status.unresolvable(device_demand.NAME, problem)
-    return _fit(amounts.with_claims(with_status, rules), snap, slot)
+    return _fit(amounts.amounts_with_claims(with_status, rules), snap, slot)
 
 
 def _is_concerned(claim: ClaimDevices, there: NodeDevices) -> bool:

@@ -36,6 +36,6 @@ SPEC = PluginSpec(
     actions={"deallocate": Side(".claim_actions:deallocate"), "remove_claim_user": Side(".claim_actions:remove_user")},
     events_to_register=Side(".hints:events_to_register"),
     args=Side(".args:ARGS"),
-    passes_over_resizes=True,
+    ignores_deferred_resizes=True,
     role=Role.CLAIM_RELEASE,
 )

@@ -75,7 +75,7 @@ class _Hints:
         cluster = self._cluster
         if cluster is None:
             return key
-        last, group = group_ancestry.topmost(key, lambda at: cluster.get(at[0], namespace, at[1]), _parent_of)
+        last, group = group_ancestry.root_of(key, lambda at: cluster.get(at[0], namespace, at[1]), _parent_of)
         return None if group is None else last
 
 

@@ -14,7 +14,7 @@ from trireme.v1 import core_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class AffinityTerm:
     """One term. `weight` is that of a preferred one."""
 
     key: str
@@ -31,13 +31,13 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AffinityTerms:
     """The terms of a class. `problem` is why some list of them cannot be read; that list is then empty."""
 
-    affinity: tuple[Term, ...] = ()
-    anti_affinity: tuple[Term, ...] = ()
-    preferred: tuple[Term, ...] = ()
-    preferred_anti: tuple[Term, ...] = ()
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[AffinityTerm, ...] = ()
+    preferred_anti: tuple[AffinityTerm, ...] = ()
     problem: str = ""
 
     @property
@@ -46,16 +46,16 @@ class Terms:
         return bool(self.affinity or self.anti_affinity or self.preferred or self.preferred_anti)
 
 
-_NONE = Terms()
+_NONE = AffinityTerms()
 _NO_LABELS: Mapping[str, str] = {}
 
 
-def terms_of(pod_class: classes.PodClass) -> Terms:
+def terms_of(pod_class: classes.PodClass) -> AffinityTerms:
     """The class's terms as they are stated."""
     return pod_class.memo("affinity_terms", _read)
 
 
-def required_terms(pod_class: classes.PodClass) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+def required_terms(pod_class: classes.PodClass) -> tuple[tuple[AffinityTerm, ...], tuple[AffinityTerm, ...]]:
     """The terms of affinity, and of anti-affinity, that must hold, as stated. Raises: InvalidSelectorError."""
     affinity = pod_class.pod.spec.affinity
     pod, anti = affinity.pod_affinity, affinity.pod_anti_affinity
@@ -82,7 +82,7 @@ class ResolvedTerms:
         generation = snap.changed(("namespace",))
         if self._generation != generation:
             stated = terms_of(self._class)
-            self.terms = Terms(
+            self.terms = AffinityTerms(
                 _resolved(stated.affinity, snap),
                 _resolved(stated.anti_affinity, snap),
                 _resolved(stated.preferred, snap),
@@ -91,17 +91,17 @@ class ResolvedTerms:
             self._generation = generation
 
 
-def resolved(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> Terms:
+def resolved(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> AffinityTerms:
     """The class's terms as they are asked when it is to be placed."""
     return snap.derived(("resolved_affinity_terms", pod_class.id), lambda _: ResolvedTerms(pod_class)).terms
 
 
-def matches_all(terms: Sequence[Term], other: classes.PodClass) -> bool:
+def matches_all(terms: Sequence[AffinityTerm], other: classes.PodClass) -> bool:
     """Whether resolved terms, of which there is one, are all about pods of the other class."""
     return bool(terms) and all(term.is_about(other, _NO_LABELS) for term in terms)
 
 
-def about(terms: Iterable[Term], other: classes.PodClass, sign: int = 1) -> Iterable[tuple[str, int]]:
+def about(terms: Iterable[AffinityTerm], other: classes.PodClass, sign: int = 1) -> Iterable[tuple[str, int]]:
     """Of resolved terms that are about the other class, the key and the weight, times `sign`."""
     return ((term.key, sign * term.weight) for term in terms if term.is_about(other, _NO_LABELS))
 
@@ -112,36 +112,36 @@ def namespace_labels(snap: snapshot_view.SnapshotView, name: str) -> dict[str, s
     return {} if namespace is None else dict(namespace.metadata.labels)
 
 
-def _resolved(terms: Sequence[Term], snap: snapshot_view.SnapshotView) -> tuple[Term, ...]:
+def _resolved(terms: Sequence[AffinityTerm], snap: snapshot_view.SnapshotView) -> tuple[AffinityTerm, ...]:
     return tuple(_resolved_term(term, snap) for term in terms)
 
 
-def _resolved_term(term: Term, snap: snapshot_view.SnapshotView) -> Term:
+def _resolved_term(term: AffinityTerm, snap: snapshot_view.SnapshotView) -> AffinityTerm:
     selector = term.namespace_selector
     if selector.empty or selector == label_selectors.NOTHING:
         return term
     found = (each.metadata.name for each in snap.objects.all("namespace") if selector.matches(each.metadata.labels))
-    return Term(term.key, term.selector, term.namespaces.union(found), label_selectors.NOTHING, term.weight)
+    return AffinityTerm(term.key, term.selector, term.namespaces.union(found), label_selectors.NOTHING, term.weight)
 
 
-def _read(pod_class: classes.PodClass) -> Terms:
+def _read(pod_class: classes.PodClass) -> AffinityTerms:
     spec = pod_class.pod.spec
     if not spec.HasField("affinity"):
         return _NONE
     pod, anti = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
     problems: list[str] = []
 
-    def read(what: str, terms: Callable[[], tuple[Term, ...]]) -> tuple[Term, ...]:
+    def read(what: str, terms: Callable[[], tuple[AffinityTerm, ...]]) -> tuple[AffinityTerm, ...]:
         try:
             return terms()
         except label_selectors.InvalidSelectorError as error:
             problems.append(f"{what}: {error}")
             return ()
 
-    def required(stated: Sequence[core_pb2.PodAffinityTerm]) -> Callable[[], tuple[Term, ...]]:
+    def required(stated: Sequence[core_pb2.PodAffinityTerm]) -> Callable[[], tuple[AffinityTerm, ...]]:
         return lambda: tuple(_term(pod_class, each) for each in stated)
 
-    def weighted(stated: Sequence[core_pb2.WeightedPodAffinityTerm]) -> Callable[[], tuple[Term, ...]]:
+    def weighted(stated: Sequence[core_pb2.WeightedPodAffinityTerm]) -> Callable[[], tuple[AffinityTerm, ...]]:
         return lambda: tuple(_term(pod_class, each.pod_affinity_term, each.weight) for each in stated)
 
     affinity = read("requiredAffinityTerms", required(pod.required_during_scheduling_ignored_during_execution))
@@ -153,10 +153,10 @@ def _read(pod_class: classes.PodClass) -> Terms:
         "preferredAntiAffinityTerms", weighted(anti.preferred_during_scheduling_ignored_during_execution)
     )
     problem = problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]" if problems else ""
-    return Terms(affinity, anti_affinity, preferred, preferred_anti, problem)
+    return AffinityTerms(affinity, anti_affinity, preferred, preferred_anti, problem)
 
 
-def _term(pod_class: classes.PodClass, stated: core_pb2.PodAffinityTerm, weight: int = 0) -> Term:
+def _term(pod_class: classes.PodClass, stated: core_pb2.PodAffinityTerm, weight: int = 0) -> AffinityTerm:
     selector = namespace_selector = label_selectors.NOTHING
     if stated.HasField("label_selector"):
         selector = label_selectors.parse(stated.label_selector)
@@ -165,4 +165,4 @@ def _term(pod_class: classes.PodClass, stated: core_pb2.PodAffinityTerm, weight:
     names = frozenset(stated.namespaces)
     if not names and not stated.HasField("namespace_selector"):
         names = frozenset((pod_class.namespace,))
-    return Term(stated.topology_key, selector, names, namespace_selector, weight)
+    return AffinityTerm(stated.topology_key, selector, names, namespace_selector, weight)

@@ -1,7 +1,7 @@
 """InterPodAffinity's Filter: pods that have to be near certain pods, or far from them, and pods that those are about.
 
-Nothing is asked pod by pod. Which classes a term is about is decided once per class; tallies keep what their pods weigh
-per topology key and slot; a node is judged by the sums of its domains.
+Nothing is evaluated pod by pod. Which classes a term is about is decided once per class; counters keep what their pods
+weigh per topology key and slot; a node is judged by the sums of its domains.
 """
 
 from collections import Counter
@@ -15,14 +15,14 @@ from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums
-from trireme.snapshot import arrays, changes, classes, occupancy, snapshot, snapshot_view
+from trireme.snapshot import arrays, changes, class_counters, classes, snapshot, snapshot_view
 from trireme.snapshot.dictionary import ABSENT
 
 _AFFINITY = "node(s) didn't match pod affinity rules"
 _ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 _EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-Terms = affinity_terms.Terms
+Terms = affinity_terms.AffinityTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class InterPodAffinityFilter:
         problem = affinity_terms.terms_of(pod_class).problem
         if problem:
             return interfaces.PreFilterResult(status=status.unresolvable(self.name, f"parsing pod: {problem}"))
-        existing = domain_sums.sums_of(snap, self._existing_tally(pod_class, snap))
+        existing = domain_sums.domain_sums_of(snap, self._existing_counter(pod_class, snap))
         terms = affinity_terms.resolved(pod_class, snap)
         if not terms.affinity and not terms.anti_affinity:
             if not any(sums.counted for sums in existing.values()):
@@ -70,16 +70,16 @@ class InterPodAffinityFilter:
         affinity: domain_sums.Sums = {}
         first = False
         if terms.affinity:
-            tally = _affinity_tally(terms.affinity, snap)
+            counter = _affinity_counter(terms.affinity, snap)
             affinity = {
-                key: domain_sums.over(snap, key, tally, "")
+                key: domain_sums.sums_over_domains(snap, key, counter, "")
                 for key in dict.fromkeys(term.key for term in terms.affinity)
             }
             nowhere = not any(sums.counted for sums in affinity.values())
             first = nowhere and affinity_terms.matches_all(terms.affinity, pod_class)
         anti_affinity: domain_sums.Sums = {}
         if terms.anti_affinity:
-            anti_affinity = domain_sums.sums_of(snap, _anti_affinity_tally(terms.anti_affinity, snap))
+            anti_affinity = domain_sums.domain_sums_of(snap, _anti_affinity_counter(terms.anti_affinity, snap))
         apart = _apart(pod_class, snap, terms)
         return interfaces.PreFilterResult(state=_State(terms, affinity, first, anti_affinity, existing, apart))
 
@@ -97,10 +97,10 @@ class InterPodAffinityFilter:
         for sums, refusal in ((kept.existing, self._existing), (kept.anti_affinity, self._conflict)):
             for key, each in sums.items():
                 if each.counted:
-                    here = arrays.at(domain_sums.values_of(snap, key), slots)
+                    here = arrays.at(domain_sums.domain_values(snap, key), slots)
                     index[(each.sums[here] > 0) & (here != ABSENT)] = table.intern(refusal)
         for key, each in kept.affinity.items():
-            here = arrays.at(domain_sums.values_of(snap, key), slots)
+            here = arrays.at(domain_sums.domain_values(snap, key), slots)
             there = here != ABSENT
             if not kept.first:
                 there &= each.sums[here] > 0
@@ -137,17 +137,17 @@ class InterPodAffinityFilter:
         """As filter, with the sums as they are but for the changes on the slot itself."""
         terms = affinity_terms.resolved(pod_class, snap)
         index = np.zeros(slots.shape[0], dtype=np.int16)
-        keeping_out = [(self._existing_tally(pod_class, snap), self._existing)]
+        keeping_out = [(self._existing_counter(pod_class, snap), self._existing)]
         if terms.anti_affinity:
-            keeping_out.append((_anti_affinity_tally(terms.anti_affinity, snap), self._conflict))
-        for tally, refusal in keeping_out:
-            for key in tally.keys:
-                sums = _IsolatedSums(snap, key, tally, key, slots)
+            keeping_out.append((_anti_affinity_counter(terms.anti_affinity, snap), self._conflict))
+        for counter, refusal in keeping_out:
+            for key in counter.keys:
+                sums = _IsolatedSums(snap, key, counter, key, slots)
                 index[sums.inside & (sums.sums > 0)] = table.intern(refusal)
         if terms.affinity:
-            tally = _affinity_tally(terms.affinity, snap)
+            counter = _affinity_counter(terms.affinity, snap)
             keys = dict.fromkeys(term.key for term in terms.affinity)
-            by_key = [_IsolatedSums(snap, key, tally, "", slots) for key in keys]
+            by_key = [_IsolatedSums(snap, key, counter, "", slots) for key in keys]
             first = np.full(slots.shape[0], affinity_terms.matches_all(terms.affinity, pod_class))
             for each in by_key:
                 first &= each.everywhere == 0
@@ -187,15 +187,17 @@ class InterPodAffinityFilter:
                 )
         return out
 
-    def _existing_tally(self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> occupancy.AnyTally:
+    def _existing_counter(
+        self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
+    ) -> class_counters.AnyClassCounter:
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:
             terms = affinity_terms.terms_of(existing).anti_affinity
             return Counter(term.key for term in terms if term.is_about(pod_class, labels))
 
-        key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.label_key(pod_class.labels, labels))
-        return occupancy.tally(snap, key, weigh)
+        key = ("existing_anti_affinity", pod_class.namespace, *domain_sums.labels_as_key(pod_class.labels, labels))
+        return class_counters.class_counter(snap, key, weigh)
 
 
 class _OneNodeEach:
@@ -219,7 +221,7 @@ class _OneNodeEach:
         """Follow the snapshot's nodes."""
         if self._generation != snap.nodes.object_changes.latest:
             self._generation = snap.nodes.object_changes.latest
-            values = domain_sums.values_of(snap, self._key)
+            values = domain_sums.domain_values(snap, self._key)
             self.so = int(np.bincount(values)[1:].max(initial=0)) <= 1
             self.slots = np.full(
                 len(snap.nodes.labels.column(self._key).dictionary) if self.so else 0, -1, dtype=np.intp
@@ -230,20 +232,25 @@ class _OneNodeEach:
 
 
 class _IsolatedSums:
-    """Sums of a tally over the domains of a key, as each slot sees them with the changes on itself alone.
+    """Sums of a counter over the domains of a key, as each slot sees them with the changes on itself alone.
 
     Shapes: all (slot asked,). `inside`: it has the label; `sums` of its domain; `everywhere`: of all domains.
     """
 
     def __init__(
-        self, snap: snapshot_view.SnapshotView, key: str, tally: occupancy.AnyTally, under: str, slots: arrays.SlotArray
+        self,
+        snap: snapshot_view.SnapshotView,
+        key: str,
+        counter: class_counters.AnyClassCounter,
+        under: str,
+        slots: arrays.SlotArray,
     ) -> None:
-        real = tally.base.at_slots(under, snap.nodes.size)
-        changes = tally.at_slots(under, snap.nodes.size)[slots] - real[slots]
-        per_value = occupancy.DomainSums(
-            domain_sums.values_of(snap, key), domain_sums.domains_of(snap, key), real, 0
+        real = counter.base.at_slots(under, snap.nodes.size)
+        changes = counter.at_slots(under, snap.nodes.size)[slots] - real[slots]
+        per_value = class_counters.DomainSums(
+            domain_sums.domain_values(snap, key), domain_sums.domain_count(snap, key), real, 0
         ).sums
-        values = domain_sums.values_of(snap, key)[slots]
+        values = domain_sums.domain_values(snap, key)[slots]
         self.inside = values != ABSENT
         self.sums = per_value[values] + changes
         self.everywhere = int(per_value[1:].sum()) + np.where(self.inside, changes, 0)
@@ -257,30 +264,32 @@ def _capacity(
     for key in apart:
         if _one_node_each(snap, key):
             alone = np.where(
-                arrays.at(domain_sums.values_of(snap, key), slots) != ABSENT, 1, interfaces.UNLIMITED
+                arrays.at(domain_sums.domain_values(snap, key), slots) != ABSENT, 1, interfaces.UNLIMITED
             ).astype(np.int32)
             capacity = alone if capacity is None else np.minimum(capacity, alone)
     return capacity
 
 
-def _affinity_tally(terms: tuple[affinity_terms.Term, ...], snap: snapshot_view.SnapshotView) -> occupancy.AnyTally:
+def _affinity_counter(
+    terms: tuple[affinity_terms.AffinityTerm, ...], snap: snapshot_view.SnapshotView
+) -> class_counters.AnyClassCounter:
     """Pods that all of the terms are about."""
 
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
         return {"": 1} if affinity_terms.matches_all(terms, existing) else {}
 
-    return occupancy.tally(snap, ("affinity", terms), weigh)
+    return class_counters.class_counter(snap, ("affinity", terms), weigh)
 
 
-def _anti_affinity_tally(
-    terms: tuple[affinity_terms.Term, ...], snap: snapshot_view.SnapshotView
-) -> occupancy.AnyTally:
+def _anti_affinity_counter(
+    terms: tuple[affinity_terms.AffinityTerm, ...], snap: snapshot_view.SnapshotView
+) -> class_counters.AnyClassCounter:
     """Pods that any of the terms is about, per topology key."""
 
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
         return Counter(key for key, _ in affinity_terms.about(terms, existing))
 
-    return occupancy.tally(snap, ("anti_affinity", terms), weigh)
+    return class_counters.class_counter(snap, ("anti_affinity", terms), weigh)
 
 
 def _apart(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, terms: Terms) -> tuple[str, ...]:
@@ -300,15 +309,15 @@ def _slots_of(snap: snapshot_view.SnapshotView, key: str, values: arrays.SlotArr
     if alone.so:
         slots = alone.slots[values]
         return slots[slots >= 0]
-    chosen = np.zeros(domain_sums.domains_of(snap, key), dtype=np.bool_)
+    chosen = np.zeros(domain_sums.domain_count(snap, key), dtype=np.bool_)
     chosen[values] = True
     chosen[ABSENT] = False
-    return np.flatnonzero(chosen[domain_sums.values_of(snap, key)])
+    return np.flatnonzero(chosen[domain_sums.domain_values(snap, key)])
 
 
 def _domain_numbers(snap: snapshot_view.SnapshotView, key: str) -> arrays.Int32Array:
     """All slots' domains, −1 where they lack the label. Shape: (slot,)."""
-    return domain_sums.values_of(snap, key) - 1
+    return domain_sums.domain_values(snap, key) - 1
 
 
 def _one_node_each(snap: snapshot_view.SnapshotView, key: str) -> bool:

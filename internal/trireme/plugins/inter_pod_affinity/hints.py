@@ -11,7 +11,7 @@ from trireme.plugins.inter_pod_affinity import affinity_terms
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2
 
-_Term = affinity_terms.Term
+_Term = affinity_terms.AffinityTerm
 
 _Labels = Mapping[str, str]
 

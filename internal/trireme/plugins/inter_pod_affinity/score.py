@@ -12,7 +12,7 @@ from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums, joint_scores
 from trireme.plugins.inter_pod_affinity import args as affinity_args
-from trireme.snapshot import arrays, classes, occupancy, snapshot
+from trireme.snapshot import arrays, class_counters, classes, snapshot
 from trireme.snapshot.dictionary import ABSENT
 
 
@@ -51,12 +51,12 @@ class InterPodAffinityScore:
         if stated.problem:
             text = f'running PreScore plugin "{self.name}": failed to parse pod: {stated.problem}'
             return status.error(self.name, text)
-        sums = domain_sums.sums_of(snap, self._score_tally(pod_class, snap))
+        sums = domain_sums.domain_sums_of(snap, self._score_counter(pod_class, snap))
         adds = self._weigher(pod_class, snap)(pod_class)
         skipped = not any(each.counted for each in sums.values())
         if skipped and sums:
             # Weights that cancel out are no reason to be skipped: some term is about some pod.
-            hits = domain_sums.sums_of(snap, self._hit_tally(pod_class, snap))
+            hits = domain_sums.domain_sums_of(snap, self._hit_counter(pod_class, snap))
             skipped = not any(each.counted for each in hits.values())
         if skipped and not any(adds.values()):
             return None
@@ -79,21 +79,23 @@ class InterPodAffinityScore:
             keys.append(joint_scores.KeyedScores(value, score, kept.adds.get(key, 0)))
         return joint_scores.AffinityScores.of(keys, slots.shape[0])
 
-    def _score_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
+    def _score_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:
         key = ("affinity_score", *self._score_key(pod_class, snap))
-        return snap.derived(key, lambda _: occupancy.Tally(self._weigher(pod_class, snap)))
+        return snap.derived(key, lambda _: class_counters.ClassCounter(self._weigher(pod_class, snap)))
 
-    def _hit_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
+    def _hit_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:
         key = ("affinity_hits", *self._score_key(pod_class, snap))
-        return snap.derived(key, lambda _: occupancy.Tally(self._weigher(pod_class, snap, hits=True)))
+        return snap.derived(key, lambda _: class_counters.ClassCounter(self._weigher(pod_class, snap, hits=True)))
 
     def _score_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
         own = affinity_terms.resolved(pod_class, snap)
-        seen = domain_sums.label_key(pod_class.labels, labels)
+        seen = domain_sums.labels_as_key(pod_class.labels, labels)
         return (self._args, own.preferred, own.preferred_anti, pod_class.namespace, *seen)
 
-    def _weigher(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, *, hits: bool = False) -> occupancy.Weigh:
+    def _weigher(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, *, hits: bool = False
+    ) -> class_counters.ClassWeights:
         """What a pod of another class adds to its domains' scores for the class; or how many terms apply."""
         labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
         own = affinity_terms.resolved(pod_class, snap)

@@ -5,7 +5,7 @@ from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 
 
-def of(context: plugin_context.PluginContext) -> core_pb2.NodeAffinity:
+def added_affinity_of(context: plugin_context.PluginContext) -> core_pb2.NodeAffinity:
     """What the arguments state; empty where they state nothing."""
     stated = context.args.get("addedAffinity")
     return core_pb2.NodeAffinity() if stated is None else decode.decode(stated, core_pb2.NodeAffinity)

@@ -55,7 +55,7 @@ class NodeAffinityFilter:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse slots that the profile's or the class's own affinity does not match, in this order."""
-        matches = required_affinity.of(pod_class).matches(snap.nodes, slots)
+        matches = required_affinity.required_affinity_of(pod_class).matches(snap.nodes, slots)
         index = np.where(matches, interfaces.PASSES, table.intern(self._refusal))
         if self._added_terms is not None:
             enforced = node_selection.matches_any(snap.nodes, self._added_terms, slots)
@@ -80,4 +80,4 @@ def _named_nodes(required: core_pb2.NodeSelector) -> frozenset[str] | None:
 
 def make(context: plugin_context.PluginContext) -> NodeAffinityFilter:
     """The filter, by its arguments."""
-    return NodeAffinityFilter(added_affinity.of(context))
+    return NodeAffinityFilter(added_affinity.added_affinity_of(context))

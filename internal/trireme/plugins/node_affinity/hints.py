@@ -37,7 +37,7 @@ def _any_matches(terms: Sequence[selectors.NodeTerm], node: core_pb2.Node) -> bo
 
 def _matches(pod_class: classes.PodClass, node: core_pb2.Node) -> bool:
     """Whether the node is as the pod asks. Raises: ValueError where only a term that cannot be read might say so."""
-    wanted = required_affinity.of(pod_class)
+    wanted = required_affinity.required_affinity_of(pod_class)
     if any(node.metadata.labels.get(key) != value for key, value in wanted.labels.items()):
         return False
     if wanted.terms is None or _any_matches(wanted.terms, node):

@@ -76,4 +76,4 @@ def _preferred_problems(stated: Sequence[core_pb2.PreferredSchedulingTerm]) -> s
 
 def make(context: plugin_context.PluginContext) -> NodeAffinityScore:
     """The scorer, by its arguments."""
-    return NodeAffinityScore(added_affinity.of(context))
+    return NodeAffinityScore(added_affinity.added_affinity_of(context))

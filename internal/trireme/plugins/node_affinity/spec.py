@@ -10,5 +10,5 @@ SPEC = PluginSpec(
     sides={ExtensionPoint.FILTER: Side(".filter:make"), ExtensionPoint.SCORE: Side(".score:make")},
     events_to_register=Side(".hints:events_to_register"),
     args=Side(".args:ARGS"),
-    passes_over_resizes=True,
+    ignores_deferred_resizes=True,
 )

@@ -18,5 +18,5 @@ SPEC = PluginSpec(
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
     events_to_register=Side(".hints:events_to_register"),
     explain=Side(".explain:TEXTS"),
-    passes_over_resizes=True,
+    ignores_deferred_resizes=True,
 )

@@ -26,7 +26,7 @@ class NodeResourcesBalancedAllocation:
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """The resources that count; None for a pod that asks for none of them."""
-        scored = resource_usage.scored(pod_class, snap, self._args.resources, as_placed=True)
+        scored = resource_usage.scored_resources(pod_class, snap, self._args.resources, as_placed=True)
         return scored if any(entry.own for entry in scored) else None
 
     def score(
@@ -39,12 +39,14 @@ class NodeResourcesBalancedAllocation:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
     ) -> arrays.Int64Array:
         """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
-        scored: tuple[resource_usage.Scored, ...] = state
+        scored: tuple[resource_usage.ScoredResource, ...] = state
         after = []
         before = []
         counts = []
         for entry in scored:
-            capacity, used = resource_usage.on_nodes(snap, entry, slots, copies, nonzero=False, devices=self._devices)
+            capacity, used = resource_usage.allocatable_and_usage(
+                snap, entry, slots, copies, nonzero=False, devices=self._devices
+            )
             divisor = np.maximum(capacity, 1).astype(np.float64)
             after.append(np.minimum(used / divisor, 1.0))
             before.append(np.minimum((used - entry.own) / divisor, 1.0))

@@ -47,7 +47,7 @@ class NodeResourcesFitScore:
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """The resources that are scored."""
-        return resource_usage.scored(pod_class, snap, self._args.resources, as_placed=False)
+        return resource_usage.scored_resources(pod_class, snap, self._args.resources, as_placed=False)
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
@@ -59,11 +59,11 @@ class NodeResourcesFitScore:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
     ) -> arrays.Int64Array:
         """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
-        scored: tuple[resource_usage.Scored, ...] = state
+        scored: tuple[resource_usage.ScoredResource, ...] = state
         total = np.zeros((slots.shape[0], copies), dtype=np.int64)
         weights = np.zeros((slots.shape[0], copies), dtype=np.int64)
         for entry in scored:
-            capacity, requested = resource_usage.on_nodes(
+            capacity, requested = resource_usage.allocatable_and_usage(
                 snap, entry, slots, copies, nonzero=True, devices=self._devices
             )
             score = self._score(requested, np.maximum(capacity, 1))

@@ -9,5 +9,5 @@ SPEC = PluginSpec(
     pod_fields=("spec.tolerations",),
     sides={ExtensionPoint.FILTER: Side(".filter:make")},
     events_to_register=Side(".hints:events_to_register"),
-    passes_over_resizes=True,
+    ignores_deferred_resizes=True,
 )

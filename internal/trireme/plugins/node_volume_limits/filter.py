@@ -67,7 +67,7 @@ class NodeVolumeLimits:
         Copies of a pod use the same volumes, so where one fits any number does.
         """
         index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
-        present = volumes_index.index_of(snap).csi.present[slots]
+        present = volumes_index.volume_index_of(snap).csi.present[slots]
         for csi_node in (False, True):
             at = np.flatnonzero(present == csi_node)
             if at.size:
@@ -110,8 +110,8 @@ class NodeVolumeLimits:
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:
-        csi = volumes_index.index_of(snap).csi
-        attached = volumes_attachments.index_of(snap)
+        csi = volumes_index.volume_index_of(snap).csi
+        attached = volumes_attachments.attachment_index_of(snap)
         for driver, count in sorted(Counter(driver for driver, _ in volumes).items()):
             new = np.full(snap.nodes.size, count, dtype=np.int64)
             for volume in volumes:
@@ -139,7 +139,7 @@ class NodeVolumeLimits:
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:
-        csi = volumes_index.index_of(snap).csi
+        csi = volumes_index.volume_index_of(snap).csi
         for driver in sorted({driver for driver, _ in volumes}, reverse=True):
             described = snap.objects.get(_DRIVER, "", driver)
             if described is None or not described.spec.prevent_pod_scheduling_if_missing:

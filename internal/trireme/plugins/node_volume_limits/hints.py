@@ -44,7 +44,7 @@ def _attaches_by(pod: core_pb2.Pod, attacher: str) -> bool:
         source = volume.volume_source
         if source.HasField("persistent_volume_claim"):
             return True
-        kind = volumes_translation.of_inline(source)
+        kind = volumes_translation.in_tree_kind_of_inline(source)
         if kind is None:
             continue
         if kind.migrated:

@@ -1,6 +1,6 @@
 """PodTopologySpread's Filter: the pods of a kind have to be spread over the values of a node label.
 
-Pods are counted per slot by tallies and added up per domain; a node is judged by its domain. What a placement of the
+Pods are counted per slot by counters and added up per domain; a node is judged by its domain. What a placement of the
 class changes elsewhere goes out as skew rules.
 """
 
@@ -23,7 +23,7 @@ from trireme.plugins.pod_topology_spread.constraints import (
     SpreadConstraints,
     args_of,
 )
-from trireme.snapshot import arrays, changes, classes, occupancy, snapshot, snapshot_view
+from trireme.snapshot import arrays, changes, class_counters, classes, snapshot, snapshot_view
 
 _REASON = "node(s) didn't match pod topology spread constraints"
 _MISSING = f"{_REASON} (missing required label)"
@@ -108,7 +108,7 @@ class PodTopologySpreadFilter:
             )
         if not constraints:
             return interfaces.SKIPPED
-        kept = spread_domains.of(pod_class, snap, constraints, True, self._args.comparing)
+        kept = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
         hard = [
             self._hard(pod_class, constraint, domains, _count(pod_class, snap, constraint, domains))
             for constraint, domains in zip(constraints, kept.domains, strict=True)
@@ -163,11 +163,11 @@ class PodTopologySpreadFilter:
     ) -> interfaces.Verdicts:
         """As filter, with the counts as they are but for the changes on the slot itself."""
         constraints = self._constraints(pod_class, snap)
-        kept = spread_domains.of(pod_class, snap, constraints, True, self._args.comparing)
+        kept = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for constraint, domains in zip(constraints, kept.domains, strict=True):
-            real, changed = pod_counts.counted(pod_class, snap, constraint)
-            count = occupancy.DomainSums(domains.counted(), domains.domains, real, 0).sums
+            real, changed = pod_counts.matching_pods_per_slot(pod_class, snap, constraint)
+            count = class_counters.DomainSums(domains.counted(), domains.domains, real, 0).sums
             hard = self._hard(pod_class, constraint, domains, count)
             missing, skewed = self._numbers(constraint.key, table)
             fits = hard.fits_isolated(slots, changed[slots] - real[slots])
@@ -203,7 +203,7 @@ class PodTopologySpreadFilter:
         self,
         pod_class: classes.PodClass,
         constraint: Constraint,
-        domains: spread_domains.Domains,
+        domains: spread_domains.ConstraintDomains,
         count: arrays.Int64Array,
     ) -> _Hard:
         matches = constraint.self_match(pod_class)
@@ -227,10 +227,10 @@ def _count(
     pod_class: classes.PodClass,
     snap: snapshot_view.SnapshotView,
     constraint: Constraint,
-    domains: spread_domains.Domains,
+    domains: spread_domains.ConstraintDomains,
 ) -> arrays.Int64Array:
     """What the constraint counts by domain, changes included. Shape: (domain,)."""
-    return pod_counts.summed(pod_class, snap, constraint, domains, domains.counted, domains.domains)
+    return pod_counts.matching_pods_per_domain(pod_class, snap, constraint, domains, domains.counted, domains.domains)
 
 
 def make(context: plugin_context.PluginContext) -> PodTopologySpreadFilter:

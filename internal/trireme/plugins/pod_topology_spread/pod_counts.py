@@ -6,10 +6,10 @@ import numpy as np
 
 from trireme.framework import label_selectors
 from trireme.plugins.pod_topology_spread.constraints import Constraint
-from trireme.snapshot import arrays, classes, occupancy, snapshot_view
+from trireme.snapshot import arrays, class_counters, classes, snapshot_view
 
 
-def counted(
+def matching_pods_per_slot(
     pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, constraint: Constraint
 ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
     """How many pods of the class's namespace each slot has that the constraint counts. Shapes: both (slot,).
@@ -19,11 +19,11 @@ def counted(
     namespace, selector = pod_class.namespace, constraint.selector
     if selector.empty:
         return np.zeros(snap.nodes.size, dtype=np.int64), _count_moved(namespace, snap)
-    tally = _tally(namespace, selector, snap)
-    return tally.base.at_slots("", snap.nodes.size), tally.at_slots("", snap.nodes.size)
+    counter = _counter(namespace, selector, snap)
+    return counter.base.at_slots("", snap.nodes.size), counter.at_slots("", snap.nodes.size)
 
 
-def summed(
+def matching_pods_per_domain(
     pod_class: classes.PodClass,
     snap: snapshot_view.SnapshotView,
     constraint: Constraint,
@@ -33,21 +33,21 @@ def summed(
 ) -> arrays.Int64Array:
     """What the constraint counts by how slots are numbered (`numbering` stands for that), changes included."""
     if constraint.selector.empty:
-        per_slot = counted(pod_class, snap, constraint)[1]
-        return occupancy.DomainSums(numbers(), count, per_slot, 0).sums
-    tally = _tally(pod_class.namespace, constraint.selector, snap)
-    return tally.over(numbering, numbers, count, "", snap).sums
+        per_slot = matching_pods_per_slot(pod_class, snap, constraint)[1]
+        return class_counters.DomainSums(numbers(), count, per_slot, 0).sums
+    counter = _counter(pod_class.namespace, constraint.selector, snap)
+    return counter.over(numbering, numbers, count, "", snap).sums
 
 
-def _tally(
+def _counter(
     namespace: str, selector: label_selectors.LabelSelector, snap: snapshot_view.SnapshotView
-) -> occupancy.AnyTally:
+) -> class_counters.AnyClassCounter:
     """Pods of the namespace that the selector matches and that are not being deleted."""
 
     def weigh(other: classes.PodClass) -> dict[str, int]:
         return {"": 1} if other.namespace == namespace and selector.matches(other.labels) else {}
 
-    return occupancy.tally(snap, ("spread", namespace, selector), weigh, live_only=True)
+    return class_counters.class_counter(snap, ("spread", namespace, selector), weigh, live_only=True)
 
 
 def _count_moved(namespace: str, snap: snapshot_view.SnapshotView) -> arrays.Int64Array:

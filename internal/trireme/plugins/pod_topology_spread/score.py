@@ -67,7 +67,9 @@ class PodTopologySpreadScore:
     ) -> interfaces.JointScores:
         """The scores of these slots, by the pods that are counted now."""
         soft: _Soft = state
-        kept = spread_domains.of(pod_class, snap, soft.constraints, soft.require_all, self._args.comparing)
+        kept = spread_domains.spread_domains_of(
+            pod_class, snap, soft.constraints, soft.require_all, self._args.comparing
+        )
         terms = [
             self._term(pod_class, snap, constraint, domains, slots)
             for constraint, domains in zip(soft.constraints, kept.domains, strict=True)
@@ -86,7 +88,7 @@ class PodTopologySpreadScore:
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
         constraint: Constraint,
-        domains: spread_domains.Domains,
+        domains: spread_domains.ConstraintDomains,
         slots: arrays.SlotArray,
     ) -> joint_scores.DomainTerm:
         counts_self = constraint.counts_self(pod_class)
@@ -97,7 +99,7 @@ class PodTopologySpreadScore:
         if constraint.key == HOSTNAME:
             if counts_self:
                 adds = np.ones(slots.shape[0], dtype=np.bool_)
-            own = arrays.at(pod_counts.counted(pod_class, snap, constraint)[1], slots).copy()
+            own = arrays.at(pod_counts.matching_pods_per_slot(pod_class, snap, constraint)[1], slots).copy()
             return joint_scores.DomainTerm(constraint.max_skew, True, slots, has_key, own, adds)
         value = domains.value
         empty = snap.nodes.labels.column(constraint.key).dictionary.find("")
@@ -115,7 +117,7 @@ def _count_values(
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
     constraint: Constraint,
-    domains: spread_domains.Domains,
+    domains: spread_domains.ConstraintDomains,
     value: arrays.Int32Array,
 ) -> arrays.Int64Array:
     """As _count, by these values; a copy. Shapes: value (slot,), answer (value,)."""
@@ -123,7 +125,9 @@ def _count_values(
     def numbers() -> arrays.Int32Array:
         return np.where(domains.eligible, value, domain_rules.NO_DOMAIN)
 
-    return pod_counts.summed(pod_class, snap, constraint, (domains, "value"), numbers, domains.values).copy()
+    return pod_counts.matching_pods_per_domain(
+        pod_class, snap, constraint, (domains, "value"), numbers, domains.values
+    ).copy()
 
 
 def make(context: plugin_context.PluginContext) -> PodTopologySpreadScore:

@@ -18,5 +18,5 @@ SPEC = PluginSpec(
     events_to_register=Side(".hints:events_to_register"),
     args=Side(".args:ARGS"),
     explain=Side(".explain:TEXTS"),
-    passes_over_resizes=True,
+    ignores_deferred_resizes=True,
 )

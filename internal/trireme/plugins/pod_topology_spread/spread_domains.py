@@ -18,7 +18,7 @@ _HARD_TAINTS = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Domains:
+class ConstraintDomains:
     """One constraint's domains. Shapes: all (slot,).
 
     `value` is the number of the label's value; `eligible` marks the nodes whose pods are counted; `has_key` those that
@@ -37,12 +37,14 @@ class Domains:
         return np.where(self.eligible, self.domain, domain_rules.NO_DOMAIN)
 
     @staticmethod
-    def of(value: arrays.Int32Array, values: int, has_key: arrays.BoolArray, eligible: arrays.BoolArray) -> "Domains":
+    def of(
+        value: arrays.Int32Array, values: int, has_key: arrays.BoolArray, eligible: arrays.BoolArray
+    ) -> "ConstraintDomains":
         """The domains, numbered."""
         seen = np.zeros(values, dtype=np.bool_)
         seen[value[eligible]] = True
         number = np.where(seen, np.cumsum(seen) - 1, domain_rules.NO_DOMAIN).astype(np.int32)
-        return Domains(value, values, has_key, eligible, number[value], int(np.count_nonzero(seen)))
+        return ConstraintDomains(value, values, has_key, eligible, number[value], int(np.count_nonzero(seen)))
 
 
 class SpreadDomains:
@@ -61,7 +63,7 @@ class SpreadDomains:
         self._require_all = require_all
         self._generation = -1
         self.has_all = np.zeros(0, dtype=np.bool_)  # (slot,)
-        self.domains: tuple[Domains, ...] = ()
+        self.domains: tuple[ConstraintDomains, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -89,13 +91,13 @@ class SpreadDomains:
             eligible = taking_part
             if constraint.honor_affinity:
                 if affine is None:
-                    affine = required_affinity.of(self._class).matches(nodes, every)
+                    affine = required_affinity.required_affinity_of(self._class).matches(nodes, every)
                 eligible = eligible & affine
             if constraint.honor_taints:
                 if tolerated is None:
                     tolerated = _tolerated(self._class, snap, self._comparing)
                 eligible = eligible & tolerated
-            domains.append(Domains.of(value, len(column.dictionary), has_key, eligible))
+            domains.append(ConstraintDomains.of(value, len(column.dictionary), has_key, eligible))
         self.domains = tuple(domains)
         self._generation = nodes.object_changes.latest
 
@@ -110,7 +112,7 @@ def _tolerated(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, co
     return by_set[snap.nodes.taint_set[: snap.nodes.size]]
 
 
-def of(
+def spread_domains_of(
     pod_class: classes.PodClass,
     snap: snapshot_view.SnapshotView,
     constraints: tuple[Constraint, ...],

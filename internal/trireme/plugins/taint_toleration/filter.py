@@ -38,7 +38,7 @@ class TaintTolerationFilter:
             reason = status.Reason.of("untoleratedTaint", {"key": taint[0], "value": taint[1], "effect": taint[2]})
             return table.intern(status.unresolvable(self.name, _REASON, reasons=(reason,)))
 
-        return interfaces.PreFilterResult(state=taint_sets.ByTaintSet(refusal))
+        return interfaces.PreFilterResult(state=taint_sets.ValueByTaintSet(refusal))
 
     def filter(
         self,
@@ -49,7 +49,7 @@ class TaintTolerationFilter:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse slots with a hard taint that the class does not tolerate."""
-        numbers: taint_sets.ByTaintSet = state
+        numbers: taint_sets.ValueByTaintSet = state
         return interfaces.Verdicts(numbers.at(snap.nodes, slots).astype(np.int16))
 
 

@@ -29,13 +29,13 @@ class TaintTolerationScore:
             prefer = [taint for taint in taints if taint[2] == tolerations.PREFER_NO_SCHEDULE]
             return sum(not tolerations.tolerated(soft, taint, comparing=self._comparing) for taint in prefer)
 
-        return pod_class.memo(f"{self.name}/score", lambda _: taint_sets.ByTaintSet(intolerable))
+        return pod_class.memo(f"{self.name}/score", lambda _: taint_sets.ValueByTaintSet(intolerable))
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
         """Soft taints not tolerated; fewer is better."""
-        numbers: taint_sets.ByTaintSet = state
+        numbers: taint_sets.ValueByTaintSet = state
         return numbers.at(snap.nodes, slots)
 
 

@@ -8,7 +8,7 @@ from trireme.framework import tolerations
 from trireme.snapshot import arrays, nodes
 
 
-class ByTaintSet:
+class ValueByTaintSet:
     """A number per distinct taint set, made as sets appear. Set number 0 is no node's."""
 
     __slots__ = ("_numbers", "_of")

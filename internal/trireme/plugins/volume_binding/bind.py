@@ -235,7 +235,7 @@ class _PodVolumes:
 
     async def _check_affinity(self, volume: core_pb2.PersistentVolume, doing: str) -> None:
         """Whether the volume can be reached from the node, whose labels may have changed meanwhile."""
-        kind = volumes_translation.of_volume(volume)
+        kind = volumes_translation.in_tree_kind_of_volume(volume)
         migratable = kind is not None and kind.migrated
         if not migratable and not volume.spec.node_affinity.HasField("required"):
             return

@@ -77,7 +77,7 @@ class VolumeBindingFilter:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse slots from which a volume cannot be reached, and where one can be neither taken nor made."""
-        matches = volumes_matching.match(state, snap)
+        matches = volumes_matching.match_volumes(state, snap)
         conflicts, errors = matches.conflicts[slots], matches.error[slots]
         index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
         for found in np.unique(conflicts).tolist():
@@ -107,7 +107,7 @@ class VolumeBindingFilter:
             return interfaces.Reserved(self._not_reserved(str(error)))
         if not claims.delayed:
             return interfaces.Reserved()
-        matches = volumes_matching.match(claims, snap)
+        matches = volumes_matching.match_volumes(claims, snap)
         if matches.error[slot] or matches.conflicts[slot]:
             return interfaces.Reserved(self._not_reserved(f'no pod volume found for node "{snap.nodes.names[slot]}"'))
         return _reserved(matches, slot, snap.nodes.names[slot])
@@ -136,7 +136,7 @@ def _problem(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> s
     return ""
 
 
-def _reserved(matches: volumes_matching.Matches, slot: int, node: str) -> interfaces.Reserved:
+def _reserved(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> interfaces.Reserved:
     assumed = []
     to_bind = []
     for entry in matches.static:

@@ -50,7 +50,7 @@ class VolumeBindingScore:
         claims: volumes_matching.PodClaims = state
         if not claims.delayed or self._shape is None:
             return np.zeros(slots.shape[0], dtype=np.int64)
-        matches = volumes_matching.match(claims, snap)
+        matches = volumes_matching.match_volumes(claims, snap)
         existing = np.zeros(slots.shape[0], dtype=np.bool_)
         for entry in matches.static:
             existing |= entry.chosen[slots] != volumes_matching.NONE
@@ -78,7 +78,7 @@ class _Usage:
         return np.where(full, _FULL, percent)
 
 
-def _existing_usage(matches: volumes_matching.Matches, slots: arrays.SlotArray) -> Sequence[_Usage]:
+def _existing_usage(matches: volumes_matching.VolumeMatches, slots: arrays.SlotArray) -> Sequence[_Usage]:
     """Where the pod takes existing volumes: what its claims ask for, and what the volumes have."""
     out: dict[str, _Usage] = {}
     for entry in matches.static:
@@ -95,7 +95,7 @@ def _existing_usage(matches: volumes_matching.Matches, slots: arrays.SlotArray) 
 
 
 def _provisioned_usage(
-    matches: volumes_matching.Matches, slots: arrays.SlotArray, existing: arrays.BoolArray
+    matches: volumes_matching.VolumeMatches, slots: arrays.SlotArray, existing: arrays.BoolArray
 ) -> Sequence[_Usage]:
     """Where all of the pod's volumes are to be made: what its claims ask for, and what the last one's driver has."""
     out: dict[str, _Usage] = {}

@@ -14,6 +14,6 @@ SPEC = PluginSpec(
     },
     events_to_register=Side(".hints:events_to_register"),
     args=Side(".args:ARGS"),
-    passes_over_resizes=True,
+    ignores_deferred_resizes=True,
     role=Role.VOLUMES,
 )

@@ -115,7 +115,7 @@ class VolumeRestrictions:
             return interfaces.Verdicts(index)
         conflicting = [
             class_id
-            for class_id in volumes_index.index_of(snap).classes_with_disks()
+            for class_id in volumes_index.volume_index_of(snap).classes_with_disks()
             if conflict(pod_class.pod, snap.classes[class_id].pod)
         ]
         taken = snap.count_pods(snap.class_mask(conflicting))[slots] > 0
@@ -127,7 +127,7 @@ class VolumeRestrictions:
 
 def _in_use(namespace: str, claim: str, snap: snapshot_view.SnapshotView) -> bool:
     """Whether a pod uses the claim, without a dry run's changes."""
-    users = snap.class_mask(volumes_index.index_of(snap).users(namespace, claim))
+    users = snap.class_mask(volumes_index.volume_index_of(snap).users(namespace, claim))
     if not users.any():
         return False
     counted = snap if snap.dry_run is None else snap.base

@@ -161,7 +161,7 @@ class Forest:
 
     def _climb(self, key: GroupKey) -> tuple[GroupKey | None, GroupKey]:
         """The root, and the last group on the way to it, which may be one that is not there."""
-        last, group = group_ancestry.topmost(key, self._known.get, self._parent_of)
+        last, group = group_ancestry.root_of(key, self._known.get, self._parent_of)
         return None if group is None else last, last
 
     def _parent(self, key: GroupKey) -> GroupKey | None:

@@ -213,7 +213,7 @@ class GroupTransitions:
         """The plugin holds back the group, which is in no structure, for this reason."""
         state = group.state = Gated(plugin, reason)
         for pod in group.waiting.values():
-            self._move(pod, state, event_phrases.gated(label, plugin, reason), now)
+            self._move(pod, state, event_phrases.gated_phrase(label, plugin, reason), now)
         self.update_waiting_since(group, now)
 
     def dequeue(self, group: QueuedPodGroupInfo) -> None:

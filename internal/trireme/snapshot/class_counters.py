@@ -1,12 +1,12 @@
 """Counts the pods of some classes per node, cached between evaluations and updated incrementally.
 
-A `Tally` assigns each class a weight per topology key, and holds the sum of the weights of the pods on each slot: a
-count if the classes that a selector matches have weight 1, a score with the weights of affinity terms. A class is
-weighed once. Changes of pods update only their slots, from the log of placements; if the log does not reach back far
+A `ClassCounter` assigns each class a weight per topology key, and holds the sum of the weights of the pods on each
+slot: a count if the classes that a selector matches have weight 1, a score with the weights of affinity terms. A class
+is weighed once. Changes of pods update only their slots, from the log of placements; if the log does not reach back far
 enough, the pod table is counted again. So the cost is proportional to the changes, not to the pods.
 
 Sums over topology domains (`DomainSums`) are rebuilt from the sums per slot when a node has changed, since its labels
-may have changed, and otherwise updated with the tally.
+may have changed, and otherwise updated with the counter.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -15,15 +15,15 @@ import numpy as np
 
 from trireme.snapshot import arrays, changes, classes, pod_changes, pods, snapshot, snapshot_view
 
-# The weights of a class, per topology key; a tally that needs no key uses the empty one.
-Weigh = Callable[[classes.PodClass], Mapping[str, int]]
+# The weights of a class, per topology key; a counter that needs no key uses the empty one.
+ClassWeights = Callable[[classes.PodClass], Mapping[str, int]]
 
-# The number of cached domain sums per tally.
+# The number of cached domain sums per counter.
 MAX_DOMAIN_SUMS = 8
 
 
 class DomainSums:
-    """Sums of a tally by domain, updated with it. Shapes: numbers (slot,), sums (domain,).
+    """Sums of a counter by domain, updated with it. Shapes: numbers (slot,), sums (domain,).
 
     `numbers` says in which domain each slot is (−1: in none); `counted` how many domains but the first have a sum other
     than 0, `flips` when that became so or ceased to be for each. Not to be written to.
@@ -62,12 +62,12 @@ class DomainSums:
             self.counted = int(np.count_nonzero(self.sums[1:]))
 
 
-class Tally:
+class ClassCounter:
     """Sums of weights per topology key and slot."""
 
     __slots__ = ("_arrival", "_domains", "_generation", "_sums", "_weigh", "_weights", "live_only")
 
-    def __init__(self, weigh: Weigh, *, live_only: bool = False) -> None:
+    def __init__(self, weigh: ClassWeights, *, live_only: bool = False) -> None:
         """`live_only` leaves out pods that are being deleted."""
         self._weigh = weigh
         self.live_only = live_only
@@ -83,8 +83,8 @@ class Tally:
         return sum(each.nbytes for entries in (self._weights, self._sums, self._domains) for each in entries.values())
 
     @property
-    def base(self) -> "Tally":
-        """The tally itself; of an AdjustedTally, the one that is adjusted."""
+    def base(self) -> "ClassCounter":
+        """The counter itself; of an AdjustedClassCounter, the one that is adjusted."""
         return self
 
     @property
@@ -141,7 +141,7 @@ class Tally:
         self._generation = snap.generation
 
     def _weigh_new_classes(self, snap: snapshot.Snapshot) -> tuple[str, ...]:
-        """Weigh new classes; return the keys that get weights for the first time.
+        """ClassWeights new classes; return the keys that get weights for the first time.
 
         Classes are in order of arrival, and a class arrives before its pods.
         """
@@ -199,23 +199,23 @@ class Tally:
             self._sums[key] = sums.astype(np.int64)
 
 
-class AdjustedTally:
-    """A tally as an overlay's changes adjust it, read like a Tally."""
+class AdjustedClassCounter:
+    """A counter as an overlay's changes adjust it, read like a ClassCounter."""
 
     __slots__ = ("_changes", "base")
 
-    def __init__(self, tally: Tally, changes: pod_changes.PodChanges) -> None:
-        # The tally of the snapshot.
-        self.base = tally
+    def __init__(self, counter: ClassCounter, changes: pod_changes.PodChanges) -> None:
+        # The counter of the snapshot.
+        self.base = counter
         self._changes = changes
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """As Tally.keys."""
+        """As ClassCounter.keys."""
         return self.base.keys
 
     def at_slots(self, key: str, size: int) -> arrays.Int64Array:
-        """As Tally.at_slots."""
+        """As ClassCounter.at_slots."""
         sums, weights = self.base.at_slots(key, size), self.base.weights(key)
         return sums if weights is None else self._changes.adjusted(sums, weights, live_only=self.base.live_only)
 
@@ -227,14 +227,16 @@ class AdjustedTally:
         key: str,
         snap: snapshot_view.SnapshotView,
     ) -> DomainSums:
-        """As Tally.over."""
+        """As ClassCounter.over."""
         return DomainSums(numbers(), count, self.at_slots(key, snap.nodes.size), snap.nodes.object_changes.latest)
 
 
-AnyTally = Tally | AdjustedTally
+AnyClassCounter = ClassCounter | AdjustedClassCounter
 
 
-def tally(snap: snapshot_view.SnapshotView, key: Hashable, weigh: Weigh, *, live_only: bool = False) -> AnyTally:
-    """The tally under this key; `weigh` must follow from the key."""
-    known = snap.derived(key, lambda _: Tally(weigh, live_only=live_only))
-    return known if snap.changes is None else AdjustedTally(known, snap.changes)
+def class_counter(
+    snap: snapshot_view.SnapshotView, key: Hashable, weigh: ClassWeights, *, live_only: bool = False
+) -> AnyClassCounter:
+    """The counter under this key; `weigh` must follow from the key."""
+    known = snap.derived(key, lambda _: ClassCounter(weigh, live_only=live_only))
+    return known if snap.changes is None else AdjustedClassCounter(known, snap.changes)

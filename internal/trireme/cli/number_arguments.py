@@ -6,7 +6,7 @@ from collections.abc import Callable
 LARGEST_PORT = 65535
 
 
-def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """What reads a number of at least `least`, and of at most `most`; argparse names the flag of one that is not."""
     valid_range = f"of at least {least}" if most is None else f"from {least} to {most}"
 

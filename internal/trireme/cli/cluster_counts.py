@@ -13,7 +13,7 @@ from trireme_kube.client.watch import Event, EventKind
 PERIOD_SECONDS = 0.5
 
 
-class Tally:
+class ClusterCounts:
     """Counts of nodes and pods."""
 
     def __init__(self) -> None:
@@ -58,17 +58,17 @@ class Tally:
         )
 
 
-async def follow(kubeconfig: pathlib.Path, show: Callable[[str], None]) -> None:
+async def follow_cluster(kubeconfig: pathlib.Path, show: Callable[[str], None]) -> None:
     """Show the status line, and update it, until cancelled."""
-    tally = Tally()
+    counts = ClusterCounts()
     settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-up", qps=-1)
     async with await client.connect(settings) as api, asyncio.TaskGroup() as group:
-        pods = informer.Informer(api, resources.PODS, _pod, [_Consumer(tally.on_pods)])
-        nodes = informer.Informer(api, resources.NODES, _node, [_Consumer(tally.on_nodes)])
+        pods = informer.Informer(api, resources.PODS, _pod, [_Consumer(counts.on_pods)])
+        nodes = informer.Informer(api, resources.NODES, _node, [_Consumer(counts.on_nodes)])
         group.create_task(pods.run())
         group.create_task(nodes.run())
         while True:
-            show(tally.line())
+            show(counts.line())
             await asyncio.sleep(PERIOD_SECONDS)
 
 
