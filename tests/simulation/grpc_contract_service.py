@@ -81,6 +81,7 @@ class Service:
 
 @contextlib.asynccontextmanager
 async def serving(**options: Any) -> AsyncIterator[tuple[Any, Service, aio.Server, int]]:
+    """Serve on a port of its own; yields a channel to it, the service, the server and the port."""
     service = Service()
     server = aio.server(**options)
     handlers = {
@@ -111,6 +112,7 @@ async def outcome_of(call: Any) -> Any:
 
 
 async def ended(service: Service) -> list[str]:
+    """How the service's handlers ended, once one has."""
     for _ in range(200):
         if service.ends:
             break

@@ -46,30 +46,30 @@ RESTART_SECONDS = (0.5, 5.0)
 Main = Callable[[], Awaitable[Any]]
 
 
-class Role:
-    """A process of the cluster through all its restarts."""
+class SupervisedProcess:
+    """A process of the cluster that is started again whenever it has ended; `current` is the one that runs."""
 
     def __init__(self, cluster: Cluster, name: str, host: str, main: Callable[[Process], Any]) -> None:
         self._cluster = cluster
         self.name = name
         self.host = host
         self._main = main
-        self.process: Process | None = None
+        self.current: Process | None = None
         self._task: asyncio.Task[Any] | None = None
         self.starts = 0
 
     @property
     def running(self) -> bool:
         """Whether there is a process, and it is not paused."""
-        return self.process is not None and self.process.state is State.RUNNING
+        return self.current is not None and self.current.state is State.RUNNING
 
     def start(self) -> None:
         """Start it, unless it runs."""
-        if self.process is not None:
+        if self.current is not None:
             return
         self.starts += 1
         loop = self._cluster.loop
-        process = self.process = loop.process(self.name, self.host)
+        process = self.current = loop.process(self.name, self.host)
         self._cluster.note(f"start {self.name}")
         # Kept, for the loop refers to a task that waits only weakly.
         self._task = process.start(loop, lambda: self._main(process))
@@ -77,33 +77,33 @@ class Role:
 
     def kill(self) -> None:
         """End it as SIGKILL does, and start it again in a while."""
-        if self.process is not None:
+        if self.current is not None:
             self._cluster.note(f"kill {self.name}")
-            process, self.process = self.process, None
+            process, self.current = self.current, None
             self._cluster.loop.kill(process)
             self._start_later()
 
     def pause(self) -> None:
         """Stop it as SIGSTOP does."""
-        if self.process is not None and self.process.state is State.RUNNING:
+        if self.current is not None and self.current.state is State.RUNNING:
             self._cluster.note(f"pause {self.name}")
-            self._cluster.loop.pause(self.process)
+            self._cluster.loop.pause(self.current)
 
     def resume(self) -> None:
         """Let it continue."""
-        if self.process is not None and self.process.state is State.PAUSED:
+        if self.current is not None and self.current.state is State.PAUSED:
             self._cluster.note(f"resume {self.name}")
-            self._cluster.loop.resume(self.process)
+            self._cluster.loop.resume(self.current)
 
     def _on_end(self, process: Process, task: asyncio.Task[Any]) -> None:
-        if self.process is not process:
+        if self.current is not process:
             return
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.error("%s ended with an exception", self.name, exc_info=error)
             self._cluster.failures.append(f"{self.name} ended with {error!r}")
         self._cluster.note(f"end {self.name} {'cancelled' if task.cancelled() else error or task.result()}")
-        self.process = None
+        self.current = None
         self._cluster.loop.kill(process)  # whatever it left behind
         self._start_later()
 
@@ -128,7 +128,7 @@ class Cluster:
         sources = Sources(random=random.Random(f"names {seed}"))
         self.registry = Registry(self.store, sources, Catalog())
         self._api: ApiServer | None = None
-        self.roles: dict[str, Role] = {}
+        self.processes: dict[str, SupervisedProcess] = {}
         self._add("apiserver", API_HOST, self._run_api_server)
 
     @property
@@ -169,15 +169,15 @@ class Cluster:
             )
         kubelets = Kubelets(self.registry, Pace(lease_renewal=1e9), self.loop.time)
         self._kubelets = self.loop.create_task(kubelets.run())
-        for role in self.roles.values():
-            role.start()
+        for process in self.processes.values():
+            process.start()
 
-    def kind(self, prefix: str) -> list[Role]:
+    def kind(self, prefix: str) -> list[SupervisedProcess]:
         """The processes of one kind."""
-        return [role for name, role in self.roles.items() if name.startswith(prefix)]
+        return [process for name, process in self.processes.items() if name.startswith(prefix)]
 
     def _add(self, name: str, host: str, main: Callable[[Process], Any]) -> None:
-        self.roles[name] = Role(self, name, host, main)
+        self.processes[name] = SupervisedProcess(self, name, host, main)
 
     def _add_phase(self, phase: phase_process.Phase[Any], number: int) -> None:
         host = _HOSTS[phase.name].format(number + 1)

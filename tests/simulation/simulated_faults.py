@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-from simulated_cluster import API_HOST, Cluster, Role
+from simulated_cluster import API_HOST, Cluster, SupervisedProcess
 from simulated_network import Edge
 
 from trireme_kube.embedded.faults import Action, Fault
@@ -88,51 +88,53 @@ class Faults:
         seconds = self._random.uniform(SHORTEST, LONGEST)
         self._loop.call_at_simulated(self._loop.now + seconds, end, context=self._cluster.context)
 
-    def _role(self, *, api_server: bool = True) -> Role:
-        roles = [role for role in self._cluster.roles.values() if api_server or role.host != API_HOST]
-        return self._random.choice(roles)
+    def _process(self, *, api_server: bool = True) -> SupervisedProcess:
+        processes = [process for process in self._cluster.processes.values() if api_server or process.host != API_HOST]
+        return self._random.choice(processes)
 
     # Processes
 
     def _kill(self) -> None:
-        self._role().kill()
+        self._process().kill()
 
     def _pause(self) -> None:
-        self._pause_role(self._role())
+        self._pause_process(self._process())
 
     def _pause_leader(self) -> None:
-        self._pause_role(self._leader())
+        self._pause_process(self._leader())
 
-    def _pause_role(self, role: Role) -> None:
-        role.pause()
-        self._for_a_while(role.resume)
+    def _pause_process(self, process: SupervisedProcess) -> None:
+        process.pause()
+        self._for_a_while(process.resume)
 
-    def _leader(self) -> Role:
+    def _leader(self) -> SupervisedProcess:
         """The frontend that holds the Lease, or any."""
         lease = self._cluster.store.get(LEASES, "kube-system", "kube-scheduler")
         holder = lease.object["spec"].get("holderIdentity") or "" if lease is not None else ""
         frontends = self._cluster.kind("frontend")
-        return next((role for role in frontends if holder.startswith(role.name + "_")), self._random.choice(frontends))
+        return next(
+            (process for process in frontends if holder.startswith(process.name + "_")), self._random.choice(frontends)
+        )
 
     # Clocks
 
     def _step_wall_clock(self) -> None:
-        role = self._role()
-        if role.process is not None:
-            role.process.wall_ahead += self._random.choice((-3600.0, -60.0, -5.0, 5.0, 60.0, 3600.0))
-            self._cluster.note(f"wall clock of {role.name} {role.process.wall_ahead:+g}")
+        process = self._process()
+        if process.current is not None:
+            process.current.wall_ahead += self._random.choice((-3600.0, -60.0, -5.0, 5.0, 60.0, 3600.0))
+            self._cluster.note(f"wall clock of {process.name} {process.current.wall_ahead:+g}")
 
     def _drift(self) -> None:
-        role = self._role()
-        if role.process is not None:
+        process = self._process()
+        if process.current is not None:
             rate = self._random.uniform(0.99, 1.01)
-            role.process.set_rate(rate, self._loop.now)
-            self._cluster.note(f"clock of {role.name} runs at {rate:.4f}")
+            process.current.set_rate(rate, self._loop.now)
+            self._cluster.note(f"clock of {process.name} runs at {rate:.4f}")
 
     # The network
 
     def _hosts(self) -> tuple[str, str]:
-        one, other = self._random.sample(list(self._cluster.roles.values()), 2)
+        one, other = self._random.sample(list(self._cluster.processes.values()), 2)
         return one.host, other.host
 
     def _cut(self) -> None:
@@ -183,7 +185,7 @@ class Faults:
 
     def _stall(self) -> None:
         """Let some connections of a process to the API server stall, as after lost packets; others work meanwhile."""
-        host = self._role(api_server=False).host
+        host = self._process(api_server=False).host
         until = self._loop.now + self._random.uniform(SHORTEST, LONGEST)
         chosen = [each for each in self._loop.network.connections(host, API_HOST) if self._random.random() < 0.5]
         self._cluster.note(f"stall {len(chosen)} of {host} until {until:.3f}")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import grpc
 from grpc._cython import cygrpc
-from simulated_grpc_connection import Connection, Kind, StreamBuffers, frame, value_frame
+from simulated_grpc_connection import FrameKind, GrpcConnection, StreamBuffers, frame, value_frame
 
 _CANCELLED = grpc.StatusCode.CANCELLED
 
@@ -43,10 +43,10 @@ class CallCore:
         self._method = method.decode()
         self._deadline = None if deadline is None else self._loop.time() + deadline - time.time()  # noqa: TID251
         self.wait_for_ready = wait_for_ready
-        self._connection: Connection | None = None
+        self._connection: GrpcConnection | None = None
         self._number = 0
         self._metadata: Any = ()
-        self._unsent: list[tuple[Kind, bytes]] = []
+        self._unsent: list[tuple[FrameKind, bytes]] = []
         self._buffers = StreamBuffers()
         self._locally_cancelled = False
         self._status: Any = None
@@ -78,7 +78,7 @@ class CallCore:
     def cancel(self, details: str) -> None:
         """Cancel it."""
         self._locally_cancelled = True
-        self._send(frame(Kind.CANCEL, self._number))
+        self._send(frame(FrameKind.CANCEL, self._number))
         self.finish(_CANCELLED, details)
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
@@ -142,47 +142,47 @@ class CallCore:
             return
         if not await self._buffers.take_room(len(message)):
             raise cygrpc.InternalError("the call is over")
-        self._send(frame(Kind.MESSAGE, self._number, message))
+        self._send(frame(FrameKind.MESSAGE, self._number, message))
 
     async def receive_serialized_message(self) -> Any:
         """The next message, or EOF."""
         message = await self._buffers.read()
         if message is None:
             return cygrpc.EOF
-        self._send(value_frame(Kind.CONSUMED, self._number, len(message)))
+        self._send(value_frame(FrameKind.CONSUMED, self._number, len(message)))
         return message
 
     async def send_receive_close(self) -> None:
         """End the stream of requests."""
-        self._send(frame(Kind.HALF_CLOSE, self._number))
+        self._send(frame(FrameKind.HALF_CLOSE, self._number))
 
     # For the channel
 
-    def connected(self, connection: Connection, number: int) -> None:
+    def connected(self, connection: GrpcConnection, number: int) -> None:
         """Send what is to be sent over this connection."""
         self._connection, self._number = connection, number
         connection.streams[number] = self
         opening = value_frame(
-            Kind.CALL, number, (self._method, self.time_remaining(), tuple(map(tuple, self._metadata)))
+            FrameKind.CALL, number, (self._method, self.time_remaining(), tuple(map(tuple, self._metadata)))
         )
         connection.send(opening + b"".join(frame(kind, number, payload) for kind, payload in self._unsent))
         self._wake(self._connection_waiters)
 
-    def on_frame(self, kind: Kind, payload: bytes) -> None:
+    def on_frame(self, kind: FrameKind, payload: bytes) -> None:
         """A frame of this call came."""
-        if kind is Kind.CONSUMED:
+        if kind is FrameKind.CONSUMED:
             self._buffers.consumed(marshal.loads(payload))
-        elif kind is Kind.INITIAL_METADATA:
+        elif kind is FrameKind.INITIAL_METADATA:
             self._set_initial_metadata(marshal.loads(payload))
-        elif kind is Kind.MESSAGE:
+        elif kind is FrameKind.MESSAGE:
             limit = self._channel.max_receive
             if limit is not None and len(payload) > limit:
-                self._send(frame(Kind.CANCEL, self._number))
+                self._send(frame(FrameKind.CANCEL, self._number))
                 text = f"CLIENT: Received message larger than max ({len(payload)} vs. {limit})"
                 self.finish(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
             else:
                 self._buffers.receive(payload)
-        elif kind is Kind.STATUS:
+        elif kind is FrameKind.STATUS:
             code, details, trailing = marshal.loads(payload)
             self._finish(code, details, trailing)
 
@@ -202,7 +202,7 @@ class CallCore:
         if request is not None:
             if self._too_long(request):
                 return
-            self._unsent = [(Kind.MESSAGE, request), (Kind.HALF_CLOSE, b"")]
+            self._unsent = [(FrameKind.MESSAGE, request), (FrameKind.HALF_CLOSE, b"")]
         self._channel.begin(self)
 
     def _too_long(self, message: bytes) -> bool:
@@ -210,12 +210,12 @@ class CallCore:
         if limit is None or len(message) <= limit:
             return False
         text = f"CLIENT: Sent message larger than max ({len(message)} vs. {limit})"
-        self._send(frame(Kind.CANCEL, self._number))
+        self._send(frame(FrameKind.CANCEL, self._number))
         self.finish(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
         return True
 
     def _on_deadline(self) -> None:
-        self._send(frame(Kind.CANCEL, self._number))
+        self._send(frame(FrameKind.CANCEL, self._number))
         self.finish(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
     def _send(self, data: bytes) -> None:

@@ -15,7 +15,7 @@ from grpc import aio
 from grpc._cython import cygrpc
 from grpc.aio import _channel
 from simulated_grpc_call import CallCore
-from simulated_grpc_connection import Connection, Kind, address, limits
+from simulated_grpc_connection import FrameKind, GrpcConnection, address, limits
 
 _IDLE, _CONNECTING, _READY, _FAILURE, _SHUTDOWN = (
     state.value[0]
@@ -64,7 +64,7 @@ class ChannelCore:
         self._limits = limits(options)
         self._loop: Any = asyncio.get_running_loop()
         self._state = _IDLE
-        self._connection: Connection | None = None
+        self._connection: GrpcConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._settled: asyncio.Future[None] | None = None
         self._last_error = ""
@@ -177,7 +177,7 @@ class ChannelCore:
         """Raises: OSError; TimeoutError also where the server accepts and says nothing."""
         settled = self._settled = self._loop.create_future()
         _, connection = await self._loop.create_connection(
-            lambda: Connection(self._limits, self._on_frame, self._on_lost), *self._address
+            lambda: GrpcConnection(self._limits, self._on_frame, self._on_lost), *self._address
         )
         try:
             await settled
@@ -209,25 +209,25 @@ class ChannelCore:
 
     # The connection
 
-    def _on_frame(self, connection: Connection, kind: Kind, number: int, payload: bytes) -> None:
-        if kind is Kind.SETTINGS:
+    def _on_frame(self, connection: GrpcConnection, kind: FrameKind, number: int, payload: bytes) -> None:
+        if kind is FrameKind.SETTINGS:
             if self._settled is not None and not self._settled.done():
                 self._settled.set_result(None)
-        elif kind is Kind.GOAWAY:
+        elif kind is FrameKind.GOAWAY:
             self._leave(connection)
             if not connection.streams:
                 connection.close()
         elif (call := connection.streams.get(number)) is not None:
             call.on_frame(kind, payload)
 
-    def _on_lost(self, connection: Connection, reason: str) -> None:
+    def _on_lost(self, connection: GrpcConnection, reason: str) -> None:
         if self._settled is not None and not self._settled.done():
             self._settled.set_exception(ConnectionResetError(reason))
         self._leave(connection)
         for call in list(connection.streams.values()):
             call.finish(_UNAVAILABLE, reason)
 
-    def _leave(self, connection: Connection) -> None:
+    def _leave(self, connection: GrpcConnection) -> None:
         """Further calls need another connection."""
         if self._connection is connection:
             self._connection = None

@@ -17,7 +17,7 @@ WINDOW_BYTES = 64 << 10
 _HEADER = struct.Struct("<IIB")
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame holds."""
 
     SETTINGS = 0  # the server is there
@@ -41,12 +41,12 @@ def address(target: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def frame(kind: Kind, stream: int, payload: bytes = b"") -> bytes:
+def frame(kind: FrameKind, stream: int, payload: bytes = b"") -> bytes:
     """One frame as bytes."""
     return _HEADER.pack(len(payload), stream, kind) + payload
 
 
-def value_frame(kind: Kind, stream: int, value: Any) -> bytes:
+def value_frame(kind: FrameKind, stream: int, value: Any) -> bytes:
     """A frame that holds a value of numbers, texts, bytes and tuples."""
     return frame(kind, stream, marshal.dumps(value))
 
@@ -147,14 +147,14 @@ def _wake(waiting: list[asyncio.Future[None]]) -> None:
             future.set_result(None)
 
 
-class Connection(asyncio.Protocol):
+class GrpcConnection(asyncio.Protocol):
     """One end of a connection: frames in and out."""
 
     def __init__(
         self,
         limits: Limits,
-        on_frame: Callable[["Connection", Kind, int, bytes], None],
-        on_lost: Callable[["Connection", str], None],
+        on_frame: Callable[["GrpcConnection", FrameKind, int, bytes], None],
+        on_lost: Callable[["GrpcConnection", str], None],
     ) -> None:
         self.limits = limits
         self._on_frame = on_frame
@@ -196,10 +196,10 @@ class Connection(asyncio.Protocol):
                 break
             payload = bytes(buffer[start + _HEADER.size : end])
             start = end
-            if kind == Kind.PING:
-                self.send(frame(Kind.PONG, 0))
-            elif kind != Kind.PONG:
-                self._on_frame(self, Kind(kind), stream, payload)
+            if kind == FrameKind.PING:
+                self.send(frame(FrameKind.PONG, 0))
+            elif kind != FrameKind.PONG:
+                self._on_frame(self, FrameKind(kind), stream, payload)
         del buffer[:start]
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -222,7 +222,7 @@ class Connection(asyncio.Protocol):
         if not self.streams and not self.limits.keepalive_without_calls:
             self._expect_activity()
             return
-        self.send(frame(Kind.PING, 0))
+        self.send(frame(FrameKind.PING, 0))
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self.limits.keepalive_timeout, self._give_up)
 

@@ -14,7 +14,7 @@ import grpc
 import simulated_grpc_connection
 from grpc import aio
 from grpc._cython import cygrpc
-from simulated_grpc_connection import Connection, Kind, StreamBuffers, frame, limits, value_frame
+from simulated_grpc_connection import FrameKind, GrpcConnection, StreamBuffers, frame, limits, value_frame
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class SimulatedServer(aio.Server):
         self._max_calls = maximum_concurrent_rpcs
         self._loop: Any = asyncio.get_running_loop()
         self._listening: list[Any] = []
-        self._connections: dict[Connection, None] = {}
+        self._connections: dict[GrpcConnection, None] = {}
         self._calls: dict[ServerCall, None] = {}
         self._started = self._stopping = False
         self._stopped = asyncio.Event()
@@ -71,7 +71,7 @@ class SimulatedServer(aio.Server):
         """As grpc.aio's."""
         self._started = True
         for connection in self._connections:
-            connection.send(frame(Kind.SETTINGS, 0))
+            connection.send(frame(FrameKind.SETTINGS, 0))
 
     async def stop(self, grace: float | None) -> None:
         """As grpc.aio's: refuse calls, wait for those under way, and cancel the rest after `grace` seconds."""
@@ -82,7 +82,7 @@ class SimulatedServer(aio.Server):
         for server in self._listening:
             server.close()
         for connection in list(self._connections):
-            connection.send(frame(Kind.GOAWAY, 0))
+            connection.send(frame(FrameKind.GOAWAY, 0))
         if grace and self._calls:
             try:
                 async with asyncio.timeout(grace):
@@ -110,14 +110,14 @@ class SimulatedServer(aio.Server):
             self._calls_ended.clear()
             await self._calls_ended.wait()
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> GrpcConnection:
         connection = _ServerConnection(self._limits, self._on_frame, self._on_lost)
         self._connections[connection] = None
         connection.greets = self._started
         return connection
 
-    def _on_frame(self, connection: Connection, kind: Kind, number: int, payload: bytes) -> None:
-        if kind is Kind.CALL:
+    def _on_frame(self, connection: GrpcConnection, kind: FrameKind, number: int, payload: bytes) -> None:
+        if kind is FrameKind.CALL:
             method, remaining, metadata = marshal.loads(payload)
             call = ServerCall(connection, number, CallDetails(method, metadata), remaining)
             connection.streams[number] = call
@@ -131,7 +131,7 @@ class SimulatedServer(aio.Server):
         elif (known := connection.streams.get(number)) is not None:
             known.on_frame(kind, payload)
 
-    def _on_lost(self, connection: Connection, reason: str) -> None:
+    def _on_lost(self, connection: GrpcConnection, reason: str) -> None:
         self._connections.pop(connection, None)
         for call in list(connection.streams.values()):
             call.cancel()
@@ -152,19 +152,19 @@ class SimulatedServer(aio.Server):
         return await find(details)
 
 
-class _ServerConnection(Connection):
+class _ServerConnection(GrpcConnection):
     greets = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if self.greets:
-            self.send(frame(Kind.SETTINGS, 0))
+            self.send(frame(FrameKind.SETTINGS, 0))
 
 
 class ServerCall:
     """A call at the server; also its ServicerContext."""
 
-    def __init__(self, connection: Connection, number: int, details: CallDetails, remaining: float | None) -> None:
+    def __init__(self, connection: GrpcConnection, number: int, details: CallDetails, remaining: float | None) -> None:
         """`remaining`: seconds to the deadline."""
         self._loop: Any = asyncio.get_running_loop()
         self._connection = connection
@@ -201,9 +201,9 @@ class ServerCall:
 
         self._task.add_done_callback(on_end)
 
-    def on_frame(self, kind: Kind, payload: bytes) -> None:
+    def on_frame(self, kind: FrameKind, payload: bytes) -> None:
         """A frame of this call came."""
-        if kind is Kind.MESSAGE:
+        if kind is FrameKind.MESSAGE:
             limit = self._connection.limits.max_receive
             if limit is not None and len(payload) > limit:
                 text = f"SERVER: Received message larger than max ({len(payload)} vs. {limit})"
@@ -211,11 +211,11 @@ class ServerCall:
                 self.cancel()
             else:
                 self._buffers.receive(payload)
-        elif kind is Kind.HALF_CLOSE:
+        elif kind is FrameKind.HALF_CLOSE:
             self._buffers.end()
-        elif kind is Kind.CONSUMED:
+        elif kind is FrameKind.CONSUMED:
             self._buffers.consumed(marshal.loads(payload))
-        elif kind is Kind.CANCEL:
+        elif kind is FrameKind.CANCEL:
             self.cancel()
 
     def cancel(self) -> None:
@@ -237,7 +237,7 @@ class ServerCall:
         self._status_sent = True
         number = code.value[0] if isinstance(code, Code) else int(code)
         plain = tuple((str(key), value) for key, value in trailing or ())
-        self._connection.send(value_frame(Kind.STATUS, self._number, (number, details, plain)))
+        self._connection.send(value_frame(FrameKind.STATUS, self._number, (number, details, plain)))
         self._buffers.close()
         if self._task is None:
             self._connection.streams.pop(self._number, None)
@@ -295,7 +295,9 @@ class ServerCall:
         if self._initial_sent:
             return b""
         self._initial_sent = True
-        return value_frame(Kind.INITIAL_METADATA, self._number, tuple((str(key), value) for key, value in metadata))
+        return value_frame(
+            FrameKind.INITIAL_METADATA, self._number, tuple((str(key), value) for key, value in metadata)
+        )
 
     def _message(self, response: Any) -> bytes:
         data = response if self._encode is None else self._encode(response)
@@ -303,7 +305,7 @@ class ServerCall:
         if limit is not None and len(data) > limit:
             self.send_status(Code.RESOURCE_EXHAUSTED, f"SERVER: Sent message larger than max ({len(data)} vs. {limit})")
             return b""
-        return frame(Kind.MESSAGE, self._number, data)
+        return frame(FrameKind.MESSAGE, self._number, data)
 
     def _raise_if_over(self) -> None:
         if self._abort is not None:
@@ -321,7 +323,7 @@ class ServerCall:
         if message is None:
             return aio.EOF
         if not self._connection.lost:
-            self._connection.send(value_frame(Kind.CONSUMED, self._number, len(message)))
+            self._connection.send(value_frame(FrameKind.CONSUMED, self._number, len(message)))
         return message if self._decode is None else self._decode(message)
 
     async def write(self, message: Any) -> None:
