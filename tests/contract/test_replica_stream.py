@@ -133,7 +133,7 @@ async def test_a_call_ends_at_the_deadline_of_its_phase(tmp_path: pathlib.Path) 
         began = time.monotonic()
         async with asyncio.timeout(20):
             with pytest.raises(ports.PhaseUnavailable, match="does not answer"):
-                await frontend.links.ask("p", 1, unanswered)
+                await frontend.links.call("p", 1, unanswered)
         assert time.monotonic() - began >= 0.4
         await frontend.links.close()
 

@@ -39,7 +39,7 @@ class FakePhase:
         """Nobody prepares anything."""
         return []
 
-    async def ask(self, profile: str, class_id: int, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+    async def call(self, profile: str, class_id: int, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
         """As Replicas.ask."""
         return await call(self)
 

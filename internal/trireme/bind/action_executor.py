@@ -1,9 +1,9 @@
 """The writes beside bindings: conditions, nominations, evictions, and what plugins write beside PreBind.
 
 Others decide on them (PostFilter in filter, the frontend for a pod that failed) and bind carries them out. Invariants:
-what concerns one pod is done in the order in which it was asked for, also across calls; what concerns different pods is
+what concerns one pod is done in the order of the requests, also across calls; what concerns different pods is
 done at once; each action may be repeated, and one that is done already is a success. As with bindings, nothing begins
-once the tenure of the leader that asked is over.
+once the tenure of the calling leader is over.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class ActionExecutor:
         self._wall = wall
         self._turns = turns
         self._cancel_pre_bind = cancel_pre_bind
-        self._last: dict[str, asyncio.Task[None]] = {}  # by the pod's UID: what was asked for last
+        self._last: dict[str, asyncio.Task[None]] = {}  # the last request, by the pod's UID
         self._tasks: set[asyncio.Task[None]] = set()
         self._done: Counter[tuple[str, str]] = Counter()
 

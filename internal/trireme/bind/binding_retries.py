@@ -56,7 +56,7 @@ READ_BACK = Bound(read_back=True)
 class BindingRetries:
     """The state of one binding. Each `on_…` takes the outcome of a step and returns the next step.
 
-    `active` says whether a POST may still begin: the calling leader is in office, and the caller has not gone.
+    `active`: whether a POST may still begin: the calling leader is in office, and the caller has not gone.
     """
 
     __slots__ = (

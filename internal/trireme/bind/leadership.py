@@ -1,6 +1,6 @@
 """Whom bind works for: the holder of the Lease, as bind itself read it, for as long as that reading is good.
 
-A caller claims an epoch and says how long its Lease is valid. Bind believes neither for good. It reads the Lease before
+A caller claims an epoch, and for how long its Lease is valid. Bind trusts neither for long. It reads the Lease before
 it works for a new epoch or after a restart, and again while it works, because a message may be old when it is read: a
 paused process or a broken network keeps it for as long as it likes, with the validity that was true when it was sent.
 
@@ -115,9 +115,9 @@ class Leadership:
         return self._tenure
 
     async def _verify(self, reader: LeaseReader, claim: EpochClaim, asked_at: float) -> _Trust:
-        """Reads the Lease on behalf of a caller; callers that ask meanwhile take the next reading together."""
+        """Read the Lease on behalf of a caller; callers that come meanwhile share the next reading."""
         async with self._reading:
-            # A reading that began after this caller asked is as good as its own.
+            # A reading that began after this call is as good as its own.
             if self._trust.claim == claim and self._trust.since >= asked_at:
                 return self._trust
             self._guard.check(claim.epoch, claim.scheduler_id)
@@ -135,7 +135,7 @@ class Leadership:
             async with self._reading:
                 verdict, trust = await self._read(reader, claim)
                 if self._trust.claim != claim:
-                    return  # somebody else was admitted meanwhile
+                    return  # another caller was admitted meanwhile
                 # A leader that lost office is found out at its next call, which reads again.
                 self._trust = trust if verdict is Verdict.IN_FORCE else _NOBODY
         except Refusal as refusal:

@@ -1,6 +1,6 @@
 """Metrics of the bind process.
 
-The counters live in the statistics records of the objects that count; here they are only read, when somebody asks.
+The counters live in the statistics records of the objects that count; here they are only read, at each scrape.
 """
 
 from collections.abc import Iterable, Mapping

@@ -18,7 +18,7 @@ PREEMPTED = "PreemptionByScheduler"
 
 
 def condition_patch(wanted: bind_pb2.SetCondition, now: str) -> dict[str, Any]:
-    """The status patch that sets a condition and, where asked, the nomination. `now` is for one without a time."""
+    """The status patch that sets a condition, and the nomination if given. `now` is the default for its time."""
     condition = wanted.condition
     since = condition.last_transition_time
     patch = status_patch.pod_status_patch(

@@ -3,7 +3,7 @@
 Invariants: of one pod there is one job under way; another one begins when all earlier ones have ended, also those whose
 callers are gone. A job ends with the call that wants it, and all of a pod's jobs before anything that they wrote is
 released (`cancel`). Each plugin that writes takes a turn
-(`write_turns`) and begins only while the leader that asked is in office, so jobs wait here for the rate limit rather
+(`write_turns`) and begins only while the calling leader is in office, so jobs wait here for the rate limit rather
 than in the client, where they would reach their deadlines.
 """
 
@@ -30,12 +30,12 @@ WAITING_LIMIT = 20_000
 
 
 class _NotBegun(Exception):
-    """The leader that asked is not in office any more."""
+    """The calling leader is not in office any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodsOfClass:
-    """Items of one class, the plugins of its profile, and until when work may begin for the leader that asked."""
+    """Items of one class, the plugins of its profile, and until when work may begin for the calling leader."""
 
     plugins: profile_plugins.ProfilePlugins
     cycle: cycle_pb2.Cycle

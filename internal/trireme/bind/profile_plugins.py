@@ -103,8 +103,8 @@ async def permit(plugins: ProfilePlugins, request: bind_pb2.PermitRequest) -> bi
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
-        asked = bind_pb2.PermitRequest(cycle=request.cycle, items=_chosen(request.items, left))
-        for index, result in zip(left, await call(asked), strict=True):
+        part = bind_pb2.PermitRequest(cycle=request.cycle, items=_chosen(request.items, left))
+        for index, result in zip(left, await call(part), strict=True):
             if result.status.code == status_pb2.CODE_WAIT:
                 wait = bind_pb2.PermitWait(plugin=name, timeout=_at_most(result.timeout))
                 waits.setdefault(index, []).append(wait)
@@ -175,9 +175,9 @@ async def pre_bind(
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
-        asked = bind_pb2.PreBindRequest(cycle=request.cycle, items=_chosen(request.items, left))
+        part = bind_pb2.PreBindRequest(cycle=request.cycle, items=_chosen(request.items, left))
         async with around(name, name in plugins.writing):
-            results = await call(asked)
+            results = await call(part)
         for index, result in zip(left, results, strict=True):
             if result.status.code == status_pb2.CODE_SUCCESS:
                 worked.add(index)
@@ -198,11 +198,11 @@ async def bind(
     """Binds each pod by the first plugin that does not skip it."""
     left = list(range(len(request.items)))
     for name, call in plugins.bind:
-        asked = request
+        part = request
         if len(left) < len(request.items):
-            asked = bind_pb2.BindRequest(cycle=request.cycle, items=_chosen(request.items, left))
+            part = bind_pb2.BindRequest(cycle=request.cycle, items=_chosen(request.items, left))
         skipped: list[int] = []
-        async with aclosing(call(asked, tenure)) as batches:
+        async with aclosing(call(part, tenure)) as batches:
             async for results in batches:
                 answered = list(_answered(results, left, name, skipped))
                 if answered:
@@ -217,11 +217,11 @@ async def bind(
 
 
 def _answered(
-    results: Sequence[bind_pb2.BindResult], asked: Sequence[int], plugin: str, skipped: list[int]
+    results: Sequence[bind_pb2.BindResult], indexes: Sequence[int], plugin: str, skipped: list[int]
 ) -> Iterator[bind_pb2.BindResult]:
     """The results by the index in the whole request, without those that the plugin skipped."""
     for result in results:
-        result.index = asked[result.index]
+        result.index = indexes[result.index]
         if result.status.code == status_pb2.CODE_SKIP:
             skipped.append(result.index)
             continue

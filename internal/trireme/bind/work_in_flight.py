@@ -68,7 +68,7 @@ class WorkInFlight:
         end = self._clock() + patience
         try:
             while (works := self._of_others(leader)) and (now := self._clock()) < end:
-                # Nobody says when work that was broken off is over.
+                # Nothing signals the end of interrupted work.
                 wake = min(end, *(work.until for work in works if work.broken_off), end)
                 event.clear()
                 with contextlib.suppress(TimeoutError):

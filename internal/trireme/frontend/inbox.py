@@ -1,4 +1,4 @@
-"""Dispatches the informers' events, in order: to the event handlers, and to everybody who waits for a change."""
+"""Dispatches the informers' events, in order: to the event handlers, and to callers that wait for a change."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

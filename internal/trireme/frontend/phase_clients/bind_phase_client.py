@@ -393,7 +393,7 @@ class BindPhaseClient:
             answered = False
         finally:
             link.in_flight -= 1
-        if not answered:  # who ends without a word is not asked again at once
+        if not answered:  # a replica that ends without a result is not called again at once
             await asyncio.sleep(delay)
 
     async def _next(self, choose: Callable[[], _BindLink | None] | None = None) -> _BindLink:

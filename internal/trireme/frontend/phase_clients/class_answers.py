@@ -1,4 +1,4 @@
-"""What filter answered about recent classes, kept whole, so that filter and score need to be sent only what changed.
+"""Caches filter's complete answers about recent classes, so that only changes are sent to and by the phases.
 
 Filter's answer about a class is a column over all slots. The frontend keeps it with the generation it is of; the next
 answer comes as a patch to it, from whichever replica, and goes on to score as the same patch where that replica has the
@@ -10,7 +10,7 @@ from collections import OrderedDict
 from trireme.results.class_answer import ClassAnswer
 from trireme.scheduling import ports
 
-# Classes whose answers are kept: what is dropped is asked for whole again.
+# Classes whose answers are cached; a dropped one is requested completely again.
 MAX_CLASSES = 256
 # … but no more than so much memory beside what the answers to a few classes take.
 MAX_BYTES = 32 << 20

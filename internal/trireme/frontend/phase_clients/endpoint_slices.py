@@ -15,7 +15,7 @@ SCHEME = "endpointslice:///"
 
 @dataclass(frozen=True, slots=True)
 class EndpointSlice:
-    """One EndpointSlice: its key, the addresses that may be asked, and its ports by name and by number."""
+    """One EndpointSlice: its key, the addresses that may be called, and its ports by name and by number."""
 
     key: str
     addresses: tuple[str, ...]
@@ -42,12 +42,12 @@ def parse(raw: Mapping[str, Any]) -> EndpointSlice:
 
 
 def addresses_of(slices: Iterable[EndpointSlice], port: str) -> list[str]:
-    """`host:port` of everything that may be asked, each once; a slice without the port has none."""
+    """`host:port` of everything that may be called, each once; a slice without the port has none."""
     return sorted({f"{host}:{each.ports[port]}" for each in slices for host in each.addresses if port in each.ports})
 
 
 async def follow(api: client.ApiClient, endpoint: str, take: Callable[[Sequence[str]], None]) -> None:
-    """Tell `take` the addresses that `endpointslice:///namespace/service:port` stands for, until cancelled."""
+    """Call `take` with the addresses that `endpointslice:///namespace/service:port` stands for, until cancelled."""
     path, _, port = endpoint.removeprefix(SCHEME).rpartition(":")
     namespace, _, service = path.partition("/")
     watched = resources.Resource(

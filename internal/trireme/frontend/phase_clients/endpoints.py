@@ -24,7 +24,7 @@ Take = Callable[[Sequence[str]], None]
 
 
 async def follow(endpoints: Sequence[str], local: Sequence[str], take: Take, api: client.ApiClient) -> None:
-    """Tell `take` all addresses, and again when they change. Without endpoints: the `local` ones."""
+    """Call `take` with all addresses, and again when they change. Without endpoints: the `local` ones."""
     fixed = [endpoint for endpoint in endpoints if not endpoint.startswith((_DNS, endpoint_slices.SCHEME))]
     found: dict[str, Sequence[str]] = {"": fixed if endpoints else local}
     known: list[str] = []
@@ -41,11 +41,11 @@ async def follow(endpoints: Sequence[str], local: Sequence[str], take: Take, api
     async with asyncio.TaskGroup() as group:
         group.create_task(asyncio.Event().wait())
         for endpoint in endpoints:
-            told = functools.partial(resolved, endpoint)
+            on_addresses = functools.partial(resolved, endpoint)
             if endpoint.startswith(_DNS):
-                group.create_task(supervision.supervise(endpoint, functools.partial(_look_up, endpoint, told)))
+                group.create_task(supervision.supervise(endpoint, functools.partial(_look_up, endpoint, on_addresses)))
             elif endpoint.startswith(endpoint_slices.SCHEME):
-                following = functools.partial(endpoint_slices.follow, api, endpoint, told)
+                following = functools.partial(endpoint_slices.follow, api, endpoint, on_addresses)
                 group.create_task(supervision.supervise(endpoint, following))
 
 

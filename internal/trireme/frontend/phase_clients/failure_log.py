@@ -1,6 +1,6 @@
 """One log line a change: a failure that repeats is logged when it begins, not at each retry.
 
-A phase that is away for an hour is asked again every few seconds; a line for each would bury the rest of the log.
+A phase that is away for an hour is called again every few seconds; a line for each would bury the rest of the log.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""The replicas of one phase: who is asked for which class, and who is asked instead.
+"""The replicas of one service that follows the snapshot: which one is called about a class, and which one instead.
 
 Rendezvous hashing sends a class to the replica that has its columns, whatever the others do. Where that one is out of
-step, silent or gone, the next one is asked: any replica can answer any call.
+step, silent or gone, the next one is called: any replica can answer any call.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-# How long an answer may take before it is asked whether the replica is there at all.
+# How long an answer may take before the replica is probed.
 PROBE_SECONDS = 0.15
 
 _ELSEWHERE = frozenset(
@@ -119,13 +119,13 @@ class FollowerReplicas:
             link.publish(request, generation)
 
     def preferred(self, profile: str, class_id: int) -> list[replica_link.ReplicaLink]:
-        """The replicas in step, in the order in which they are asked about the class."""
+        """The replicas in step, in the order in which they are called about the class."""
         in_step = [link for link in self._links.values() if link.in_step]
         if len(in_step) > 1:
             in_step.sort(key=lambda link: _rank(link.address, profile, class_id))
         return in_step
 
-    async def ask(
+    async def call(
         self,
         profile: str,
         class_id: int,
@@ -138,43 +138,43 @@ class FollowerReplicas:
         last = "no replica is in step"
         candidates = self.preferred(profile, class_id)
         for link in candidates:
-            # Where nobody else can be asked, a busy replica is better than none.
+            # If no other replica can be called, a busy one is better than none.
             alone = link is candidates[-1]
             try:
-                answer = await self._ask_one(link, call, PROBE_SECONDS * 2 if not alone else self.deadline_seconds)
+                answer = await self._call_one(link, call, PROBE_SECONDS * 2 if not alone else self.deadline_seconds)
             except aio.AioRpcError as error:
                 if error.code() not in _ELSEWHERE:
                     raise
                 last = f"{link.address}: {error.code().name}: {error.details()}"
-                link.failures.failed(error.code().name, f"{self.phase}: asking elsewhere: {last}")
+                link.failures.failed(error.code().name, f"{self.phase}: calling another replica: {last}")
             except TimeoutError:
                 last = f"{link.address}: it does not answer"
-                link.failures.failed("silent", f"{self.phase}: asking elsewhere: {last}")
+                link.failures.failed("silent", f"{self.phase}: calling another replica: {last}")
             else:
                 link.heard()
                 link.failures.worked()
                 return answer
         raise ports.PhaseUnavailable(f"{self.phase}: {last}")
 
-    async def _ask_one(
+    async def _call_one(
         self,
         link: replica_link.ReplicaLink,
         call: Callable[[replica_link.ReplicaLink], Awaitable[Answer]],
         patience: float,
     ) -> Answer:
         """One replica's answer. One that neither answers nor acknowledges anything for so long is not waited for."""
-        asking = asyncio.ensure_future(call(link))
+        answering = asyncio.ensure_future(call(link))
         try:
             end = self._clock() + self.deadline_seconds
             while True:
-                done, _ = await asyncio.wait({asking}, timeout=PROBE_SECONDS)
+                done, _ = await asyncio.wait({answering}, timeout=PROBE_SECONDS)
                 if done:
-                    return await asking
+                    return await answering
                 if not link.in_step or link.silent_for > patience or self._clock() > end:
                     raise TimeoutError
                 link.probe()
         finally:
-            asking.cancel()
+            answering.cancel()
 
 
 def _rank(address: str, profile: str, class_id: int) -> bytes:

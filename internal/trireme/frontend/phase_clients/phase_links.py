@@ -24,20 +24,20 @@ class PhaseLinks(NamedTuple):
         return {"filter": self.filters, "score": self.scores, **insight}
 
     def available(self) -> bool:
-        """Whether every phase can be asked."""
+        """Whether every phase can be called."""
         return self.filters.available and self.scores.available and self.binders.available
 
     def missing(self) -> list[str]:
-        """The phases that cannot be asked."""
+        """The phases that cannot be called."""
         named = (("filter", self.filters), ("score", self.scores), ("bind", self.binders))
         return [name for name, phase in named if not phase.available]
 
     def supervisors(self) -> list[supervision.Supervisor]:
-        """What fails where a link's own work does."""
+        """The supervisors of the links' tasks."""
         return [self.binders.supervisor, *(each.supervisor for each in self.followers().values())]
 
     def restart(self) -> None:
-        """The configuration changed: all replicas get it before they are asked again."""
+        """The configuration changed: all replicas get it before they are called again."""
         for each in self.followers().values():
             each.restart()
         self.binders.restart()

@@ -1,4 +1,4 @@
-"""The evaluators behind gRPC: filter's and score's replicas, each asked with what it knows already."""
+"""The evaluators of scheduling as gRPC clients: calls to filter and score, with patches if one has the rest."""
 
 from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Protocol, TypeVar
@@ -64,7 +64,7 @@ class RemoteEvaluators:
 
     @property
     def answers(self) -> Container[ports.ClassKey]:
-        """The classes whose last answer is kept here."""
+        """The classes whose last answer is cached here."""
         return self._answers
 
     def forget_answers(self) -> None:
@@ -90,7 +90,7 @@ class RemoteEvaluators:
         nominee: core_pb2.Pod | None = None,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
-        """As the port says; where filter knows the class already, it answers only what changed."""
+        """As in `ports.Evaluators`; a replica that gave the last complete answer sends only what changed."""
         answer = self._answers.of((profile, class_id)) if nominee is None else class_answer.ClassAnswer()
         request = filter_phase_pb2.FilterPhaseFilterRequest(
             cycle=self.cycle(profile, class_id, generation),
@@ -104,8 +104,8 @@ class RemoteEvaluators:
         _check_generation("filter", response.evaluated_generation, generation)
         refusal = None
         if response.HasField("pre_filter"):
-            said = wire_status.from_message(response.pre_filter.status)
-            refusal = None if said.code == status.Code.SUCCESS else said
+            pre_filter = wire_status.from_message(response.pre_filter.status)
+            refusal = None if pre_filter.code == status.Code.SUCCESS else pre_filter
         if refusal is None:
             try:
                 answer.take(node_columns.from_message(response.columns))
@@ -130,30 +130,32 @@ class RemoteEvaluators:
     async def _filter(
         self, request: filter_phase_pb2.FilterPhaseFilterRequest, answer: class_answer.ClassAnswer
     ) -> tuple[filter_phase_pb2.FilterPhaseFilterResponse, tuple[str, int]]:
-        """Asks; `answer` is what is known already. Also answers who answered, and on which of its streams."""
+        """The response, and the identity of the replica that sent it. `answer` is the last complete answer."""
         answered_by: list[tuple[str, int]] = []
 
         async def call(link: replica_link.ReplicaLink) -> filter_phase_pb2.FilterPhaseFilterResponse:
-            # Statuses are numbered by each replica for itself: only who gave the whole answer can patch it.
+            # Each replica numbers statuses for itself: only the one that gave the complete answer can patch it.
             request.base_generation = answer.generation if answer.source == link.identity else 0
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
-            said = await stub.Filter(request, timeout=self._filters.deadline_seconds)
+            response = await stub.Filter(request, timeout=self._filters.deadline_seconds)
             answered_by.append(link.identity)
-            return said
+            return response
 
-        asking = self._filters.ask(request.cycle.profile, request.cycle.pod_class, call)
-        response = await self._asked("filter", "Filter", asking)
+        answering = self._filters.call(request.cycle.profile, request.cycle.pod_class, call)
+        response = await self._measure("filter", "Filter", answering)
         return response, answered_by[-1]
 
     async def filter_nominated(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
     ) -> FilterResult:
-        """As the port says."""
+        """As in `ports.Evaluators`."""
         request = filter_phase_pb2.FilterNominatedRequest(
             cycle=self.cycle(profile, class_id, generation),
             nominees=[identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)],
         )
-        response = await self._ask_filter("FilterNominated", request.cycle, lambda stub: stub.FilterNominated, request)
+        response = await self._evaluate_filter(
+            "FilterNominated", request.cycle, lambda stub: stub.FilterNominated, request
+        )
         if response.admitted > len(slots):
             raise ports.PhaseFault(f"filter admitted {response.admitted} of {len(slots)} nominated pods")
         return FilterResult.of_nominated(
@@ -168,12 +170,12 @@ class RemoteEvaluators:
     async def run_post_filter(
         self, profile: str, class_id: int, generation: int, pods: Sequence[core_pb2.Pod], filtered: FilterResult
     ) -> Sequence[PostFilterResult]:
-        """As the port says."""
+        """As in `ports.Evaluators`."""
         request = filter_phase_pb2.RunPostFilterRequest(
             cycle=self.cycle(profile, class_id, generation), preemptors=identities.preemptors(pods, generation)
         )
         _add_refusal(request, filtered)
-        response = await self._ask_filter("RunPostFilter", request.cycle, lambda stub: stub.RunPostFilter, request)
+        response = await self._evaluate_filter("RunPostFilter", request.cycle, lambda stub: stub.RunPostFilter, request)
         if not 1 <= len(response.results) <= len(pods):
             raise ports.PhaseFault(f"filter answered {len(response.results)} PostFilter results for {len(pods)} pods")
         return PostFilterResult.from_messages(response.results)
@@ -181,13 +183,13 @@ class RemoteEvaluators:
     async def list_preemption_candidates(
         self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: FilterResult
     ) -> Sequence[filter_phase_pb2.PreemptionCandidate] | PostFilterResult:
-        """As the port says."""
+        """As in `ports.Evaluators`."""
         request = filter_phase_pb2.ListPreemptionCandidatesRequest(
             cycle=self.cycle(profile, class_id, generation), preemptor=identities.preemptor(pod, generation)
         )
         _add_refusal(request, filtered)
         rpc = "ListPreemptionCandidates"
-        response = await self._ask_filter(rpc, request.cycle, lambda stub: stub.ListPreemptionCandidates, request)
+        response = await self._evaluate_filter(rpc, request.cycle, lambda stub: stub.ListPreemptionCandidates, request)
         return response.candidates or PostFilterResult.from_message(response.answer)
 
     async def select_preemption_candidate(
@@ -199,7 +201,7 @@ class RemoteEvaluators:
         filtered: FilterResult,
         candidates: Sequence[filter_phase_pb2.PreemptionCandidate],
     ) -> PostFilterResult:
-        """As the port says."""
+        """As in `ports.Evaluators`."""
         request = filter_phase_pb2.SelectPreemptionCandidateRequest(
             cycle=self.cycle(profile, class_id, generation),
             preemptor=identities.preemptor(pod, generation),
@@ -207,45 +209,45 @@ class RemoteEvaluators:
         )
         _add_refusal(request, filtered)
         rpc = "SelectPreemptionCandidate"
-        response = await self._ask_filter(rpc, request.cycle, lambda stub: stub.SelectPreemptionCandidate, request)
+        response = await self._evaluate_filter(rpc, request.cycle, lambda stub: stub.SelectPreemptionCandidate, request)
         return PostFilterResult.from_message(response.answer)
 
     async def list_pod_group_victims(
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
-        """As the port says."""
-        return await self._ask_filter(
+        """As in `ports.Evaluators`."""
+        return await self._evaluate_filter(
             "ListPodGroupVictims", request.cycle, lambda stub: stub.ListPodGroupVictims, request
         )
 
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """As the port says."""
-        return await self._ask_filter(
+        """As in `ports.Evaluators`."""
+        return await self._evaluate_filter(
             "ReprievePodGroupVictims", request.cycle, lambda stub: stub.ReprievePodGroupVictims, request
         )
 
     async def list_releasable_claims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
-        """As the port says."""
-        return await self._ask_filter(
+        """As in `ports.Evaluators`."""
+        return await self._evaluate_filter(
             "ListReleasableClaims", request.cycle, lambda stub: stub.ListReleasableClaims, request
         )
 
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
-        """As the port says."""
+        """As in `ports.Evaluators`."""
 
         async def call(link: replica_link.ReplicaLink) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
             stub = score_phase_pb2_grpc.ScorePhaseStub(link.channel)
             return await stub.ScorePodGroupPlacements(request, timeout=self._scores.deadline_seconds)
 
         cycle = request.cycle
-        asking = self._scores.ask(cycle.profile, cycle.pod_class, call)
-        response = await self._asked("score", "ScorePodGroupPlacements", asking)
+        answering = self._scores.call(cycle.profile, cycle.pod_class, call)
+        response = await self._measure("score", "ScorePodGroupPlacements", answering)
         _check_generation("score", response.evaluated_generation, cycle.generation)
         succeeded = wire_status.from_message(response.status).code is status.Code.SUCCESS
         if succeeded and len(response.totals) != len(request.placements):
@@ -257,7 +259,7 @@ class RemoteEvaluators:
     async def place(
         self, profile: str, class_id: int, count: int, filtered: FilterResult, extra_scores: Sequence[int] = ()
     ) -> PlaceResult:
-        """As the port says; a replica that knows the last answer gets what changed."""
+        """As in `ports.Evaluators`; a replica that has the last answer gets what changed."""
         key = (profile, class_id)
         generation = filtered.answer.generation
 
@@ -285,31 +287,31 @@ class RemoteEvaluators:
                 link.capacities[key] = generation
             return response
 
-        response = await self._asked("score", "Place", self._scores.ask(profile, class_id, call))
+        response = await self._measure("score", "Place", self._scores.call(profile, class_id, call))
         _check_generation("score", response.evaluated_generation, generation)
         failure = None
         if response.HasField("status"):
-            said = wire_status.from_message(response.status)
-            failure = None if said.code == status.Code.SUCCESS else said
+            placed = wire_status.from_message(response.status)
+            failure = None if placed.code == status.Code.SUCCESS else placed
         return PlaceResult(tuple(response.slots), failure, response.more, response.timings, response.evaluated_plugins)
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> Sequence[filter_pb2.Reservation]:
-        """As the port says."""
+        """As in `ports.Evaluators`."""
         request = filter_pb2.ReserveRequest(cycle=cycle, placements=placements)
-        response = await self._ask_filter("Reserve", cycle, lambda stub: stub.Reserve, request)
+        response = await self._evaluate_filter("Reserve", cycle, lambda stub: stub.Reserve, request)
         if len(response.reservations) != len(placements):
             raise ports.PhaseFault(f"filter answered {len(response.reservations)} reservations for {len(placements)}")
         return response.reservations
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
-        """As the port says."""
+        """As in `ports.Evaluators`."""
         request = filter_pb2.UnreserveRequest(cycle=cycle, placements=placements)
         await self._call_filter("Unreserve", cycle, lambda stub: stub.Unreserve, request)
 
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
-        """Have the columns of a class made ahead of its turn, by the replicas that will be asked then."""
+        """Have the columns of a class made ahead of its turn, by the replicas that will be called then."""
         cycle = self.cycle(profile, class_id, generation)
         try:
             for link in self._filters.preferred(profile, class_id)[:1]:
@@ -323,14 +325,14 @@ class RemoteEvaluators:
         except aio.AioRpcError as error:
             raise ports.PhaseFault(error.details()) from error
 
-    async def _ask_filter(
+    async def _evaluate_filter(
         self,
         rpc: str,
         cycle: cycle_pb2.Cycle,
         method: "Callable[[filter_phase_pb2_grpc.FilterPhaseAsyncStub], Callable[..., Awaitable[Evaluated]]]",
         request: message.Message,
     ) -> Evaluated:
-        """As _call_filter, where the answer names the generation that it was computed from."""
+        """Call filter, and check the generation that its answer was computed from."""
         response = await self._call_filter(rpc, cycle, method, request)
         _check_generation("filter", response.evaluated_generation, cycle.generation)
         return response
@@ -348,13 +350,14 @@ class RemoteEvaluators:
             stub = filter_phase_pb2_grpc.FilterPhaseStub(link.channel)
             return await method(stub)(request, timeout=self._filters.deadline_seconds)
 
-        return await self._asked("filter", rpc, self._filters.ask(cycle.profile, cycle.pod_class, call))
+        return await self._measure("filter", rpc, self._filters.call(cycle.profile, cycle.pod_class, call))
 
-    async def _asked(self, phase: str, rpc: str, asking: Awaitable[Answer]) -> Answer:
+    async def _measure(self, phase: str, rpc: str, answering: Awaitable[Answer]) -> Answer:
+        """Await the answer, and record duration and outcome of the call. Raises: PhaseFault, PhaseUnavailable."""
         started = self._metrics.clock()
         code = grpc.StatusCode.OK
         try:
-            return await asking
+            return await answering
         except aio.AioRpcError as error:
             code = error.code()
             raise ports.PhaseFault(f"{phase} answered {code.name}: {error.details()}") from error
@@ -366,7 +369,7 @@ class RemoteEvaluators:
 
 
 def _check_generation(phase: str, evaluated: int, wanted: int) -> None:
-    """Raises: PhaseFault where the answer is about a cluster of before."""
+    """Raises: PhaseFault if the answer was computed from an older generation."""
     if evaluated < wanted:
         raise ports.PhaseFault(f"{phase} answered by generation {evaluated}, but the call named {wanted}")
 
@@ -377,7 +380,7 @@ def _add_refusal(
     | filter_phase_pb2.SelectPreemptionCandidateRequest,
     filtered: FilterResult,
 ) -> None:
-    """Why the class runs nowhere."""
+    """Add why the class runs nowhere."""
     if filtered.refusal is not None:
         request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
     else:
