@@ -148,7 +148,9 @@ class Scheduler:
             )  # type: ignore[return-value]  # `own` has a plugin: the sum is no 0
 
         own_now = sum(scored.plugins[p.name].raw[slots] * self.weights[p.name] for p in own)
-        placer = placement.Placer(verdicts.capacity[slots], self.ties[slots], static, own_scores, own_now)
+        placer = placement.Placer(
+            placement.ScoredNodes(verdicts.capacity[slots], self.ties[slots], static, own_scores, own_now)
+        )
         return [int(slots[choice.node]) for choice in placer.place(BATCH)]
 
 

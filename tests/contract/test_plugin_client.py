@@ -161,7 +161,10 @@ async def test_a_plugin_that_reads_nodes_gets_node_objects(
         (lambda _: (grpc.StatusCode.INVALID_ARGUMENT, "odd pod"), "INVALID_ARGUMENT: odd pod"),
         (lambda _: (grpc.StatusCode.INTERNAL, "x" * 1000), "INTERNAL: " + "x" * 299 + "…"),
         (lambda _: None, "no answer within 200 ms"),
-        (lambda _: filter_pb2.FilterResponse(), "the answer to Filter is wrong: columns.size: 0, but 2 nodes"),
+        (
+            lambda _: filter_pb2.FilterResponse(),
+            "the answer to Filter is wrong: columns.size: 0, but the call is about 2 nodes",
+        ),
         (lambda _: b"\xff\xff", "the answer to Filter is wrong: Error parsing message"),
     ],
     ids=["an error", "invalid", "a long text", "no answer", "a wrong answer", "no message at all"],
@@ -251,7 +254,7 @@ async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest
     assert bench.plugins.statistics()["P"].breaker is State.OPEN
     outcome = await bench.filter(plugin)
     assert isinstance(outcome, status.Status)
-    assert "not asked, after 2 failures in a row: " in outcome.message
+    assert "not called, after 2 failures in a row: " in outcome.message
     assert len(served.requests) == 2
 
     served.answers[FILTER] = passing

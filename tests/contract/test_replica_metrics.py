@@ -32,7 +32,13 @@ async def test_metrics_and_readiness_of_a_follower(phase: str, make: Callable[..
     listen = f"127.0.0.1:{port}"
     async with (
         phase_metrics.serve_follower(
-            listen, phase, service.follow, dict, service.statistics, _own_certificate(), supervision.Supervisor()
+            listen,
+            phase,
+            service.follow,
+            dict,
+            service.statistics,
+            expiries=_own_certificate(),
+            supervisor=supervision.Supervisor(),
         ),
         aiohttp.ClientSession(f"http://{listen}") as session,
     ):
@@ -58,8 +64,8 @@ async def test_a_port_in_use_is_named() -> None:
             service.follow,
             dict,
             service.statistics,
-            _own_certificate(),
-            supervision.Supervisor(),
+            expiries=_own_certificate(),
+            supervisor=supervision.Supervisor(),
         )
 
     async with served():

@@ -9,7 +9,7 @@ from trireme.snapshot import snapshot
 
 
 class Engine:
-    """Both sides of a decision; `filter` and `score` are asked each for itself."""
+    """Both sides of a decision; each is called for itself."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What may be wrong with a question to an engine, apart from what plugins answer."""
+"""What may be wrong with a request to an engine, apart from what plugins answer."""
 
 from collections.abc import Container
 
@@ -7,15 +7,15 @@ from trireme.v1 import cycle_pb2
 
 
 class InvalidRequestError(ValueError):
-    """The question names what is not there, or does not fit together; the text begins with the field."""
+    """The request names what is not there, or does not fit together; the text begins with the field."""
 
 
 class StaleRequestError(Exception):
-    """The question builds on what is not known here, or not any more; the text begins with the field."""
+    """The request builds on what is not known here, or not any more; the text begins with the field."""
 
 
 def class_of(cycle: cycle_pb2.Cycle, profiles: Container[str], snap: snapshot.Snapshot) -> classes.PodClass:
-    """The class that the question is about. Raises: InvalidRequestError where its profile or it is not there."""
+    """The class that the request is about. Raises: InvalidRequestError where its profile or it is not there."""
     if cycle.profile not in profiles:
         raise InvalidRequestError(f"cycle.profile: no profile {cycle.profile!r}")
     pod_class = snap.classes.get(cycle.pod_class)

@@ -1,6 +1,6 @@
-"""ScoreEngine: all that is asked of score, answered from a snapshot and the plugins of the configured profiles.
+"""ScoreEngine: answers every request to score, from a snapshot and the plugins of the configured profiles.
 
-It knows nothing of servers. Who asks sees to it that the snapshot is what the question needs.
+It has no server. The caller sees to it that the snapshot is at the generation that the request needs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class ScoreProfiles:
 
 @dataclass(frozen=True, slots=True)
 class PluginScores:
-    """One plugin's scores of some nodes; None: it has nothing to say. Shape: (node asked,)."""
+    """One plugin's scores of some nodes; None: it has nothing to say. Shape: (node,), as in the request."""
 
     plugin: str
     weight: int
@@ -59,9 +59,9 @@ class PlaceAnswer:
 
 
 class ScoreEngine:
-    """Answers from one snapshot. Each question begins with a cycle, which names profile and class.
+    """Answers from one snapshot. Each request begins with a cycle, which names profile and class.
 
-    All methods that ask plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidRequestError
+    All methods that call plugins raise OutOfStepError where the snapshot was replaced meanwhile, InvalidRequestError
     for a profile, a class or a node that is not there.
     """
 
@@ -152,32 +152,33 @@ class ScoreEngine:
         cached = await self._evaluator.evaluate(cycle.profile, pod_class, timer)
         if isinstance(cached, status.Status):
             return PlaceAnswer((), (), cached)
-        wanted, one_by_one = count, self.chains[cycle.profile].one_by_one
+        requested, one_by_one = count, self.chains[cycle.profile].one_by_one
         if one_by_one:
             count, constraints = 1, ()
         started = timer.now()
         known.see_open(self._snap.nodes)
-        made = await self._placer(cycle, count, pod_class, known, constraints, extra_scores, seed)
+        made = await self._placer(
+            cycle, count, pod_class, known, constraints=constraints, extra_scores=extra_scores, seed=seed
+        )
         if isinstance(made, status.Status):
             return PlaceAnswer((), (), made)
         placer, slots = made
         choices = placer.place(count)
         timer.point("Score", started)
         return PlaceAnswer(
-            [int(slots[choice.node]) for choice in choices],
-            [choice.total for choice in choices],
-            None,
-            one_by_one and len(choices) == count < wanted,
-            tuple(timer.messages()),
-            [name for name, column in cached.plugins.items() if not column.silent],
+            slots=[int(slots[choice.node]) for choice in choices],
+            totals=[choice.total for choice in choices],
+            more=one_by_one and len(choices) == count < requested,
+            timings=tuple(timer.messages()),
+            evaluated=[name for name, column in cached.plugins.items() if not column.silent],
         )
 
     async def score_pod_group_placements(
-        self, question: score_phase_pb2.ScorePodGroupPlacementsRequest
+        self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> Sequence[int] | status.Status:
         """How good each placement of a group is; the status where a plugin fails."""
-        self._class_of(question.cycle)
-        return group_placements.totals(question, self._snap, self._configured.placement_scorers[question.cycle.profile])
+        self._class_of(request.cycle)
+        return group_placements.totals(request, self._snap, self._configured.placement_scorers[request.cycle.profile])
 
     async def _placer(
         self,
@@ -185,6 +186,7 @@ class ScoreEngine:
         count: int,
         pod_class: classes.PodClass,
         known: class_scores.ClassScores,
+        *,
         constraints: Sequence[domain_rules.DomainConstraint],
         extra_scores: Sequence[int],
         seed: int,
@@ -200,18 +202,31 @@ class ScoreEngine:
         slots = self._candidates(known, constraints)
         if chain.percentage:
             slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, seed)
-        custom = {}
+        custom = await self._normalized_by_plugins(chain, pod_class, known, slots)
+        if isinstance(custom, status.Status):
+            return custom
+        extra = np.zeros(self._snap.nodes.size if extra_scores else 0, dtype=np.int64)
+        given = np.array(extra_scores, dtype=np.int64)[: extra.shape[0]]
+        extra[: given.shape[0]] = given
+        return making.of_all(slots, constraints, extra, custom, count), slots
+
+    async def _normalized_by_plugins(
+        self,
+        chain: score_chain.ScoreChain,
+        pod_class: classes.PodClass,
+        known: class_scores.ClassScores,
+        slots: arrays.SlotArray,
+    ) -> Mapping[str, arrays.Int64Array] | status.Status:
+        """The scores of these slots by plugins that normalise by themselves, by name; the status where one fails."""
+        out = {}
         for name, plugin in chain.asynchronous.items():
             column = known.plugins[name]
             if plugin.normalization == interfaces.Normalization.CUSTOM and not column.silent:
                 scores = await plugin.normalize(pod_class, self._snap, column.state, slots, column.raw[slots])
                 if isinstance(scores, status.Status):
                     return scores
-                custom[name] = scores
-        extra = np.zeros(self._snap.nodes.size if extra_scores else 0, dtype=np.int64)
-        given = np.array(extra_scores, dtype=np.int64)[: extra.shape[0]]
-        extra[: given.shape[0]] = given
-        return making.of_all(slots, constraints, extra, custom, count), slots
+                out[name] = scores
+        return out
 
     def _candidates(
         self, known: class_scores.ClassScores, constraints: Sequence[domain_rules.DomainConstraint]
@@ -254,7 +269,7 @@ class ScoreEngine:
         column: score_column.ScoreColumn,
         slots: arrays.SlotArray,
     ) -> arrays.Int64Array:
-        """One plugin's raw scores of these slots, which are all that passed. Shape: (slot asked,)."""
+        """One plugin's raw scores of these slots, which are all that passed. Shape: as `slots`."""
         joint = self.chains[profile].joint.get(name)
         if joint is not None:
             each, place = np.unique(slots, return_inverse=True)
@@ -298,9 +313,9 @@ def _place_without_choice(count: int, known: class_scores.ClassScores, constrain
 
     `constrained`: other nodes may be admitted after one placement, or this one no more.
     """
-    wanted = count
+    requested = count
     if constrained:
         count = 1
     slots = np.flatnonzero(known.open).tolist() if known.open_count else []
     hosts = [slot for slot in slots for _ in range(min(count, int(known.capacity[slot])))]
-    return PlaceAnswer(hosts, [0] * len(hosts), more=bool(hosts) and count < wanted)
+    return PlaceAnswer(hosts, [0] * len(hosts), more=bool(hosts) and count < requested)

@@ -1,6 +1,6 @@
 """LocalEvaluators: filter and score as the scheduler knows them, answered in this process from one snapshot.
 
-There is no gRPC and no server: an engine is asked, and its answers are handed on. So who asks and who answers share one
+There is no gRPC and no server: the engine is called, and its answers are handed on. So caller and engine share one
 thread; what the snapshot shows is brought up to date by whoever owns it.
 """
 
@@ -31,7 +31,7 @@ class LocalEvaluators(ports.Evaluators):
         return self.engine.filter.cached_classes
 
     def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
-        """The context of a call: there is no leader and no other configuration to be told apart."""
+        """The context of a call; without a leader and a configuration, of which there is only one here."""
         return cycle_pb2.Cycle(generation=generation, profile=profile, pod_class=class_id)
 
     async def filter(
@@ -184,7 +184,7 @@ class LocalEvaluators(ports.Evaluators):
 
     @contextlib.contextmanager
     def _answering(self, cycle: cycle_pb2.Cycle) -> Iterator[None]:
-        """The engine answers a call, or it is said as the port says it why not."""
+        """Run a call of the engine; what it raises becomes the port's exceptions."""
         if self.engine.snap.generation < cycle.generation:
             text = f"generation {cycle.generation} is not reached, the snapshot is at {self.engine.snap.generation}"
             raise ports.PhaseUnavailable(text)

@@ -62,6 +62,7 @@ def serve_follower(
     follow: follower.Follower,
     remotes: Remotes,
     own: Callable[[], Any],
+    *,
     expiries: certificate_expiry.Expiries,
     supervisor: supervision.Supervisor,
 ) -> contextlib.AbstractAsyncContextManager[None]:
@@ -94,7 +95,7 @@ def _following(follow: follower.Follower) -> Iterable[Instrument]:
 
 
 def plugins(remotes: Remotes) -> Iterable[Instrument]:
-    """What remote plugins were asked, and how they do."""
+    """The calls to remote plugins, and how the plugins do."""
     labels = ("plugin",)
 
     def each(attribute: str) -> Reading:

@@ -151,8 +151,8 @@ async def _lifespan(
         service.follow,
         remotes.statistics,
         service.statistics,
-        certificate_expiry.Expiries(certificate_expiry.of_file("serving", options.tls_cert_file)),
-        supervisor,
+        expiries=certificate_expiry.Expiries(certificate_expiry.of_file("serving", options.tls_cert_file)),
+        supervisor=supervisor,
     )
     try:
         async with measured:

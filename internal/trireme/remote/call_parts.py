@@ -1,10 +1,10 @@
-"""One question to a remote plugin split over several calls, a few at a time."""
+"""One request to a remote plugin split over several calls, a few at a time."""
 
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
 
-# Concurrent calls of one question.
+# Concurrent calls of one request.
 CONCURRENT_CALLS = 8
 
 

@@ -1,6 +1,6 @@
 """Remote filter plugins, as evaluation's AsyncFilter.
 
-Each question of the evaluation (a class and some slots) becomes calls of the contract, and the responses become
+Each request of the evaluation (a class and some slots) becomes calls of the contract, and the responses become
 columns. Many nodes are split over several calls. A failure never raises: by the plugin's policy it becomes an error
 status, worded as kube-scheduler words a failing plugin, or is ignored, and then the evaluation continues without the
 plugin and prepares it again next time.
@@ -33,7 +33,7 @@ _FILTER_DRY_RUN = remote_connection.Method("/trireme.v1.FilterPlugin/FilterDryRu
 
 
 class RemoteFilterState:
-    """What a plugin said about one class: PreFilter's state and, by slot, verdicts. Shapes: (slot,).
+    """What a plugin answered about one class: PreFilter's state and, by slot, verdicts. Shapes: (slot,).
 
     `as_of` is the generation of the snapshot when the last call began; `unanswered`: its failure was ignored.
     """

@@ -28,7 +28,7 @@ class PluginHealth:
         if self.breaker.admit():
             return ""
         self.rejected_by_breaker += 1
-        return f"not asked, after {self.breaker.failures_in_a_row} failures in a row: {self.last_error}"
+        return f"not called, after {self.breaker.failures_in_a_row} failures in a row: {self.last_error}"
 
     def on_answer(self) -> None:
         """Report a usable answer."""

@@ -95,9 +95,9 @@ def read_filter(
             f"columns.generation: {response.columns.generation} is newer than the call's; allowed: at most {newest}"
         )
     if response.columns.base_generation:
-        raise ValueError("columns.base_generation: a complete answer was asked for, not a patch")
+        raise ValueError("columns.base_generation: is set, but the answer has to be complete, not a patch")
     if response.columns.size != count:
-        raise ValueError(f"columns.size: {response.columns.size}, but {count} nodes were asked about")
+        raise ValueError(f"columns.size: {response.columns.size}, but the call is about {count} nodes")
     if len(response.columns.statuses) > MAX_STATUSES:
         raise ValueError(f"columns.statuses: more than {MAX_STATUSES} different ones")
     columns = node_columns.from_message(response.columns)

@@ -1,6 +1,6 @@
 """Remote score plugins, as evaluation's AsyncScore.
 
-Each question of the evaluation (a class and some slots) becomes calls of the contract, and the responses become
+Each request of the evaluation (a class and some slots) becomes calls of the contract, and the responses become
 columns. Many nodes are split over several calls. A failure never raises: by the plugin's policy it becomes an error
 status, worded as kube-scheduler words a failing plugin, or is ignored, and then the evaluation continues without the
 plugin and prepares it again next time.
@@ -23,7 +23,7 @@ _NORMALIZE = remote_connection.Method("/trireme.v1.ScorePlugin/NormalizeScore", 
 
 
 class RemoteScoreState:
-    """What a plugin said about one class: PreScore's result (None: not called yet) and raw scores. Shape: (slot,)."""
+    """What a plugin answered about one class: PreScore's result, None before the first call, and raw scores (slot,)."""
 
     __slots__ = ("pre_score", "raw")
 

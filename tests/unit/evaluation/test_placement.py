@@ -81,14 +81,14 @@ def test_a_batch_lands_as_its_pods_would_one_by_one(
         assert 1 <= copies <= count
         return table[nodes, :copies]
 
-    placer = placement.Placer(
+    nodes = placement.ScoredNodes(
         np.array(capacity, dtype=np.int32),
         np.array(ties, dtype=np.int64),
         static,
         own_scores if has_own else None,
         table[:, 0] if has_own and known else None,
     )
-    chosen = [(choice.node, choice.total) for choice in placer.place(count)]
+    chosen = [(choice.node, choice.total) for choice in placement.Placer(nodes).place(count)]
     assert chosen == _one_by_one(capacity, ties, static, own, count)
 
 

@@ -29,7 +29,7 @@ class PluginColumn:
     capacity: arrays.Int32Array | None = None
     # Refusals by a domain constraint alone.
     domain_refused: arrays.BoolArray | None = None
-    # The slots to be asked about beside those whose nodes change; None: all.
+    # The slots that Filter is due for beside those whose nodes change; None: all.
     affected: arrays.SlotArray | None = None
     # Of an AsyncFilter: what its answers depend on. None: the plugin answers at once.
     asynchronous: interfaces.Dependency | None = None
@@ -213,10 +213,10 @@ class ClassColumns:
     ) -> None:
         """Recompute the class's verdicts on the slots of `table`: the first refusal in the plugins' `order`.
 
-        What an AsyncFilter said of a node before it changed does not count; a node that no plugin refuses otherwise is
-        then refused as unanswered. `allowed` marks which of the slots PreFilter left in (None: all); the others get the
-        status `outside`. `with_nominees` are verdicts on some of the slots with the pods there that are nominated to
-        them: such a refusal comes first. What changes is stamped with `stamp`.
+        The verdict of an AsyncFilter on a node before it changed does not count; a node that no plugin refuses
+        otherwise is then refused as unanswered. `allowed` marks which of the slots PreFilter left in (None: all); the
+        others get the status `outside`. `with_nominees` are verdicts on some of the slots with the pods there that are
+        nominated to them: such a refusal comes first. What changes is stamped with `stamp`.
 
         Shapes: slots (ascending) and allowed (n,).
         """

@@ -1,4 +1,4 @@
-"""What filter answers about a class: its columns, whole or as a patch, and what its plugins said at PreFilter."""
+"""What filter answers about a class: its columns, whole or as a patch, and what PreFilter of its plugins answered."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

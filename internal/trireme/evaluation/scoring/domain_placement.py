@@ -29,41 +29,35 @@ class JointPlugin:
 
 
 class DomainPlacer:
-    """Places one batch of pods of one class on nodes numbered 0 … n−1, which all take at least one by themselves.
-
-    Arguments as of placement.Placer; `slots` are the nodes' (n,), `own_now` what `own` says of the first copy on each
-    (n,).
-    """
+    """Places one batch of pods of one class on nodes which all take at least one by themselves."""
 
     def __init__(
         self,
-        capacity: arrays.Int32Array,
-        ties: arrays.Int64Array,
-        static: Sequence[placement.ScoredPlugin],
-        own: placement.OwnScores | None,
-        own_now: arrays.Int64Array,
+        scored: placement.ScoredNodes,
         joint: Sequence[JointPlugin],
         constraints: Sequence[domain_rules.DomainConstraint],
         slots: arrays.SlotArray,
         count: int,
     ) -> None:
-        """At most `count` pods are going to be placed."""
+        """Place at most `count` pods on these nodes, which are at these slots (n,)."""
         # Plugins that score all nodes alike go on doing so, whichever are feasible.
         even: list[placement.ScoredPlugin] = []
         uneven: list[placement.ScoredPlugin] = []
-        for each in static:
+        for each in scored.static:
             if each.raw.size:
                 (even if each.even or each.raw.min() == each.raw.max() else uneven).append(each)
         self._even = sum(_even_score(each) for each in even)
-        reach = _reach(count, ties, uneven, own_now, joint, constraints, slots)
+        assert scored.own_now is not None
+        own_now = scored.own_now
+        reach = _reach(count, scored.ties, uneven, own_now, joint=joint, constraints=constraints, slots=slots)
         nodes = self._nodes = reach.nodes
         self._stands_for = reach.stands_for
-        self._capacity = capacity[nodes]
-        self._ties = ties[nodes]
+        self._capacity = scored.capacity[nodes]
+        self._ties = scored.ties[nodes]
         self._uneven = [
             placement.ScoredPlugin(each.name, each.weight, each.normalization, each.raw[nodes]) for each in uneven
         ]
-        self._own = own
+        self._own = scored.own
         self._own_now = own_now[nodes]
         self._joint = [JointPlugin(each.weight, each.scores.narrowed(nodes, reach.stands_for)) for each in joint]
         self._constraints = domain_state.DomainState(constraints, slots[nodes])
@@ -165,6 +159,7 @@ def _reach(
     ties: arrays.Int64Array,
     uneven: Sequence[placement.ScoredPlugin],
     own_now: arrays.Int64Array,
+    *,
     joint: Sequence[JointPlugin],
     constraints: Sequence[domain_rules.DomainConstraint],
     slots: arrays.SlotArray,

@@ -83,31 +83,33 @@ def tie_order(slots: arrays.SlotArray) -> arrays.Int64Array:
     return places >> max(0, slots.shape[0].bit_length() - TIE_BITS)
 
 
-class Placer:
-    """Places pods of one class on nodes numbered 0 … n−1.
+@dataclass(frozen=True, slots=True)
+class ScoredNodes:
+    """The nodes that pods of a class are placed on, numbered 0 … n−1, with their scores.
 
     `capacity` is how many copies each takes (n,); `ties` their places among equals (n,); `static` the plugins whose raw
-    scores a placement does not change; `own` the scores of those that change on the chosen node alone.
+    scores a placement does not change; `own` the scores of those that change on the chosen node alone, and `own_now`
+    what it says of the first copy on every node (n,), where the caller has it.
     """
 
-    def __init__(
-        self,
-        capacity: arrays.Int32Array,
-        ties: arrays.Int64Array,
-        static: Sequence[ScoredPlugin],
-        own: OwnScores | None,
-        own_now: arrays.Int64Array | None = None,
-        open_count: int | None = None,
-    ) -> None:
-        """Place on these nodes; `open_count`: so many nodes take pods, of which only these can be chosen.
+    capacity: arrays.Int32Array
+    ties: arrays.Int64Array
+    static: Sequence[ScoredPlugin]
+    own: OwnScores | None
+    own_now: arrays.Int64Array | None = None
 
-        `own_now` is what `own` says of the first copy on every node, where the caller has it (n,).
-        """
+
+class Placer:
+    """Places pods of one class on nodes."""
+
+    def __init__(self, nodes: ScoredNodes, open_count: int | None = None) -> None:
+        """Place on these nodes; `open_count`: so many nodes take pods, of which only these can be chosen."""
+        capacity, own, own_now = nodes.capacity, nodes.own, nodes.own_now
         self._capacity = capacity.copy()
         # Nodes that take more.
         self._open = int(np.count_nonzero(capacity > 0)) if open_count is None else open_count
-        self._ties = ties
-        self._static = static
+        self._ties = nodes.ties
+        self._static = nodes.static
         self._own = own
         self._copies: dict[int, int] = {}
         self._rows: dict[int, arrays.Int64Array] = {}

@@ -47,7 +47,7 @@ class PlacerFactory:
         self._ties = ties
 
     def stays(self, constraints: Sequence[domain_rules.DomainConstraint]) -> bool:
-        """Whether all nodes are asked about, and a placement changes nothing on another one than its own."""
+        """Whether all nodes are scored, and a placement changes nothing on another node than its own."""
         chain = self._chain
         return not (constraints or chain.percentage or self._joint() or chain.custom_normalization)
 
@@ -56,8 +56,10 @@ class PlacerFactory:
         cached, ranked = self._cached, self._ranked
         static = placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, ranked.static[slots])
         own = self._own_scores(slots)
-        ties = self._ties[slots]
-        return placement.Placer(cached.capacity[slots], ties, [static], own, ranked.own[slots], cached.open_count)
+        nodes = placement.ScoredNodes(
+            cached.capacity[slots], self._ties[slots], [static], own, own_now=ranked.own[slots]
+        )
+        return placement.Placer(nodes, cached.open_count)
 
     def of_all(
         self,
@@ -94,13 +96,16 @@ class PlacerFactory:
         if extra.size:
             static.append(placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, extra[slots]))
 
-        own = self._own_scores(slots)
-        own_now = arrays.at(self._ranked.own, slots)
-        ties = arrays.at(self._ties, slots)
-        capacity = arrays.at(self._cached.capacity, slots)
+        nodes = placement.ScoredNodes(
+            arrays.at(self._cached.capacity, slots),
+            arrays.at(self._ties, slots),
+            static,
+            self._own_scores(slots),
+            own_now=arrays.at(self._ranked.own, slots),
+        )
         if by_domain:
-            return domain_placement.DomainPlacer(capacity, ties, static, own, own_now, joint, constraints, slots, count)
-        return placement.Placer(capacity, ties, static, own, own_now)
+            return domain_placement.DomainPlacer(nodes, joint, constraints, slots, count)
+        return placement.Placer(nodes)
 
     def _joint(self) -> bool:
         """Whether a plugin has scores that many nodes share."""

@@ -15,8 +15,8 @@ _STRIDE = 0x9E37_79B9_7F4A_7C15
 
 def sample(slots: arrays.SlotArray, nodes: int, percentage: int, seed: int) -> arrays.SlotArray:
     """So many of the feasible slots as kube-scheduler would find, from a start that moves on with the seed."""
-    wanted = nodes if nodes < MIN_FEASIBLE or percentage >= 100 else max(nodes * percentage // 100, MIN_FEASIBLE)
-    if slots.size <= wanted:
+    sampled = nodes if nodes < MIN_FEASIBLE or percentage >= 100 else max(nodes * percentage // 100, MIN_FEASIBLE)
+    if slots.size <= sampled:
         return slots
     start = (seed * _STRIDE & 0xFFFF_FFFF_FFFF_FFFF) % slots.size
-    return np.roll(slots, -start)[:wanted]
+    return np.roll(slots, -start)[:sampled]
