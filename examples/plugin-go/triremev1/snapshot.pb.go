@@ -856,8 +856,8 @@ type Delta struct {
 	Nominations []*Nomination `protobuf:"bytes,13,rep,name=nominations,proto3" json:"nominations,omitempty"`
 	// OPTIONAL. UIDs of pods that are no longer nominated.
 	RemovedNominations []string `protobuf:"bytes,14,rep,name=removed_nominations,json=removedNominations,proto3" json:"removed_nominations,omitempty"`
-	// OPTIONAL. The frontend tries a group of pods: pods may be gone or assumed here that the next delta without this
-	// field brings back or takes away. A replica that shows the cluster to people applies it together with that delta.
+	// OPTIONAL. The frontend tries a pod group: the next delta without this field may restore pods that this one removes,
+	// and remove pods that it assumes. A replica that shows the cluster to people applies both at once.
 	Trial         bool `protobuf:"varint,15,opt,name=trial,proto3" json:"trial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1754,11 +1754,12 @@ func (x *Nomination) GetSlot() uint32 {
 // scheduled at once never appears.
 type QueueDelta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. Forget all pods first: the first message about the queue on a stream.
+	// OPTIONAL. The first message about the queue on a stream: the receiver drops all queued pods before it applies the
+	// rest.
 	Reset_ bool `protobuf:"varint,1,opt,name=reset,proto3" json:"reset,omitempty"`
-	// OPTIONAL. Pods that entered the queue, or changed in it; replaces what was known of each.
+	// OPTIONAL. Pods that entered the queue, or changed in it; each replaces the entry of the same UID.
 	Pods []*QueuedPod `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
-	// OPTIONAL. UIDs of pods that left the queue: they are being bound, or gone.
+	// OPTIONAL. UIDs of pods that left the queue: they are being bound, or were deleted.
 	RemovedPods   []string `protobuf:"bytes,3,rep,name=removed_pods,json=removedPods,proto3" json:"removed_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

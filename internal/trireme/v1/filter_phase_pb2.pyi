@@ -474,7 +474,7 @@ Global___Timing: _TypeAlias = Timing  # noqa: Y015
 
 @_typing.final
 class Preemptor(_message.Message):
-    """Preemptor is a pod that runs nowhere, for which PostFilter is run."""
+    """Preemptor is a pod that no node takes, for which PostFilter is run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -484,7 +484,9 @@ class Preemptor(_message.Message):
     nominated_node: _builtins.str
     """OPTIONAL. The node that it is nominated to, whether or not the pod's object shows it yet."""
     seed: _builtins.int
-    """OPTIONAL. What the random choices depend on, besides class and pod: with the same seed they are the same."""
+    """OPTIONAL. What random choices depend on, besides class and pod: the same seed gives the same choices. Any value; 0
+    is one.
+    """
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod."""
@@ -550,7 +552,7 @@ Global___PostFilterResult: _TypeAlias = PostFilterResult  # noqa: Y015
 
 @_typing.final
 class RunPostFilterRequest(_message.Message):
-    """RunPostFilterRequest is pods of a class that run nowhere."""
+    """RunPostFilterRequest is pods of a class that no node takes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -564,7 +566,7 @@ class RunPostFilterRequest(_message.Message):
 
     @_builtins.property
     def columns(self) -> _filter_pb2.NodeColumns:
-        """REQUIRED unless PreFilter refused the class. Why its pods run nowhere: complete columns."""
+        """REQUIRED unless PreFilter refused the class. Why no node takes its pods: complete columns."""
 
     @_builtins.property
     def pre_filter(self) -> _status_pb2.Status:
@@ -622,7 +624,7 @@ Global___RunPostFilterResponse: _TypeAlias = RunPostFilterResponse  # noqa: Y015
 
 @_typing.final
 class ListPreemptionCandidatesRequest(_message.Message):
-    """ListPreemptionCandidatesRequest is a pod that runs nowhere."""
+    """ListPreemptionCandidatesRequest is a pod that no node takes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -636,7 +638,7 @@ class ListPreemptionCandidatesRequest(_message.Message):
 
     @_builtins.property
     def columns(self) -> _filter_pb2.NodeColumns:
-        """REQUIRED unless PreFilter refused the class. Why its pods run nowhere: complete columns."""
+        """REQUIRED unless PreFilter refused the class. Why no node takes its pods: complete columns."""
 
     @_builtins.property
     def pre_filter(self) -> _status_pb2.Status:
@@ -698,7 +700,7 @@ Global___ListPreemptionCandidatesResponse: _TypeAlias = ListPreemptionCandidates
 
 @_typing.final
 class PreemptionCandidate(_message.Message):
-    """PreemptionCandidate is a node that has room for the pod once other pods are gone from it."""
+    """PreemptionCandidate is a node that takes the pod once other pods are evicted from it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -711,7 +713,7 @@ class PreemptionCandidate(_message.Message):
     """OPTIONAL. For how many of them a disruption budget has nothing left."""
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[_cycle_pb2.PodIdentity]:
-        """REQUIRED. The pods that have to go, the most important first."""
+        """REQUIRED. The pods to evict, the most important first."""
 
     def __init__(
         self,
@@ -730,7 +732,7 @@ Global___PreemptionCandidate: _TypeAlias = PreemptionCandidate  # noqa: Y015
 
 @_typing.final
 class SelectPreemptionCandidateRequest(_message.Message):
-    """SelectPreemptionCandidateRequest is a pod that runs nowhere, and nodes to choose from."""
+    """SelectPreemptionCandidateRequest is a pod that no node takes, and nodes to choose from."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -745,7 +747,7 @@ class SelectPreemptionCandidateRequest(_message.Message):
 
     @_builtins.property
     def columns(self) -> _filter_pb2.NodeColumns:
-        """REQUIRED unless PreFilter refused the class. Why its pods run nowhere: complete columns."""
+        """REQUIRED unless PreFilter refused the class. Why no node takes its pods: complete columns."""
 
     @_builtins.property
     def pre_filter(self) -> _status_pb2.Status:
@@ -757,8 +759,8 @@ class SelectPreemptionCandidateRequest(_message.Message):
 
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionCandidate]:
-        """OPTIONAL. The nodes that ListPreemptionCandidates answered and the extenders left, with the victims that these
-        left. No other node is chosen; with none PostFilter refuses.
+        """OPTIONAL. The candidates of ListPreemptionCandidates that the extenders returned, with the victims that they
+        returned. No other node is chosen; with none PostFilter refuses.
         """
 
     def __init__(
@@ -883,7 +885,7 @@ class ListPodGroupVictimsResponse(_message.Message):
 
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
-        """OPTIONAL. Those to reprieve first come first."""
+        """OPTIONAL. In the order in which they are reprieved."""
 
     def __init__(
         self,
@@ -1054,7 +1056,7 @@ Global___PlacedPodGroupMember: _TypeAlias = PlacedPodGroupMember  # noqa: Y015
 
 @_typing.final
 class ReprievePodGroupVictimsResponse(_message.Message):
-    """ReprievePodGroupVictimsResponse is who has to be evicted."""
+    """ReprievePodGroupVictimsResponse is the pods to evict."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1103,7 +1105,7 @@ class ListReleasableClaimsRequest(_message.Message):
     TRIED_FIELD_NUMBER: _builtins.int
     SCHEDULED_FIELD_NUMBER: _builtins.int
     scheduled: _builtins.int
-    """OPTIONAL. How many pods of the group have a node. The group's own claims are released only where none has."""
+    """OPTIONAL. How many pods of the group have a node. The group's own claims are released only if none has."""
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The class of the first member, and the state of the cluster."""
@@ -1145,14 +1147,14 @@ class TriedPodGroupMember(_message.Message):
     pod_class: _builtins.int
     """REQUIRED. Its class."""
     state: _builtins.bytes
-    """OPTIONAL. What Reserve gave for PreBind when it was tried."""
+    """OPTIONAL. The state that Reserve returned for PreBind when the pod was tried."""
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod."""
 
     @_builtins.property
     def columns(self) -> _filter_pb2.NodeColumns:
-        """OPTIONAL. What Filter answered about it; unset where PreFilter refused it."""
+        """OPTIONAL. Filter's columns for it; unset if PreFilter refused it."""
 
     def __init__(
         self,

@@ -122,7 +122,7 @@ class FilterPhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RunPostFilter(self, request, context):
-        """RunPostFilter runs the PostFilter plugins for pods that run nowhere. It writes nothing: it returns actions, and
+        """RunPostFilter runs the PostFilter plugins for pods that no node takes. It writes nothing: it returns actions, and
         bind executes them. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -153,9 +153,9 @@ class FilterPhaseServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReprievePodGroupVictims(self, request, context):
-        """ReprievePodGroupVictims selects those that have to be evicted, once the group was placed in the state of the
-        cluster that the cycle names: there all of them are gone, and the members that go are on their nodes. It writes
-        nothing: it returns evictions, and bind executes them. Idempotent.
+        """ReprievePodGroupVictims selects the victims that must be evicted, once the group was placed in the state of the
+        cluster that the cycle names: there all victims are removed, and the members that are placed are on their nodes. It
+        writes nothing: it returns evictions, and bind executes them. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -47,7 +47,7 @@ class FilterPhaseStub:
     FilterNominated: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterNominatedRequest, _filter_phase_pb2.FilterNominatedResponse]
     """FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent."""
     RunPostFilter: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.RunPostFilterRequest, _filter_phase_pb2.RunPostFilterResponse]
-    """RunPostFilter runs the PostFilter plugins for pods that run nowhere. It writes nothing: it returns actions, and
+    """RunPostFilter runs the PostFilter plugins for pods that no node takes. It writes nothing: it returns actions, and
     bind executes them. Idempotent.
     """
     ListPreemptionCandidates: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.ListPreemptionCandidatesRequest, _filter_phase_pb2.ListPreemptionCandidatesResponse]
@@ -61,9 +61,9 @@ class FilterPhaseStub:
     ListPodGroupVictims: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.ListPodGroupVictimsRequest, _filter_phase_pb2.ListPodGroupVictimsResponse]
     """ListPodGroupVictims lists the pods that may be evicted to make room for a group of pods. Idempotent."""
     ReprievePodGroupVictims: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.ReprievePodGroupVictimsRequest, _filter_phase_pb2.ReprievePodGroupVictimsResponse]
-    """ReprievePodGroupVictims selects those that have to be evicted, once the group was placed in the state of the
-    cluster that the cycle names: there all of them are gone, and the members that go are on their nodes. It writes
-    nothing: it returns evictions, and bind executes them. Idempotent.
+    """ReprievePodGroupVictims selects the victims that must be evicted, once the group was placed in the state of the
+    cluster that the cycle names: there all victims are removed, and the members that are placed are on their nodes. It
+    writes nothing: it returns evictions, and bind executes them. Idempotent.
     """
     ListReleasableClaims: _grpc.UnaryUnaryMultiCallable[_filter_phase_pb2.ListReleasableClaimsRequest, _filter_phase_pb2.ListReleasableClaimsResponse]
     """ListReleasableClaims lists the claims of a group and of its pods that may be released because they cannot be used,
@@ -94,7 +94,7 @@ class FilterPhaseAsyncStub(FilterPhaseStub):
     FilterNominated: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.FilterNominatedRequest, _filter_phase_pb2.FilterNominatedResponse]  # type: ignore[assignment]
     """FilterNominated filters pods of one class, each on the node that it is nominated to and on no other. Idempotent."""
     RunPostFilter: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.RunPostFilterRequest, _filter_phase_pb2.RunPostFilterResponse]  # type: ignore[assignment]
-    """RunPostFilter runs the PostFilter plugins for pods that run nowhere. It writes nothing: it returns actions, and
+    """RunPostFilter runs the PostFilter plugins for pods that no node takes. It writes nothing: it returns actions, and
     bind executes them. Idempotent.
     """
     ListPreemptionCandidates: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.ListPreemptionCandidatesRequest, _filter_phase_pb2.ListPreemptionCandidatesResponse]  # type: ignore[assignment]
@@ -108,9 +108,9 @@ class FilterPhaseAsyncStub(FilterPhaseStub):
     ListPodGroupVictims: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.ListPodGroupVictimsRequest, _filter_phase_pb2.ListPodGroupVictimsResponse]  # type: ignore[assignment]
     """ListPodGroupVictims lists the pods that may be evicted to make room for a group of pods. Idempotent."""
     ReprievePodGroupVictims: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.ReprievePodGroupVictimsRequest, _filter_phase_pb2.ReprievePodGroupVictimsResponse]  # type: ignore[assignment]
-    """ReprievePodGroupVictims selects those that have to be evicted, once the group was placed in the state of the
-    cluster that the cycle names: there all of them are gone, and the members that go are on their nodes. It writes
-    nothing: it returns evictions, and bind executes them. Idempotent.
+    """ReprievePodGroupVictims selects the victims that must be evicted, once the group was placed in the state of the
+    cluster that the cycle names: there all victims are removed, and the members that are placed are on their nodes. It
+    writes nothing: it returns evictions, and bind executes them. Idempotent.
     """
     ListReleasableClaims: _aio.UnaryUnaryMultiCallable[_filter_phase_pb2.ListReleasableClaimsRequest, _filter_phase_pb2.ListReleasableClaimsResponse]  # type: ignore[assignment]
     """ListReleasableClaims lists the claims of a group and of its pods that may be released because they cannot be used,
@@ -162,7 +162,7 @@ class FilterPhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_phase_pb2.RunPostFilterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_phase_pb2.RunPostFilterResponse, _abc.Awaitable[_filter_phase_pb2.RunPostFilterResponse]]:
-        """RunPostFilter runs the PostFilter plugins for pods that run nowhere. It writes nothing: it returns actions, and
+        """RunPostFilter runs the PostFilter plugins for pods that no node takes. It writes nothing: it returns actions, and
         bind executes them. Idempotent.
         """
 
@@ -200,9 +200,9 @@ class FilterPhaseServicer(metaclass=_abc_1.ABCMeta):
         request: _filter_phase_pb2.ReprievePodGroupVictimsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_filter_phase_pb2.ReprievePodGroupVictimsResponse, _abc.Awaitable[_filter_phase_pb2.ReprievePodGroupVictimsResponse]]:
-        """ReprievePodGroupVictims selects those that have to be evicted, once the group was placed in the state of the
-        cluster that the cycle names: there all of them are gone, and the members that go are on their nodes. It writes
-        nothing: it returns evictions, and bind executes them. Idempotent.
+        """ReprievePodGroupVictims selects the victims that must be evicted, once the group was placed in the state of the
+        cluster that the cycle names: there all victims are removed, and the members that are placed are on their nodes. It
+        writes nothing: it returns evictions, and bind executes them. Idempotent.
         """
 
     @_abc_1.abstractmethod

@@ -483,8 +483,8 @@ class Delta(_message.Message):
     partial: _builtins.bool
     """OPTIONAL. More chunks of the same full sync follow; no call may be answered from it yet."""
     trial: _builtins.bool
-    """OPTIONAL. The frontend tries a group of pods: pods may be gone or assumed here that the next delta without this
-    field brings back or takes away. A replica that shows the cluster to people applies it together with that delta.
+    """OPTIONAL. The frontend tries a pod group: the next delta without this field may restore pods that this one removes,
+    and remove pods that it assumes. A replica that shows the cluster to people applies both at once.
     """
     @_builtins.property
     def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodClass]:
@@ -897,14 +897,16 @@ class QueueDelta(_message.Message):
     PODS_FIELD_NUMBER: _builtins.int
     REMOVED_PODS_FIELD_NUMBER: _builtins.int
     reset: _builtins.bool
-    """OPTIONAL. Forget all pods first: the first message about the queue on a stream."""
+    """OPTIONAL. The first message about the queue on a stream: the receiver drops all queued pods before it applies the
+    rest.
+    """
     @_builtins.property
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueuedPod]:
-        """OPTIONAL. Pods that entered the queue, or changed in it; replaces what was known of each."""
+        """OPTIONAL. Pods that entered the queue, or changed in it; each replaces the entry of the same UID."""
 
     @_builtins.property
     def removed_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """OPTIONAL. UIDs of pods that left the queue: they are being bound, or gone."""
+        """OPTIONAL. UIDs of pods that left the queue: they are being bound, or were deleted."""
 
     def __init__(
         self,
