@@ -79,7 +79,13 @@ lint: $(STAMP) ## Style, layering and proto rules
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
 	@$(BIN)/buf lint
+	@$(BIN)/buf breaking --against protos/frozen.binpb
 	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh --check
+
+.PHONY: freeze
+freeze: $(STAMP) ## Freeze what was added to protos/ (writes protos/frozen.binpb; refuses if anything else changed)
+	@$(BIN)/buf breaking --against protos/frozen.binpb
+	@$(BIN)/buf build --exclude-source-info -o protos/frozen.binpb
 
 .PHONY: types
 types: $(STAMP) ## Types
