@@ -24,9 +24,11 @@ _HEAD = f"""# TriremeConfiguration
 
 <!-- Written by `make docs` from the schema and the comments in internal/trireme/config/own.py. -->
 
-Settings that only Trireme has are in a file of their own, which the frontend's `--trireme-config` names; a
-KubeSchedulerConfiguration stays exactly kube-scheduler's. Every field is optional unless it is REQUIRED. An
-unknown field is an error, and `trireme config validate FILE` reports problems with line and column.
+Settings that only Trireme has are in a file of their own, which the frontend's
+`--trireme-config` names; a KubeSchedulerConfiguration stays exactly
+kube-scheduler's. Every field is optional unless it is REQUIRED. An unknown
+field is an error, and `trireme config validate FILE` reports problems with line
+and column.
 
 ```yaml
 apiVersion: {own.API_VERSION}

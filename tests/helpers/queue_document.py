@@ -12,9 +12,10 @@ _HEAD = """# The states of the queue
 
 <!-- Written by `make docs` from internal/trireme/queueing/states.py and state_machine.py. -->
 
-Each pod that the [queue](../internal/trireme/queueing/scheduling_queue.py) knows is in one of these states, and only
-[Transitions](../internal/trireme/queueing/transitions.py) gives it another. The tests check every transition of random
-histories by the machines below.
+Each pod that the [queue](../internal/trireme/queueing/scheduling_queue.py)
+knows is in one of these states, and only
+[Transitions](../internal/trireme/queueing/transitions.py) gives it another. The
+tests check every transition of random histories by the machines below.
 
 | state | known only in it | `trireme status` | what it means |
 | --- | --- | --- | --- |
@@ -28,8 +29,10 @@ _MACHINES = (
 _MEMBERS = """
 ## A member of a group
 
-A member has the state of its group while the group waits. It is in `GroupInFlight` if it came while the group was being
-tried, and in `WaitingForGroup` while an object of the group is missing. In flight and done it is by itself.
+A member has the state of its group while the group waits. It is in
+`GroupInFlight` if it came while the group was being tried, and in
+`WaitingForGroup` while an object of the group is missing. In flight and done it
+is by itself.
 """
 
 

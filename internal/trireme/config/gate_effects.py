@@ -86,10 +86,12 @@ _QUEUEING = Section(
         ),
     ),
     below="""The embedded cluster serves groups, and groups of groups, where they are on:
-`make up ARGS=--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true`;
-`kubectl get podgroups` shows their state.
+`make up
+ARGS=--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true`; `kubectl
+get podgroups` shows their state.
 
-`SchedulerQueueingHints` was removed in v1.37: setting it fails, and hints are always used.
+`SchedulerQueueingHints` was removed in v1.37: setting it fails, and hints are
+always used.
 """,
 )
 
