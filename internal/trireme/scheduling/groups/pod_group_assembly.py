@@ -48,6 +48,7 @@ class PodGroupAssembly:
         self._random = random
         self._conditions = pod_group_conditions.PodGroupConditions(send, events, clocks.now, clocks.wall)
         self._preempting_for = preempting_for
+        self._topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
 
     def queue_settings(self) -> group_settings.GroupSettings:
         """What the queue has to know of groups."""
@@ -91,36 +92,8 @@ class PodGroupAssembly:
             reserved=reserved,
             publish=publish,
         )
-        topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
-        try_group: pod_group_results.TryGroup = trials.try_on_all_nodes
-        if topology:
-            try_group = pod_group_placements.PodGroupPlacements(
-                cache=cache,
-                evaluators=evaluators,
-                observer=observer,
-                publish=publish,
-                trials=trials,
-                generators=_generators(completed),
-                scorers={
-                    profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ())
-                    for profile in completed.profiles
-                },
-                random=self._random,
-            ).run
-        post_filters = pod_group_post_filters.PodGroupPostFilters(
-            cache=cache,
-            evaluators=evaluators,
-            observer=observer,
-            publish=publish,
-            trials=trials,
-            try_group=try_group,
-            plugins={
-                profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
-                for profile in completed.profiles
-            },
-            topology=topology,
-            group_claims=completed.gates.enabled("DRAWorkloadResourceClaims"),
-        )
+        try_group = self._try_group(cache, evaluators, observer, publish, trials)
+        post_filters = self._post_filters(cache, evaluators, observer, publish, trials, try_group)
         return pod_group_cycle.PodGroupCycle(
             cache=cache,
             queue=queue,
@@ -142,6 +115,55 @@ class PodGroupAssembly:
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
             own_policy=completed.gates.enabled("PodGroupPreemptionPolicy"),
         ).run
+
+    def _try_group(
+        self,
+        cache: cluster_cache.ClusterCache,
+        evaluators: ports.Evaluators,
+        observer: ports.Observer,
+        publish: Callable[[], int],
+        trials: pod_group_trial.PodGroupTrials,
+    ) -> pod_group_results.TryGroup:
+        """What tries a group: on all nodes, or in each placement where groups may have a topology."""
+        if not self._topology:
+            return trials.try_on_all_nodes
+        return pod_group_placements.PodGroupPlacements(
+            cache=cache,
+            evaluators=evaluators,
+            observer=observer,
+            publish=publish,
+            trials=trials,
+            generators=_generators(self._completed),
+            scorers={
+                profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ())
+                for profile in self._completed.profiles
+            },
+            random=self._random,
+        ).run
+
+    def _post_filters(
+        self,
+        cache: cluster_cache.ClusterCache,
+        evaluators: ports.Evaluators,
+        observer: ports.Observer,
+        publish: Callable[[], int],
+        trials: pod_group_trial.PodGroupTrials,
+        try_group: pod_group_results.TryGroup,
+    ) -> pod_group_post_filters.PodGroupPostFilters:
+        return pod_group_post_filters.PodGroupPostFilters(
+            cache=cache,
+            evaluators=evaluators,
+            observer=observer,
+            publish=publish,
+            trials=trials,
+            try_group=try_group,
+            plugins={
+                profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
+                for profile in self._completed.profiles
+            },
+            topology=self._topology,
+            group_claims=self._completed.gates.enabled("DRAWorkloadResourceClaims"),
+        )
 
 
 def _generators(completed: commandline.CompletedConfig) -> dict[str, placements.PlacementGeneratePlugin]:
