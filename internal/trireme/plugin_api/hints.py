@@ -1,7 +1,7 @@
 """What a plugin's `hints` state: the cluster events that may help pods which it refused, and for each whom it helps.
 
 What a hint answers is kube-scheduler's to the letter, because a pod that is woken in vain costs an attempt, and one
-that is not woken sleeps. An event is read once, and the answer then asked about each class of waiting pods; so what an
+that is not woken sleeps. An event is decoded once, and the result called with each class of waiting pods; so what an
 event costs is what differs between classes. Objects of pod events are `PodInEvent`s, all others the API's messages;
 there is no old object of what was added and no new one of what was deleted.
 

@@ -2,7 +2,7 @@
 
 A filter plugin answers for many slots at once: a small number per slot, an index into the evaluation's distinct
 statuses, and how many copies of the pod fit there. `depends_on` is a promise that the engine relies on: a NODE plugin
-is asked again about a slot only after its node object changed, a NODE_PODS plugin also after its pods changed, a
+is called again for a slot only after its node object changed, a NODE_PODS plugin also after its pods changed, a
 CLUSTER plugin always.
 
 A score plugin answers raw scores the same way. Where a placement changes the score of the node it went to, the plugin
@@ -96,8 +96,9 @@ class PreFilterResult:
 
     `status` refuses the pod (None: it goes on); `skip` leaves out this plugin's Filter; `nodes` narrows the nodes to
     these names (None: not narrowed); `state` is handed to this plugin's Filter. `unanswered`: the plugin could not be
-    asked and is left out for now; it is asked again next time. `max_batch` is how many pods of the class may be placed
-    by one answer (0: the plugin sets no limit). `reserves`: Reserve and PreBind have work to do for pods of the class.
+    called and is left out for now; it is called again next time. `max_batch` is how many pods of the class may be
+    placed by one answer (0: the plugin sets no limit). `reserves`: Reserve and PreBind have work to do for pods of the
+    class.
     """
 
     status: "status.Status | None" = None
@@ -172,7 +173,7 @@ class FilterPlugin(Protocol):
 
 @runtime_checkable
 class PreparingFilter(FilterPlugin, Protocol):
-    """One whose answers may take seconds to find: they are prepared before they are asked for, in slices."""
+    """One whose answers may take seconds to find: they are prepared in advance, in time slices."""
 
     async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
@@ -327,13 +328,13 @@ class ScorePlugin(Protocol):
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
-        """Raw scores of the slots, which all hold nodes. Shape: (slot asked,)."""
+        """Raw scores of the slots, which all hold nodes. Shape: (given slot,)."""
         ...
 
 
 @runtime_checkable
 class PreparingScore(ScorePlugin, Protocol):
-    """One whose scores may take seconds to find: they are prepared before they are asked for, in slices."""
+    """One whose scores may take seconds to find: they are prepared in advance, in time slices."""
 
     async def prepare(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> None:
         """Find what scores of these slots will be about."""
@@ -385,7 +386,7 @@ class AsyncScore(Protocol):
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
-        """The raw scores that were prepared. Shape: (slot asked,)."""
+        """The raw scores that were prepared. Shape: (given slot,)."""
         ...
 
     async def normalize(

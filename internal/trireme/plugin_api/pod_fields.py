@@ -3,7 +3,7 @@
 A plugin names them by path, as the Kubernetes API spells them: `spec.nodeSelector`, `spec.containers.resources` (of
 every container), `metadata.labels` or one label alone, `metadata.labels['example.com/tier']`. What it did not name is
 not sent to it, and does not take part in telling pods' classes apart on its behalf; so a path that names no field that
-we carry is a fault of the plugin, said at the handshake and not found out by a pod that never matches.
+we carry is a fault of the plugin, an error at the handshake instead of a pod that never matches.
 """
 
 import re

@@ -39,17 +39,21 @@ def scored_resources(
     scorer is made without the features and so sees neither pod-level requests nor the pod's status.
     """
     have = pod_class.amounts
-    asked, asked_nonzero = (have.placed, have.placed_nonzero) if as_placed else (have.scoring, have.scoring_nonzero)
+    requested, requested_nonzero = (
+        (have.placed, have.placed_nonzero) if as_placed else (have.scoring, have.scoring_nonzero)
+    )
     names = snap.nodes.resource_names
     out = []
     for name, weight in configured:
-        own = asked.get(name, 0)
+        own = requested.get(name, 0)
         if own == 0 and amounts.is_scalar(name):
             continue
         number = names.intern(name)
         placed = have.placed.get(name, 0)
         if number in (resources.CPU, resources.MEMORY):
-            out.append(ScoredResource(number, weight, placed, have.placed_nonzero[number], own, asked_nonzero[number]))
+            out.append(
+                ScoredResource(number, weight, placed, have.placed_nonzero[number], own, requested_nonzero[number])
+            )
         else:
             out.append(ScoredResource(number, weight, placed, placed, own, own))
     snap.nodes.reserve_resources()

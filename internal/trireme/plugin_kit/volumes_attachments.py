@@ -27,12 +27,12 @@ class MissingClaimError(Exception):
 
 
 class VolumeError(Exception):
-    """The volumes of a pod cannot be told."""
+    """The volumes of a pod are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ClassVolumes:
-    """What pods of a class attach, or why it cannot be told."""
+    """What pods of a class attach, or why that is unknown."""
 
     attached: frozenset[Attached] = frozenset()
     error: str = ""
@@ -197,7 +197,7 @@ class AttachmentIndex:
         return list(self._slots_of.get(volume, ()))
 
     def errors(self) -> dict[int, str]:
-        """By slot why the volumes of a pod there cannot be told."""
+        """By slot why the volumes of a pod there are unknown."""
         return self._errors
 
     # Following
@@ -323,7 +323,7 @@ class AttachmentIndex:
     def attached_on(
         self, slots: arrays.SlotArray, snap: snapshot_view.SnapshotView
     ) -> tuple[dict[int, set[Attached]], dict[int, str]]:
-        """What the pods of each of these slots attach, and why it cannot be told of some."""
+        """What the pods of each of these slots attach, and why it is unknown of some."""
         class_ids, on = snap.placed(self._with_volumes)
         wanted = np.zeros(snap.nodes.size, dtype=np.bool_)
         wanted[slots] = True

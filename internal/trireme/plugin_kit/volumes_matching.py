@@ -23,7 +23,7 @@ from trireme.v1 import core_pb2
 NONE = -1
 _NOT_OFFERED = -2
 
-# Bits of VolumeMatches.conflicts, in the order in which their reasons are told.
+# Bits of VolumeMatches.conflicts, in the order of their reasons.
 NODE_CONFLICT = 1
 BIND_CONFLICT = 2
 NOT_ENOUGH_SPACE = 4
@@ -154,19 +154,19 @@ class _Matcher:
             self._matches.conflicts[undecided & ~reached & self._matches.open] |= NODE_CONFLICT
             undecided &= reached & self._matches.open
 
-    def _reached(self, volume: core_pb2.PersistentVolume, asked: arrays.BoolArray) -> arrays.BoolArray:
+    def _reached(self, volume: core_pb2.PersistentVolume, where: arrays.BoolArray) -> arrays.BoolArray:
         stated = volume.spec.node_affinity if volume.spec.HasField("node_affinity") else None
         reached = self._mask(_affinity_slots(stated, self._snap, self._index))
         kind = volumes_translation.in_tree_kind_of_volume(volume)
         if kind is None or not kind.migrated:
             return reached
         migrated = self._index.csi.migrated(kind.plugin)[: self._size]
-        if not (migrated & asked).any():
+        if not (migrated & where).any():
             return reached
         try:
             translated = volumes_translation.translated_affinity(kind, volume)
         except volumes_translation.TranslationError as error:
-            self._matches.fail(asked & migrated, f"could not translate pv: {error}")
+            self._matches.fail(where & migrated, f"could not translate pv: {error}")
             return reached
         return np.where(migrated, self._mask(_affinity_slots(translated, self._snap, self._index)), reached)
 

@@ -18,7 +18,7 @@ CSI_NODE = "csi_node"
 _MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 
 # Answers kept; beyond it all are forgotten. A cluster has about as many as it has nodes and zones.
-_MAX_KEPT = 100_000
+_MAX_CACHED = 100_000
 
 NO_LIMIT = -1
 
@@ -57,29 +57,29 @@ class ReachableSlots:
 
     def __init__(self, table: nodes.NodeTable) -> None:
         self._table = table
-        self._kept: dict[Hashable, tuple[int, arrays.SlotArray]] = {}
+        self._cached: dict[Hashable, tuple[int, arrays.SlotArray]] = {}
 
     def of_terms(self, key: Hashable, terms: Terms, generation: int) -> arrays.SlotArray:
         """The live slots that match any of the terms, ascending; `generation` is the snapshot's."""
         return self._of(key, lambda slots: node_selection.matches_any(self._table, terms, slots), generation)
 
-    def of_many(self, asked: Iterable[tuple[Hashable, Terms | None]], generation: int) -> list[arrays.SlotArray]:
+    def of_many(self, selectors_of: Iterable[tuple[Hashable, Terms | None]], generation: int) -> list[arrays.SlotArray]:
         """As of_terms, for many; all live slots where the terms are None."""
         live = self._table.live_slots()
         out = []
-        kept, newest = self._kept, self._table.object_changes.latest
-        for key, terms in asked:
+        cached, newest = self._cached, self._table.object_changes.latest
+        for key, terms in selectors_of:
             if terms is None:
                 out.append(live)
                 continue
-            known = kept.get(key)
+            known = cached.get(key)
             out.append(known[1] if known is not None and known[0] >= newest else self.of_terms(key, terms, generation))
         return out
 
     def _of(
         self, key: Hashable, matches: Callable[[arrays.SlotArray], arrays.BoolArray], generation: int
     ) -> arrays.SlotArray:
-        seen, slots = self._kept.get(key, (-1, None))
+        seen, slots = self._cached.get(key, (-1, None))
         if slots is None:
             live = self._table.live_slots()
             slots = live[matches(live)]
@@ -89,9 +89,9 @@ class ReachableSlots:
             slots = np.union1d(np.setdiff1d(slots, changed, assume_unique=True), again[matches(again)])
         else:
             return slots
-        if len(self._kept) >= _MAX_KEPT:
-            self._kept.clear()
-        self._kept[key] = (generation, slots)
+        if len(self._cached) >= _MAX_CACHED:
+            self._cached.clear()
+        self._cached[key] = (generation, slots)
         return slots
 
 

@@ -25,7 +25,7 @@ _EBS_VOLUME = re.compile(r"vol-[^/]*")
 
 
 class TranslationError(Exception):
-    """The source cannot be said in the driver's terms."""
+    """The source has no equivalent in the driver's terms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,9 @@ class ClassAnswer:
     @property
     def error(self) -> status.Status | None:
         """What a node was answered for about which a plugin failed: no other node is taken then."""
-        for number, said in enumerate(self.statuses, 1):
-            if said.code is status.Code.ERROR and (self.index == number).any():
-                return said
+        for number, entry in enumerate(self.statuses, 1):
+            if entry.code is status.Code.ERROR and (self.index == number).any():
+                return entry
         return None
 
     def admits(self, slot: int) -> bool:

@@ -32,7 +32,7 @@ class _Buffers:
         self._free: list[arrays.Int64Array] = []
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
-        """Nothing to update: whoever borrows a buffer looks at its size."""
+        """Nothing to update: the borrower of a buffer checks its size."""
 
     def borrow(self, rows: int, capacity: int) -> arrays.Int64Array:
         """A buffer of zeros with at least so many rows and slots."""
@@ -82,7 +82,7 @@ class SnapshotOverlay:
     def check(self) -> None:
         """Check after an await that the snapshot is as it was. Raises: OutOfStepError."""
         if self.base.generation != self.generation or self.base.incarnation != self._incarnation:
-            raise snapshot.OutOfStepError("the cluster changed while plugins were asked")
+            raise snapshot.OutOfStepError("the cluster changed while plugins were called")
 
     def fork(self) -> snapshot.Snapshot:
         """A snapshot of its own with the changes, as if it had been synced so. It outlives the overlay and deltas."""

@@ -42,7 +42,7 @@ def unfit_claims(
     The last that is true of a slot counts.
     """
     for claim in reversed(state.claims):
-        # Devices that a pod before it in its group was promised.
+        # Devices that a pod before it in its group is to get.
         if claim.metadata.uid in state.shared and node_operations.skips_operations(claim.status.allocation):
             full = f"{claim.metadata.namespace}/{claim.metadata.name}"
             yield ~node_operations.declare_skipping(snap.nodes, slots), f"resource claim {full} {_SKIPS_OPERATIONS}"
@@ -53,7 +53,7 @@ def unfit_claims(
     for claim in reversed(state.claims):
         if not claim.status.HasField("allocation") or not node_allocatable.is_mapped(claim, state.inventory):
             continue
-        promised = claim.metadata.uid in state.shared
-        if promised or (claim.status.reserved_for and not pod_claims.reserved_for(claim, uid, group)):
-            there = ~unavailable_slots(claim.status.allocation, snap, slots, skips=not promised)
+        shared = claim.metadata.uid in state.shared
+        if shared or (claim.status.reserved_for and not pod_claims.reserved_for(claim, uid, group)):
+            there = ~unavailable_slots(claim.status.allocation, snap, slots, skips=not shared)
             yield there, f"node allocatable resource claim {claim.metadata.name} {_NOT_SHARED}"

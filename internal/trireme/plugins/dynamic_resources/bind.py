@@ -87,8 +87,8 @@ class _PodClaims:
             timeout = self._timeout
             waiting = timeout is not None and [claim for _, claim in written if not self._ready(claim, timeout)]
         except (_Failed, ValueError) as failure:
-            said = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
-            return bind_pb2.PreBindResult(status=to_message(said))
+            error_status = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
+            return bind_pb2.PreBindResult(status=to_message(error_status))
         if not waiting or timeout is None:
             return _result(status_pb2.CODE_SUCCESS)
         return self._wait(replace(claims, claims=tuple(one for one, _ in written)), timeout)

@@ -21,7 +21,7 @@ def deallocated(claim: Mapping[str, Any], user_uid: str) -> dict[str, Any] | Non
     """The claim without its allocation, or None if there is nothing to take away.
 
     Raises:
-        ValueError: somebody else than that user, a pod or a PodGroup, uses it.
+        ValueError: another user than that, a pod or a PodGroup, uses it.
     """
     status = claim.get("status") or {}
     users = status.get("reservedFor") or []

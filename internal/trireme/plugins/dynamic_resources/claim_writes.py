@@ -8,7 +8,7 @@ DEADLINE_SECONDS = 10.0
 """For each write and each read, with repetitions."""
 
 ROUNDS = 5
-"""How often a claim is read again after somebody else's change."""
+"""How often a claim is read again after another client's change."""
 
 
 def collection_of(namespace: str) -> str:

@@ -23,7 +23,7 @@ Capacities = Mapping[str, devices.DeviceCapacity]
 
 
 class CapacityError(Exception):
-    """What is asked for cannot be computed."""
+    """What is requested cannot be computed."""
 
 
 def fits(
@@ -59,46 +59,48 @@ def consumption(requests: Requests, capacities: Capacities, fractional: bool) ->
     return out
 
 
-def _consumed(asked: quantity.Quantity | None, capacity: devices.DeviceCapacity, fractional: bool) -> quantity.Quantity:
+def _consumed(
+    requested: quantity.Quantity | None, capacity: devices.DeviceCapacity, fractional: bool
+) -> quantity.Quantity:
     policy = capacity.policy
-    if asked is None:
+    if requested is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value
     if policy is None:
-        return asked
+        return requested
     if policy.valid_range is not None and policy.valid_range.min is not None:
-        return _rounded_up(asked, policy.valid_range, policy.valid_range.min, fractional)
-    return next((value for value in policy.valid_values if asked.nanos <= value.nanos), asked)
+        return _rounded_up(requested, policy.valid_range, policy.valid_range.min, fractional)
+    return next((value for value in policy.valid_values if requested.nanos <= value.nanos), requested)
 
 
 def _rounded_up(
-    asked: quantity.Quantity, limits: devices.CapacityRange, least: quantity.Quantity, fractional: bool
+    requested: quantity.Quantity, limits: devices.CapacityRange, least: quantity.Quantity, fractional: bool
 ) -> quantity.Quantity:
-    if asked.nanos < least.nanos:
+    if requested.nanos < least.nanos:
         return least
     step = limits.step
     if step is None:
-        return asked
+        return requested
     if _in_milli(limits, fractional):
-        if asked.nanos % _MILLI or abs(asked.nanos) > _INT64_MAX * _MILLI:
-            raise CapacityError(f"{_NOT_REPRESENTABLE}: request {asked} is not a representable milli value")
-        milli = _up(asked.milli_value(), least.milli_value(), step.milli_value())
+        if requested.nanos % _MILLI or abs(requested.nanos) > _INT64_MAX * _MILLI:
+            raise CapacityError(f"{_NOT_REPRESENTABLE}: request {requested} is not a representable milli value")
+        milli = _up(requested.milli_value(), least.milli_value(), step.milli_value())
         if milli > _INT64_MAX:
             raise CapacityError(
-                f"{_NOT_REPRESENTABLE}: rounding request {asked} up to the next step passes the milli-value range"
+                f"{_NOT_REPRESENTABLE}: rounding request {requested} up to the next step passes the milli-value range"
             )
         return quantity.Quantity(milli * _MILLI, step.format)
-    if asked.nanos > _INT64_MAX * _NANOS:
-        raise CapacityError(f"{_NOT_REPRESENTABLE}: request {asked} exceeds MaxInt64")
-    whole = _up(asked.value(), least.value(), step.value())
+    if requested.nanos > _INT64_MAX * _NANOS:
+        raise CapacityError(f"{_NOT_REPRESENTABLE}: request {requested} exceeds MaxInt64")
+    whole = _up(requested.value(), least.value(), step.value())
     if least.value() >= 0 and whole > _INT64_MAX:
-        raise CapacityError(f"{_NOT_REPRESENTABLE}: rounding request {asked} up to the next step passes MaxInt64")
+        raise CapacityError(f"{_NOT_REPRESENTABLE}: rounding request {requested} up to the next step passes MaxInt64")
     return quantity.Quantity(whole * _NANOS, step.format)
 
 
-def _up(asked: int, least: int, step: int) -> int:
+def _up(requested: int, least: int, step: int) -> int:
     if step == 0:
         raise CapacityError("integer divide by zero")
-    return least - (least - asked) // step * step
+    return least - (least - requested) // step * step
 
 
 def _violates(taken: quantity.Quantity, policy: devices.CapacityPolicy | None, fractional: bool) -> bool:

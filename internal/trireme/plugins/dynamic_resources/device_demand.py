@@ -61,16 +61,16 @@ def demand_of(
 ) -> DeviceDemand | None:
     """None: the plugin has nothing to do with the class. Raises: RefusedError."""
     pod = pod_class.pod
-    asked = extended_resources.device_backed_requests(pod_class)
-    if not pod.spec.resource_claims and not asked:
+    device_backed = extended_resources.device_backed_requests(pod_class)
+    if not pod.spec.resource_claims and not device_backed:
         return None
     known = inventory.inventory_of(snap, on)
     try:
         stated = tuple(pod_claims.claims_of_pod(pod, snap, of_groups=on.group_claims))
     except pod_claims.ClaimError as error:
         raise RefusedError(unresolvable(str(error))) from error
-    given = on.extended_resources and any(name in known.class_of_resource for name in asked)
-    resources = asked if given else {}
+    given = on.extended_resources and any(name in known.class_of_resource for name in device_backed)
+    resources = device_backed if given else {}
     if not stated and not resources:
         return None
     claims = tuple(each.claim for each in stated)

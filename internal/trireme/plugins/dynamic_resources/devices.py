@@ -22,7 +22,7 @@ Amounts = Mapping[str, int]  # nanos by name
 
 @dataclass(frozen=True, slots=True)
 class CapacityRange:
-    """The shares of a capacity that may be asked for."""
+    """The shares of a capacity that may be requested, as a range."""
 
     min: quantity.Quantity | None
     max: quantity.Quantity | None
@@ -31,7 +31,7 @@ class CapacityRange:
 
 @dataclass(frozen=True, slots=True)
 class CapacityPolicy:
-    """What shares of a capacity may be asked for."""
+    """Which shares of a capacity may be requested."""
 
     default: quantity.Quantity | None
     valid_values: tuple[quantity.Quantity, ...]
@@ -77,7 +77,7 @@ class Device:
     consumes: tuple[tuple[str, Amounts], ...]
     placement: DevicePlacement
     taints: tuple[resource_pb2.DeviceTaint, ...]
-    # By expression: whether it matches, or why that cannot be told.
+    # By expression: whether it matches, or why that is unknown.
     matched: dict[str, "bool | expressions.DeviceExpressionError"] = field(default_factory=dict)
     # By expression: the attribute that it computes, or why it cannot.
     derived: dict[str, "resource_pb2.DeviceAttribute | expressions.DeviceExpressionError"] = field(default_factory=dict)
@@ -93,17 +93,17 @@ class Device:
 
         Raises: CompileError, DeviceExpressionError, InterruptedEvaluationError if it is `expired` before that.
         """
-        said = self.matched.get(expression)
-        if said is None:
+        result = self.matched.get(expression)
+        if result is None:
             known.compiled(expression)
             try:
-                said = known.matches(expression, self.values(), expired)
+                result = known.matches(expression, self.values(), expired)
             except expressions.DeviceExpressionError as error:
-                said = error
-            self.matched[expression] = said
-        if isinstance(said, expressions.DeviceExpressionError):
-            raise said
-        return said
+                result = error
+            self.matched[expression] = result
+        if isinstance(result, expressions.DeviceExpressionError):
+            raise result
+        return result
 
     def values(self) -> cel_values.Map:
         """As expressions see it. Raises: DeviceExpressionError where an attribute cannot be read."""

@@ -1,4 +1,4 @@
-"""CEL selectors: compiled once, and asked once of each device.
+"""CEL selectors: compiled once, and evaluated once for each device.
 
 The library is loaded with the first expression: a cluster without devices does not pay for it.
 Source: k8s.io/dynamic-resource-allocation/cel.
@@ -12,14 +12,14 @@ from trireme.plugins.dynamic_resources import derived_attributes
 from trireme.v1 import resource_pb2
 from trireme_kube.cel import costs, environment, program, values
 
-# Compiled expressions kept; a cluster has a handful.
-_MAX_KEPT: Final = 1024
+# Compiled expressions in the cache; a cluster has a handful.
+_MAX_CACHED: Final = 1024
 
 _HINT: Final = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional"
     " fields"
 )
-# What values say that are asked for a truth value; each kind has its own way.
+# The errors of values that are no truth values; each kind has its own.
 _NO_BOOL: Final = {
     "string": "unsupported native conversion from string to 'bool'",
     "int": "unsupported type conversion from 'int' to bool",
@@ -46,7 +46,7 @@ class CompiledExpressions:
     """Compiled expressions by their text."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, bool], program.Program | CompileError] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, bool], program.Program | CompileError] = OrderedDict()
 
     def matches(self, expression: str, device: values.Map, expired: Callable[[], bool] | None = None) -> bool:
         """Whether the device meets the expression.
@@ -85,16 +85,16 @@ class CompiledExpressions:
     def compiled(self, expression: str, *, attribute: bool = False) -> program.Program:
         """The compiled expression, of a selector or of an attribute. Raises: CompileError."""
         key = (expression, attribute)
-        known = self._kept.get(key)
+        known = self._cached.get(key)
         if known is None:
             try:
                 known = environment.compiled(expression, attribute=attribute)
             except environment.RefusedError as error:
                 known = CompileError(str(error))
-            self._kept[key] = known
-            if len(self._kept) > _MAX_KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
+            self._cached[key] = known
+            if len(self._cached) > _MAX_CACHED:
+                self._cached.popitem(last=False)
+        self._cached.move_to_end(key)
         if isinstance(known, CompileError):
             raise CompileError(str(known))
         return known

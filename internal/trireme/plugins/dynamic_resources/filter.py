@@ -105,7 +105,7 @@ class DynamicResourcesFilter:
         if unavailable.any():
             index[unavailable] = table.intern(device_demand.unresolvable(NOT_AVAILABLE))
         # A claim that is unfit for the pod comes before devices for the others, but after extended resources.
-        unfit = [number for said in _OF_EXTENDED for number in [table.find(said)] if number]
+        unfit = [number for refusal in _OF_EXTENDED for number in [table.find(refusal)] if number]
         searched = ~np.isin(index, unfit)
         for lacking, text in availability.unfit_claims(pod_class, state, snap, slots, self._search.on):
             index[lacking & searched] = table.intern(device_demand.unresolvable(text))
@@ -133,16 +133,18 @@ class DynamicResourcesFilter:
         pod_class: classes.PodClass,
         snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
-        promised: Mapping[str, resource_pb2.AllocationResult] | None = None,
+        pending_allocations: Mapping[str, resource_pb2.AllocationResult] | None = None,
     ) -> list[resource_pb2.ResourceClaim]:
         """The allocated claims of the class that cannot be used on one of these slots at least.
 
-        `promised` (by UID) are allocations that pods before it in its group were to get.
+        `pending_allocations` (by UID) are those that pods before it in its group were to get.
         """
         state = self._search.known_state(pod_class, snap)
         if state is None:
             return []
-        lacking: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots, promised or {}), axis=1)
+        lacking: arrays.BoolArray = np.logical_or.reduce(
+            self._unavailable(state, snap, slots, pending_allocations or {}), axis=1
+        )
         return [claim for claim, lacks in zip(state.claims, lacking.tolist(), strict=True) if lacks]
 
     def stale_claim(
@@ -166,13 +168,13 @@ class DynamicResourcesFilter:
         state: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
-        promised: Mapping[str, resource_pb2.AllocationResult],
+        pending_allocations: Mapping[str, resource_pb2.AllocationResult],
     ) -> arrays.BoolArray:
-        """Which allocated claims cannot be used where. Shape: (claim, slot asked)."""
+        """Which allocated claims cannot be used where. Shape: (claim, given slot)."""
         out = np.zeros((len(state.claims), slots.shape[0]), dtype=np.bool_)
         for at, claim in enumerate(state.claims):
             allocated = claim.status.HasField("allocation")
-            allocation = claim.status.allocation if allocated else promised.get(claim.metadata.uid)
+            allocation = claim.status.allocation if allocated else pending_allocations.get(claim.metadata.uid)
             if allocation is None:
                 continue
             if allocated and self._search.on.binding_conditions and self._is_lost(claim):

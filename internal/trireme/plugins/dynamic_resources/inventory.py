@@ -39,7 +39,7 @@ class NodeView:
     pool_ids: frozenset[devices.PoolId]
     # Whether the nodes support slices that skip steps on the node.
     skips_operations: bool = False
-    # Why it cannot be told which slices the nodes see; empty: it can.
+    # Why it is unknown which slices the nodes see; empty: it is known.
     problem: str = ""
     pools: "tuple[pools.Pool, ...] | None" = field(default=None)
 
@@ -69,7 +69,7 @@ class DeviceInventory:
         # When a device of a pool was last taken, or given back.
         self._touched: dict[devices.PoolId, int] = {}
         self.by_pool: dict[devices.PoolId, list[devices.DeviceSlice]] = {}
-        # What was found out about views, by what was asked for; valid for `version` alone.
+        # Outcomes for views, by the specs of claims; valid for `version` alone.
         self.remembered: OrderedDict[bytes, dict[NodeView, tuple[int, Any]]] = OrderedDict()
         self.allocated = allocated_devices.AllocatedDevices()
         self.classes: dict[str, resource_pb2.DeviceClass] = {}
@@ -274,7 +274,7 @@ class DeviceInventory:
     ) -> None:
         """A slice is seen where any of its devices is.
 
-        A device that cannot be told of is a problem where none before it is seen.
+        A device whose place is unknown is a problem where none before it is seen.
         """
         seen: set[int] = set()
         for device in entry.devices:

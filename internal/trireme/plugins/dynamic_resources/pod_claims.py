@@ -112,7 +112,7 @@ def _name(pod: core_pb2.Pod, stated: core_pb2.PodResourceClaim) -> tuple[str | N
 
 
 def _check_owner(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups: bool) -> None:
-    """Raises: ClaimError where the claim was made for somebody else."""
+    """Raises: ClaimError where the claim was made for another owner."""
     if _controller_uid(claim) == pod.metadata.uid:
         return
     group = pod.spec.scheduling_group.pod_group_name

@@ -4,8 +4,8 @@ First each pod that was tried has its own say, as if it were alone (`deallocatio
 give up, and no pod of the group has a node, the group's own claims come next: one that could not be used somewhere and
 that nobody else uses loses its devices; if there is none, the group leaves one of its claims that it is known to use.
 
-What was unavailable was found out while the group was tried: then a claim may have been promised devices for a pod that
-came before, which nobody knows of any more. So the question brings what Reserve said of each.
+What was unavailable was found while the group was tried: then a claim may have been going to get devices for an earlier
+pod, which is not known any more. So the request has what Reserve returned for each.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (PodGroupPostFilter, deallocatePodGroupClaims).
 """
@@ -69,17 +69,17 @@ def _post_filter(
         stale = plugin.stale_claim(pod_class, snap, member.pod.uid) if claim is None else None
         all_found &= claim is not None or stale is not None
         freed = claim if claim is not None else stale
-        # A claim that several pods share is given up once; one that was only promised to them has nothing to lose.
+        # A claim that several pods share is given up once; one that was only going to get devices has nothing to lose.
         if freed is not None and freed.metadata.uid not in given_up and freed.status.HasField("allocation"):
             given_up.add(freed.metadata.uid)
             out.actions.append(deallocation.action(member.pod, freed, delete=claim is None))
-    said = None
+    result = None
     if not all_found and plugin.group_claims and not request.scheduled:
         try:
-            said = _of_group(request, unavailable, snap, out.actions, given_up)
+            result = _of_group(request, unavailable, snap, out.actions, given_up)
         except pod_claims.ClaimError as error:
-            said = status.error(plugin.name, str(error))
-    out.status.CopyFrom(wire_status.to_message(said or status.unschedulable(plugin.name, _LOOKED_AT)))
+            result = status.error(plugin.name, str(error))
+    out.status.CopyFrom(wire_status.to_message(result or status.unschedulable(plugin.name, _LOOKED_AT)))
     return out
 
 
@@ -89,21 +89,21 @@ def _unavailable(
     snap: snapshot.Snapshot,
 ) -> Iterator[_Unavailable]:
     """For each member the claims that it could not use on some node."""
-    promised: dict[str, resource_pb2.AllocationResult] = {}
+    pending_allocations: dict[str, resource_pb2.AllocationResult] = {}
     for member in request.tried:
         found: _Unavailable = ()
         if member.HasField("columns"):
             columns = node_columns.from_message(member.columns)
             slots = deallocation.refusing(columns.statuses, columns.index, snap)
-            found = plugin.unavailable_claims(snap.classes[member.pod_class], snap, slots, promised)
+            found = plugin.unavailable_claims(snap.classes[member.pod_class], snap, slots, pending_allocations)
         yield found
-        promised.update(_promised(member.state))
+        pending_allocations.update(_pending_allocations(member.state))
 
 
-def _promised(state: bytes) -> Iterator[tuple[str, resource_pb2.AllocationResult]]:
+def _pending_allocations(state: bytes) -> Iterator[tuple[str, resource_pb2.AllocationResult]]:
     """What a member was to get, by the claim's UID."""
-    kept = bind_phase_pb2.PluginStates.FromString(state).plugin_states.get(device_filter.NAME, b"")
-    for claim in reserve_state.DeviceClaims.from_bytes(kept).claims if kept else ():
+    own_state = bind_phase_pb2.PluginStates.FromString(state).plugin_states.get(device_filter.NAME, b"")
+    for claim in reserve_state.DeviceClaims.from_bytes(own_state).claims if own_state else ():
         if claim.allocation is not None:
             yield claim.uid, decode.decode(claim.allocation, resource_pb2.AllocationResult)
 

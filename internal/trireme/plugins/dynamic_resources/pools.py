@@ -65,12 +65,12 @@ def gather_pools(
     """
     newest: dict[devices.PoolId, list[devices.DeviceSlice]] = {}
     for entry in seen:
-        kept = newest.setdefault(entry.pool, [])
-        if kept and entry.generation < kept[0].generation:
+        of_pool = newest.setdefault(entry.pool, [])
+        if of_pool and entry.generation < of_pool[0].generation:
             continue
-        if kept and entry.generation > kept[0].generation:
-            kept.clear()
-        kept.append(entry)
+        if of_pool and entry.generation > of_pool[0].generation:
+            of_pool.clear()
+        of_pool.append(entry)
     found = (_pool(pool, entries, by_pool.get(pool, ()), on) for pool, entries in newest.items())
     # Devices that need no preparation come first.
     return tuple(

@@ -60,7 +60,7 @@ class Deallocation:
         return self.name in order and order.index(self.name) <= order.index(refusal.plugin)
 
     def _refusing(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> arrays.SlotArray:
-        """The slots where a claim cannot be used, of those that this plugin was asked about."""
+        """The slots where a claim cannot be used, of those that this plugin was called for."""
         if context.index is None:
             return np.zeros(0, dtype=np.intp)
         return refusing(context.statuses, context.index, snap)
@@ -98,8 +98,8 @@ def unused_but_by(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
     return not users or (len(users) == 1 and users[0].uid == uid)
 
 
-def _answer(said: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFilterResponse:
-    return filter_pb2.PostFilterResponse(status=wire_status.to_message(said), actions=actions)
+def _answer(result: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFilterResponse:
+    return filter_pb2.PostFilterResponse(status=wire_status.to_message(result), actions=actions)
 
 
 def make(context: plugin_context.PluginContext) -> Deallocation | None:

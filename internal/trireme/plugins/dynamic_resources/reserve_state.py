@@ -41,12 +41,12 @@ class ClaimToReserve:
 class DeviceClaims:
     """The work of PreBind for one pod.
 
-    `told`: an event already says what the pod waits for. `node_allocatable` is what the claims come to in resources of
-    the node, for the pod's status.
+    `reported`: an event already says what the pod waits for. `node_allocatable` is what the claims come to in resources
+    of the node, for the pod's status.
     """
 
     claims: tuple[ClaimToReserve, ...] = field(default=())
-    told: bool = False
+    reported: bool = False
     node_allocatable: tuple[Json, ...] = ()
 
     def to_bytes(self) -> bytes:
@@ -59,7 +59,7 @@ class DeviceClaims:
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
             claims = tuple(_claim(entry) for entry in fields["claims"])
-            return DeviceClaims(claims, fields["told"], tuple(fields["node_allocatable"]))
+            return DeviceClaims(claims, fields["reported"], tuple(fields["node_allocatable"]))
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
             raise ValueError(f"not what Reserve gave: {error}") from error
 

@@ -92,20 +92,20 @@ class InterPodAffinityFilter:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse slots by the class's affinity, its anti-affinity, and that of pods that are there, in this order."""
-        kept: _State = state
+        sums_state: _State = state
         index = np.zeros(slots.shape[0], dtype=np.int16)
-        for sums, refusal in ((kept.existing, self._existing), (kept.anti_affinity, self._conflict)):
+        for sums, refusal in ((sums_state.existing, self._existing), (sums_state.anti_affinity, self._conflict)):
             for key, each in sums.items():
                 if each.counted:
                     here = arrays.at(domain_sums.domain_values(snap, key), slots)
                     index[(each.sums[here] > 0) & (here != ABSENT)] = table.intern(refusal)
-        for key, each in kept.affinity.items():
+        for key, each in sums_state.affinity.items():
             here = arrays.at(domain_sums.domain_values(snap, key), slots)
             there = here != ABSENT
-            if not kept.first:
+            if not sums_state.first:
                 there &= each.sums[here] > 0
             index[~there] = table.intern(self._refused)
-        return interfaces.Verdicts(index, _capacity(kept.apart, snap, slots))
+        return interfaces.Verdicts(index, _capacity(sums_state.apart, snap, slots))
 
     def affected(self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int) -> arrays.SlotArray | None:
         """The slots in domains where something counts that did not, or the other way round."""
@@ -114,15 +114,15 @@ class InterPodAffinityFilter:
         if old.terms is not new.terms or old.first != new.first or old.apart != new.apart:
             return None
         parts = []
-        for was, kept in (
+        for old_sums, new_sums in (
             (old.existing, new.existing),
             (old.anti_affinity, new.anti_affinity),
             (old.affinity, new.affinity),
         ):
-            if was.keys() != kept.keys():
+            if old_sums.keys() != new_sums.keys():
                 return None
-            for key, each in kept.items():
-                if was[key] is not each:
+            for key, each in new_sums.items():
+                if old_sums[key] is not each:
                     return None
                 parts.append(_slots_of(snap, key, each.flips.since(generation, each.sums.shape[0])))
         return changes.union(parts, snap.nodes.size)
@@ -159,9 +159,9 @@ class InterPodAffinityFilter:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
     ) -> Sequence[domain_rules.DomainConstraint]:
         """Where the first of a group goes, the others follow; and what a pod of the class keeps out others of it."""
-        kept: _State = state
+        sums_state: _State = state
         out = []
-        if kept.first:
+        if sums_state.first:
             out += [
                 domain_rules.DomainConstraint(
                     self._refused,
@@ -170,14 +170,14 @@ class InterPodAffinityFilter:
                     1,
                     domain_rules.PresenceRule(may_be_first=True),
                 )
-                for key, each in kept.affinity.items()
+                for key, each in sums_state.affinity.items()
             ]
-        for key in kept.apart:
+        for key in sums_state.apart:
             # Where each domain is one node, capacity says it all.
             if not _one_node_each(snap, key):
                 domains = len(snap.nodes.labels.column(key).dictionary) - 1
                 count = np.zeros(domains, dtype=np.int64)
-                for sums in (kept.anti_affinity, kept.existing):
+                for sums in (sums_state.anti_affinity, sums_state.existing):
                     if key in sums:
                         count += sums[key].sums[1:]
                 out.append(
@@ -234,7 +234,7 @@ class _OneNodeEach:
 class _IsolatedSums:
     """Sums of a counter over the domains of a key, as each slot sees them with the changes on itself alone.
 
-    Shapes: all (slot asked,). `inside`: it has the label; `sums` of its domain; `everywhere`: of all domains.
+    Shapes: all (given slot,). `inside`: it has the label; `sums` of its domain; `everywhere`: of all domains.
     """
 
     def __init__(

@@ -66,17 +66,17 @@ class InterPodAffinityScore:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> interfaces.JointScores:
         """The scores of these slots, by the pods that are there now."""
-        kept: _ScoreState = state
+        score_state: _ScoreState = state
         keys = []
-        for key in dict.fromkeys((*kept.sums, *kept.adds)):
+        for key in dict.fromkeys((*score_state.sums, *score_state.adds)):
             column = snap.nodes.labels.column(key)
-            if key in kept.sums:
-                score = kept.sums[key].sums.copy()
+            if key in score_state.sums:
+                score = score_state.sums[key].sums.copy()
                 score[ABSENT] = 0
             else:
                 score = np.zeros(len(column.dictionary), dtype=np.int64)
             value = arrays.at(column.values(snap.nodes.size), slots)
-            keys.append(joint_scores.KeyedScores(value, score, kept.adds.get(key, 0)))
+            keys.append(joint_scores.KeyedScores(value, score, score_state.adds.get(key, 0)))
         return joint_scores.AffinityScores.of(keys, slots.shape[0])
 
     def _score_counter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> class_counters.ClassCounter:

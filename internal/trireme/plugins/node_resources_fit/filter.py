@@ -48,17 +48,17 @@ class NodeResourcesFitFilter:
         if pod_class.invalid is not None:
             return interfaces.PreFilterResult(status=status.error(self.name, pod_class.invalid))
         backed = _device_backed(snap) if self._args.device_backed else frozenset[str]()
-        asked = [
+        requested = [
             (name, amount)
             for name, amount in pod_class.amounts.filtering.items()
             if amount > 0 and not self._ignored(name)
         ]
         names = snap.nodes.resource_names
         demand = _Demand(
-            tuple(name for name, _ in asked),
-            tuple(names.intern(name) for name, _ in asked),
-            tuple(amount for _, amount in asked),
-            tuple(name in backed for name, _ in asked),
+            tuple(name for name, _ in requested),
+            tuple(names.intern(name) for name, _ in requested),
+            tuple(amount for _, amount in requested),
+            tuple(name in backed for name, _ in requested),
         )
         return interfaces.PreFilterResult(state=demand)
 
@@ -130,7 +130,7 @@ class NodeResourcesFitFilter:
 
 @dataclass(frozen=True, slots=True)
 class _OwnPlace:
-    """Where a pod that is resized is, among the slots asked about, and what it counts as there."""
+    """Where a pod that is resized is, among the given slots, and what it counts as there."""
 
     at: int
     counted: Mapping[str, int]
@@ -151,7 +151,7 @@ class _OwnPlace:
 def _own_place(
     pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
 ) -> _OwnPlace | None:
-    """Where the class's one pod is; None where its node is not asked about, or the pod is not there."""
+    """Where the class's one pod is; None where its node is not given, or the pod is not there."""
     slot = snap.nodes.slots.get(pod_class.pod.spec.node_name, -1)
     at = np.flatnonzero(slots == slot)
     if not at.size:

@@ -36,8 +36,8 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         def helps(pod_class: classes.PodClass) -> bool:
             if elsewhere(pod_class, new.metadata.name):
                 return False
-            asked = _readable(pod_class).filtering
-            return _fits_empty(asked, after, backed) and (before is None or _more(asked, before, after, backed))
+            requested = _readable(pod_class).filtering
+            return _fits_empty(requested, after, backed) and (before is None or _more(requested, before, after, backed))
 
         return helps
 
@@ -115,22 +115,22 @@ def _after_device_class(old: resource_pb2.DeviceClass | None, new: resource_pb2.
     return helps
 
 
-def _fits_empty(asked: Mapping[str, int], allocatable: Mapping[str, int], backed: _Backed) -> bool:
+def _fits_empty(requested: Mapping[str, int], allocatable: Mapping[str, int], backed: _Backed) -> bool:
     """Whether the pod would fit if the node were empty."""
     if allocatable.get(amounts.PODS, 0) < 1:
         return False
-    for name, amount in asked.items():
+    for name, amount in requested.items():
         there = allocatable.get(name, 0)
         if amount > there and not (there <= 0 and amounts.is_scalar(name) and backed(name)):
             return False
     return True
 
 
-def _more(asked: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int], backed: _Backed) -> bool:
+def _more(requested: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int], backed: _Backed) -> bool:
     """Whether the node has more than before of something that the pod asks for."""
     if after.get(amounts.PODS, 0) > before.get(amounts.PODS, 0):
         return True
-    for name, amount in asked.items():
+    for name, amount in requested.items():
         if amount <= 0:
             continue
         if after.get(name, 0) > before.get(name, 0):
@@ -141,7 +141,7 @@ def _more(asked: Mapping[str, int], before: Mapping[str, int], after: Mapping[st
 
 
 def _backed_resources(context: HintContext) -> _Backed:
-    """Which resources a device class stands for; found out for the first that is asked about."""
+    """Which resources a device class stands for; computed at the first call."""
 
     @functools.cache
     def names() -> frozenset[str]:

@@ -40,17 +40,17 @@ class NodeResourcesFitPlacementScore:
             number = table.resource_names.intern(name)
             table.reserve_resources()
             counted = number in (resources.CPU, resources.MEMORY)
-            asked = 0
+            requested = 0
             for pod_class, count in pods.items():
                 have = snap.classes[pod_class].amounts
-                asked += count * (have.scoring_nonzero[number] if counted else have.scoring.get(name, 0))
-            if not asked and amounts.is_scalar(name):
+                requested += count * (have.scoring_nonzero[number] if counted else have.scoring.get(name, 0))
+            if not requested and amounts.is_scalar(name):
                 continue
             allocatable = int(table.allocatable[number, slots].sum())
             if not allocatable:
                 continue
             used = int((table.nonzero if counted else table.requested)[number, slots].sum())
-            score += weight * (min(used + asked, allocatable) * MAX_SCORE // allocatable)
+            score += weight * (min(used + requested, allocatable) * MAX_SCORE // allocatable)
             weights += weight
         return score // weights if weights else 0
 

@@ -22,8 +22,8 @@ _DRIVER = "csi_driver"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """Some of the slots asked about, and where they are among them. Shapes: both (n,)."""
+class _SlotSubset:
+    """Some of the given slots, and where they are among them. Shapes: both (n,)."""
 
     slots: arrays.SlotArray
     at: arrays.SlotArray
@@ -71,8 +71,8 @@ class NodeVolumeLimits:
         for csi_node in (False, True):
             at = np.flatnonzero(present == csi_node)
             if at.size:
-                asked = _Asked(slots[at], at)
-                self._judge(pod_class, snap, csi_node, asked, table, index)
+                subset = _SlotSubset(slots[at], at)
+                self._judge(pod_class, snap, csi_node, subset, table, index)
         return interfaces.Verdicts(index)
 
     def _judge(
@@ -80,7 +80,7 @@ class NodeVolumeLimits:
         pod_class: classes.PodClass,
         snap: snapshot_view.SnapshotView,
         csi_node: bool,
-        asked: _Asked,
+        subset: _SlotSubset,
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:
@@ -89,24 +89,24 @@ class NodeVolumeLimits:
             volumes = volumes_attachments.new_volumes(pod_class, snap, csi_node)
         except volumes_attachments.MissingClaimError as error:
             missing = status.unresolvable(self.name, str(error), reasons=(status.Reason("claimNotFound"),))
-            index[asked.at] = table.intern(missing)
+            index[subset.at] = table.intern(missing)
             return
         except volumes_attachments.VolumeError as error:
-            index[asked.at] = table.intern(self._failed(str(error)))
+            index[subset.at] = table.intern(self._failed(str(error)))
             return
         if not volumes:
             return
-        # What is told of a node is what is written last: the limits first, then what kube-scheduler looks at before.
+        # A node has the status that is written last: of the limits first, then of what kube-scheduler looks at before.
         if csi_node:
-            self._check_limits(volumes, snap, asked, table, index)
+            self._check_limits(volumes, snap, subset, table, index)
         if self._require_driver:
-            self._check_drivers(volumes, snap, asked, table, index)
+            self._check_drivers(volumes, snap, subset, table, index)
 
     def _check_limits(
         self,
         volumes: frozenset[volumes_attachments.Attached],
         snap: snapshot_view.SnapshotView,
-        asked: _Asked,
+        subset: _SlotSubset,
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:
@@ -117,16 +117,16 @@ class NodeVolumeLimits:
             for volume in volumes:
                 if volume[0] == driver:
                     new[attached.slots_with(volume)] -= 1
-            new = new[asked.slots]
-            limit = csi.limits(driver)[asked.slots]
+            new = new[subset.slots]
+            limit = csi.limits(driver)[subset.slots]
             exceeded = (limit != volumes_nodes.NO_LIMIT) & (new > 0)
-            exceeded &= attached.counts(driver)[asked.slots] + new > limit
+            exceeded &= attached.counts(driver)[subset.slots] + new > limit
             if exceeded.any():
                 refusal = status.unschedulable(
                     self.name, _EXCEEDED, reasons=(status.Reason.of("volumeLimit", {"driver": driver}),)
                 )
-                index[asked.at[exceeded]] = table.intern(refusal)
-        positions = dict(zip(asked.slots.tolist(), asked.at.tolist(), strict=True))
+                index[subset.at[exceeded]] = table.intern(refusal)
+        positions = dict(zip(subset.slots.tolist(), subset.at.tolist(), strict=True))
         for slot, text in attached.errors().items():
             if slot in positions and csi.limited[slot]:
                 index[positions[slot]] = table.intern(self._failed(text))
@@ -135,7 +135,7 @@ class NodeVolumeLimits:
         self,
         volumes: frozenset[volumes_attachments.Attached],
         snap: snapshot_view.SnapshotView,
-        asked: _Asked,
+        subset: _SlotSubset,
         table: interfaces.StatusTable,
         index: arrays.Int16Array,
     ) -> None:
@@ -144,13 +144,13 @@ class NodeVolumeLimits:
             described = snap.objects.get(_DRIVER, "", driver)
             if described is None or not described.spec.prevent_pod_scheduling_if_missing:
                 continue
-            lacking = ~csi.installed(driver)[asked.slots]
+            lacking = ~csi.installed(driver)[subset.slots]
             refusal = status.unschedulable(
                 self.name,
                 f"{driver} CSI driver is not installed on the node",
                 reasons=(status.Reason.of("driverMissing", {"driver": driver}),),
             )
-            index[asked.at[lacking]] = table.intern(refusal)
+            index[subset.at[lacking]] = table.intern(refusal)
 
     def _failed(self, text: str) -> status.Status:
         return status.error(self.name, f'running "{self.name}" filter plugin: {text}')

@@ -56,7 +56,7 @@ class _Hard:
         return counts + int(self.self_match) - lowest <= self.constraint.max_skew
 
     def fits_isolated(self, slots: arrays.SlotArray, changes: arrays.Int64Array) -> arrays.BoolArray:
-        """As fits, by slot, each with so many counted pods more on itself alone. Shapes: all (slot asked,)."""
+        """As fits, by slot, each with so many counted pods more on itself alone. Shapes: all (given slot,)."""
         domain = self.domain[slots]
         inside = domain >= 0
         changed = np.append(self.count, 0)[domain] + np.where(inside & self.eligible[slots], changes, 0)
@@ -108,10 +108,10 @@ class PodTopologySpreadFilter:
             )
         if not constraints:
             return interfaces.SKIPPED
-        kept = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
+        columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
         hard = [
             self._hard(pod_class, constraint, domains, _count(pod_class, snap, constraint, domains))
-            for constraint, domains in zip(constraints, kept.domains, strict=True)
+            for constraint, domains in zip(constraints, columns.domains, strict=True)
         ]
         return interfaces.PreFilterResult(state=_State(tuple(hard), tuple(each.fits() for each in hard)))
 
@@ -124,10 +124,10 @@ class PodTopologySpreadFilter:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse slots by the first constraint that they do not meet."""
-        kept: _State = state
+        hard_state: _State = state
         index = np.zeros(slots.shape[0], dtype=np.int16)
         domain_refused = np.ones(slots.shape[0], dtype=np.bool_)
-        for each, fits in zip(kept.hard, kept.fits, strict=True):
+        for each, fits in zip(hard_state.hard, hard_state.fits, strict=True):
             missing, skewed = self._numbers(each.constraint.key, table)
             by_domain = np.where(fits, interfaces.PASSES, skewed).astype(np.int16)
             refusal = by_domain[arrays.at(each.domain, slots)]
@@ -163,9 +163,9 @@ class PodTopologySpreadFilter:
     ) -> interfaces.Verdicts:
         """As filter, with the counts as they are but for the changes on the slot itself."""
         constraints = self._constraints(pod_class, snap)
-        kept = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
+        columns = spread_domains.spread_domains_of(pod_class, snap, constraints, True, self._args.comparing)
         index = np.zeros(slots.shape[0], dtype=np.int16)
-        for constraint, domains in zip(constraints, kept.domains, strict=True):
+        for constraint, domains in zip(constraints, columns.domains, strict=True):
             real, changed = pod_counts.matching_pods_per_slot(pod_class, snap, constraint)
             count = class_counters.DomainSums(domains.counted(), domains.domains, real, 0).sums
             hard = self._hard(pod_class, constraint, domains, count)
@@ -180,7 +180,7 @@ class PodTopologySpreadFilter:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
     ) -> Sequence[domain_rules.DomainConstraint]:
         """A skew rule for each hard constraint that counts pods of the class itself."""
-        kept: _State = state
+        hard_state: _State = state
         return [
             domain_rules.DomainConstraint(
                 self._skewed(each.constraint.key),
@@ -191,7 +191,7 @@ class PodTopologySpreadFilter:
                     each.constraint.max_skew, int(each.self_match), each.constraint.min_domains, each.eligible
                 ),
             )
-            for each in kept.hard
+            for each in hard_state.hard
             if each.adds
         ]
 

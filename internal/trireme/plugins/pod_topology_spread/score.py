@@ -67,14 +67,14 @@ class PodTopologySpreadScore:
     ) -> interfaces.JointScores:
         """The scores of these slots, by the pods that are counted now."""
         soft: _Soft = state
-        kept = spread_domains.spread_domains_of(
+        columns = spread_domains.spread_domains_of(
             pod_class, snap, soft.constraints, soft.require_all, self._args.comparing
         )
         terms = [
             self._term(pod_class, snap, constraint, domains, slots)
-            for constraint, domains in zip(soft.constraints, kept.domains, strict=True)
+            for constraint, domains in zip(soft.constraints, columns.domains, strict=True)
         ]
-        ignored = ~arrays.at(kept.has_all, slots) if soft.require_all else None
+        ignored = ~arrays.at(columns.has_all, slots) if soft.require_all else None
         if ignored is not None and not ignored.any():
             ignored = None
         return joint_scores.SpreadScores(terms, ignored)

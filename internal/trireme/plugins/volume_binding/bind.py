@@ -102,8 +102,8 @@ class _PodVolumes:
                 raise _Failed(f"binding volumes: {failure}") from failure
             klog.info(log, 2, "All PVCs for pod are bound", **klog.named(log, _LOGGER), pod=self._ref())
         except (_Failed, ValueError) as failure:
-            said = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
-            return bind_pb2.PreBindResult(status=to_message(said))
+            error_status = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
+            return bind_pb2.PreBindResult(status=to_message(error_status))
         return _result(status_pb2.CODE_SUCCESS)
 
     def _ref(self) -> klog.Ref:
