@@ -98,13 +98,16 @@ def _evaluation(found: Report, wide: bool) -> list[console.RenderableType]:
 
 
 def _feasible(found: Report, wide: bool) -> console.RenderableType:
+    """The first nodes with what adds to their totals."""
     weights = {plugin["plugin"]: plugin["weight"] for plugin in found["scorePlugins"]}
     nodes = found["feasible"] if wide else found["feasible"][:_NODES]
     entries = [
         [
             node["node"],
             str(node["total"]),
-            ", ".join(f"{plugin} {_weighted(score, weights[plugin])}" for plugin, score in node["scores"].items()),
+            ", ".join(
+                f"{plugin} {_weighted(score, weights[plugin])}" for plugin, score in node["scores"].items() if score
+            ),
         ]
         for node in nodes
     ]

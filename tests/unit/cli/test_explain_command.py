@@ -23,7 +23,7 @@ def report(**evaluation: Any) -> dict[str, Any]:
 
 def evaluated(open_nodes: int = 7, **more: Any) -> dict[str, Any]:
     names = [f"worker-{number:04d}.eu-central-1.compute.internal" for number in range(40)]
-    scores = {"NodeResourcesFit": 66, "TaintToleration": 100, "PodTopologySpread": 87, "InterPodAffinity": 3}
+    scores = {"NodeResourcesFit": 66, "TaintToleration": 100, "PodTopologySpread": 87, "InterPodAffinity": 3, "Zero": 0}
     return {
         "generation": 9,
         "nodes": 40 + open_nodes,
@@ -44,6 +44,7 @@ def evaluated(open_nodes: int = 7, **more: Any) -> dict[str, Any]:
             {"plugin": "TaintToleration", "weight": 3, "skipped": False},
             {"plugin": "PodTopologySpread", "weight": 2, "skipped": False},
             {"plugin": "InterPodAffinity", "weight": 2, "skipped": False},
+            {"plugin": "Zero", "weight": 1, "skipped": False},
         ],
         **more,
     }
@@ -61,6 +62,7 @@ def test_an_evaluation_fits_the_terminal(columns: int) -> None:
     best = next(number for number, line in enumerate(lines) if line.startswith("  n0 "))
     assert lines[best].split()[:3] == ["n0", "500", "NodeResourcesFit"]
     assert "TaintToleration 100×3" in " ".join(line.strip() for line in lines[best : best + 2])
+    assert "Zero" not in shown
     assert "2 more (-o wide names them)" in shown
 
 
