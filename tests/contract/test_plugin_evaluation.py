@@ -10,8 +10,7 @@ import pytest
 from plugin_servers import fill, on_the_sdk
 
 from trireme import sdk
-from trireme.evaluation.filtering import columns as filter_columns
-from trireme.evaluation.filtering import filter_chain, filter_evaluator
+from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.evaluation.scoring import class_scores, score_chain, score_evaluator
 from trireme.framework import status
 from trireme.remote import remote_client, remote_plugin
@@ -60,7 +59,7 @@ class Evaluation:
         self._score = score_evaluator.ScoreEvaluator(self.snap, {"p": scores})
         self.pod_class = fill(self.snap, NODES)
 
-    async def filter(self) -> filter_columns.ClassColumns:
+    async def filter(self) -> class_verdicts.ClassVerdicts:
         """The class's verdicts."""
         return await self._filter.evaluate("p", self.pod_class)
 

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from google.protobuf import message
 
 from trireme.evaluation import plugin_timer, request_errors, reserving
-from trireme.evaluation.filtering import columns, filter_answers, filter_chain, filter_evaluator, nominated_filter
+from trireme.evaluation.filtering import (
+    class_verdicts,
+    filter_answers,
+    filter_chain,
+    filter_evaluator,
+    nominated_filter,
+)
 from trireme.evaluation.preemption import post_filter_context, post_filter_plugins, post_filter_results
 from trireme.framework import domain_rules, status
 from trireme.snapshot import classes, snapshot
@@ -65,7 +71,7 @@ class FilterEngine:
 
     async def evaluate(
         self, cycle: cycle_pb2.Cycle, timer: plugin_timer.PluginTimer | None = None
-    ) -> columns.ClassColumns:
+    ) -> class_verdicts.ClassVerdicts:
         """The columns of the cycle's class, brought up to date."""
         return await self._evaluator.evaluate(cycle.profile, self._class_of(cycle), timer)
 
@@ -225,7 +231,7 @@ class FilterEngine:
         await reserving.unreserve(self._profiles.reservers[cycle.profile], cycle, placements)
 
     def _post_filter_results(
-        self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns
+        self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts
     ) -> post_filter_results.PostFilterResults:
         chain, plugins = self.chains[cycle.profile], self._profiles.post_filters[cycle.profile]
         return post_filter_results.PostFilterResults(cycle, chain, plugins, cached, self._refresher(cycle), self._snap)
@@ -263,7 +269,7 @@ class FilterEngine:
 
     async def _evaluate_for(
         self, cycle: cycle_pb2.Cycle, timer: plugin_timer.PluginTimer
-    ) -> tuple[columns.ClassColumns, nominated_filter.SlotVerdict | None]:
+    ) -> tuple[class_verdicts.ClassVerdicts, nominated_filter.SlotVerdict | None]:
         """The columns, and own_verdict; again while services have no answer about the pod's own node as it is."""
         for _ in range(filter_evaluator.ATTEMPTS):
             cached = await self.evaluate(cycle, timer)
@@ -273,7 +279,7 @@ class FilterEngine:
         text = "cycle.pod: the node that it is nominated to changes faster than plugins can be called about it"
         raise request_errors.StaleRequestError(text)
 
-    async def _evaluate_all(self, profile: str, numbers: Iterable[int]) -> Mapping[int, columns.ClassColumns]:
+    async def _evaluate_all(self, profile: str, numbers: Iterable[int]) -> Mapping[int, class_verdicts.ClassVerdicts]:
         """The columns of these classes, of one generation unless the cluster changes each time.
 
         Raises: OutOfStepError.
@@ -289,7 +295,7 @@ class FilterEngine:
         """Brings the columns of the cycle's class up to date while the same request is being answered."""
         incarnation = self._snap.incarnation
 
-        async def refresh() -> columns.ClassColumns:
+        async def refresh() -> class_verdicts.ClassVerdicts:
             self._snap.must_still_be(incarnation)
             return await self.evaluate(cycle)
 

@@ -12,7 +12,7 @@ from snapshot_machine import NODES, SnapshotMachine
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation import column_cache, plugin_timer
-from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator
+from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugins.node_affinity import filter as node_affinity
@@ -76,7 +76,7 @@ node_fields = st.fixed_dictionaries(
 )
 
 
-def said(snap: snapshot.Snapshot, kept: columns.ClassColumns) -> Any:
+def said(snap: snapshot.Snapshot, kept: class_verdicts.ClassVerdicts) -> Any:
     """What the columns say, by node, without the numbers by which they say it."""
     if kept.refusal is not None:
         return kept.refusal
@@ -161,7 +161,7 @@ class EvaluationMachine(SnapshotMachine):
         if kept.refusal is None:
             self._patch(number, kept)
 
-    def _patch(self, number: int, kept: columns.ClassColumns) -> None:
+    def _patch(self, number: int, kept: class_verdicts.ClassVerdicts) -> None:
         size = self.builder.snap.nodes.size
         empty = np.flatnonzero(~self.builder.snap.nodes.alive[:size])
         assert not kept.index[empty].any()
@@ -252,7 +252,7 @@ class _Moody:
         return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
 
 
-def _pre_filtered(*answers: interfaces.PreFilterResult) -> columns.ClassColumns:
+def _pre_filtered(*answers: interfaces.PreFilterResult) -> class_verdicts.ClassVerdicts:
     builder = _cluster()
     plugins = [_Moody(f"P{number}", answer) for number, answer in enumerate(answers)]
     chain = filter_chain.FilterChain(plugins)

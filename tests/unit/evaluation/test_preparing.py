@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from snapshot_views import SnapshotBuilder, pod_of
 
-from trireme.evaluation.filtering import columns, filter_chain, filter_evaluator, nominated_filter, preparing
+from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator, nominated_filter, preparing
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import remote_filter
@@ -152,11 +152,11 @@ class Evaluation:
         self.check(kept)
         return {} if kept.refusal is not None else self.capacities(kept)
 
-    def capacities(self, kept: columns.ClassColumns) -> dict[str, int]:
+    def capacities(self, kept: class_verdicts.ClassVerdicts) -> dict[str, int]:
         """By node name."""
         return {name: int(kept.capacity[slot]) for name, slot in self.cluster.snap.nodes.slots.items()}
 
-    def check(self, kept: columns.ClassColumns) -> None:
+    def check(self, kept: class_verdicts.ClassVerdicts) -> None:
         """No node is feasible that a plugin refuses as it is now, and no pod is refused for a call that is missing."""
         if kept.refusal is not None:
             assert kept.refusal.code is status.Code.ERROR

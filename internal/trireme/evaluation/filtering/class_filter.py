@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from trireme.evaluation import plugin_timer
-from trireme.evaluation.filtering import columns, filter_chain, nominated_filter, pre_filtering
+from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_column, nominated_filter, pre_filtering
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, changes, classes, snapshot
@@ -29,7 +29,7 @@ class ClassFilter:
         self.slots_evaluated = 0
 
     def refresh(
-        self, pod_class: classes.PodClass, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
+        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> None:
         """Bring the columns to the snapshot's generation."""
         started = timer.now()
@@ -57,7 +57,7 @@ class ClassFilter:
         timer.point("Filter", started)
 
     def refresh_pre_filter(
-        self, pod_class: classes.PodClass, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
+        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> None:
         """Bring PreFilter's part of the columns to the snapshot's generation, and no other."""
         started = timer.now()
@@ -66,7 +66,7 @@ class ClassFilter:
         timer.point("PreFilter", started)
 
     def constraints(
-        self, pod_class: classes.PodClass, cached: columns.ClassColumns
+        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts
     ) -> Iterator[domain_rules.DomainConstraint]:
         """How placements of the class change other nodes, plugin by plugin."""
         for name, plugin in self._chain.by_domain.items():
@@ -75,7 +75,7 @@ class ClassFilter:
                 yield from plugin.constraints(pod_class, self._snap, prefilter.state)
 
     def _filter(
-        self, pod_class: classes.PodClass, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
+        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> tuple[list[arrays.SlotArray], bool]:
         """Call Filter of each plugin about what changed.
 
@@ -100,7 +100,7 @@ class ClassFilter:
             parts.append(column.changed_since(nodes, column.answered_generation))
         return parts, renewed
 
-    def _filter_prepared(self, pod_class: classes.PodClass, cached: columns.ClassColumns) -> None:
+    def _filter_prepared(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts) -> None:
         """Write down what was prepared, though the pod is refused: preemption may ask about it."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
         for plugin in self._chain.preparing:
@@ -112,7 +112,7 @@ class ClassFilter:
         self,
         plugin: interfaces.FilterPlugin,
         pod_class: classes.PodClass,
-        column: columns.PluginColumn,
+        column: filter_column.FilterColumn,
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> arrays.SlotArray:
@@ -132,7 +132,7 @@ class ClassFilter:
         return differing
 
     def _combine(
-        self, pod_class: classes.PodClass, cached: columns.ClassColumns, due: arrays.SlotArray, renewed: bool
+        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, due: arrays.SlotArray, renewed: bool
     ) -> None:
         """Combine the plugins' verdicts on the slots that are due; `renewed` as in NominatedFilter.verdicts."""
         generation = self._snap.generation
@@ -147,7 +147,7 @@ class ClassFilter:
 
     def _combine_live(
         self,
-        cached: columns.ClassColumns,
+        cached: class_verdicts.ClassVerdicts,
         slots: arrays.SlotArray,
         with_nominees: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
         stamp: int,

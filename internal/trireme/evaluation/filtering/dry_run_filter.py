@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from trireme.evaluation.filtering import columns, filter_chain, nominated_pods
+from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_column, nominated_pods
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, overlay, snapshot
 
@@ -23,7 +23,7 @@ class DryRunFilter:
     def __init__(
         self,
         plugins: filter_chain.FilterChain,
-        cached: columns.ClassColumns,
+        cached: class_verdicts.ClassVerdicts,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
         nominees: nominated_pods.Nominees,
@@ -40,7 +40,7 @@ class DryRunFilter:
         self._class = pod_class
         self._snap = snap
         self._nominees = nominees
-        self._plugins: Sequence[tuple[interfaces.AnyFilterPlugin, columns.PluginColumn]] = [
+        self._plugins: Sequence[tuple[interfaces.AnyFilterPlugin, filter_column.FilterColumn]] = [
             (plugin, cached.plugins[plugin.name])
             for plugin in plugins.plugins
             if plugin.name not in excluded
@@ -128,7 +128,7 @@ class DryRunFilter:
     def _evaluated(
         self,
         plugin: interfaces.FilterPlugin,
-        column: columns.PluginColumn,
+        column: filter_column.FilterColumn,
         slots: arrays.SlotArray,
         over: overlay.SnapshotOverlay,
     ) -> interfaces.Verdicts:
@@ -153,7 +153,7 @@ class DryRunFilter:
     def _prepared(
         self,
         plugin: interfaces.AsyncFilter,
-        column: columns.PluginColumn,
+        column: filter_column.FilterColumn,
         slots: arrays.SlotArray,
         over: overlay.SnapshotOverlay,
     ) -> interfaces.Verdicts:

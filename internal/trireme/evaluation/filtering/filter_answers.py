@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trireme.evaluation import plugin_timer
-from trireme.evaluation.filtering import columns, filter_chain, nominated_filter
+from trireme.evaluation.filtering import class_verdicts, filter_chain, nominated_filter
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import snapshot
@@ -55,7 +55,7 @@ class FilterAnswers:
 
     def about_class(
         self,
-        cached: columns.ClassColumns,
+        cached: class_verdicts.ClassVerdicts,
         found: node_columns.NodeColumns | None,
         constraints: Sequence[domain_rules.DomainConstraint],
         timer: plugin_timer.PluginTimer,
@@ -77,7 +77,7 @@ class FilterAnswers:
         )
 
     def about_nominated(
-        self, admitted: int, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
+        self, admitted: int, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> NominatedAnswer:
         """The answer where so many nominated pods are admitted."""
         needs_reserve, needs_pre_bind = self._needs(cached)
@@ -85,11 +85,11 @@ class FilterAnswers:
             admitted, needs_reserve, needs_pre_bind, self._evaluated(cached), tuple(timer.messages())
         )
 
-    def takes_constraints(self, cached: columns.ClassColumns) -> bool:
+    def takes_constraints(self, cached: class_verdicts.ClassVerdicts) -> bool:
         """Whether the answer says how placements change other nodes, where there is to be more than one."""
         return cached.refusal is None and not self._chain.one_by_one
 
-    def columns_of_class(self, cached: columns.ClassColumns, base_generation: int) -> node_columns.NodeColumns:
+    def columns_of_class(self, cached: class_verdicts.ClassVerdicts, base_generation: int) -> node_columns.NodeColumns:
         """The class's columns; a patch where the caller has those of `base_generation`, and little has changed."""
         size = self._snap.nodes.size
         # These columns number their statuses by themselves: a patch holds only for an answer that was taken from them.
@@ -105,27 +105,27 @@ class FilterAnswers:
         return self._all_columns(cached)
 
     def columns_of_one(
-        self, cached: columns.ClassColumns, own: nominated_filter.SlotVerdict
+        self, cached: class_verdicts.ClassVerdicts, own: nominated_filter.SlotVerdict
     ) -> node_columns.NodeColumns:
         """The columns for one pod of the class, whose verdict on one slot is another one than that of the others."""
         out = self._all_columns(cached)
         out.index[own.slot], out.capacity[own.slot] = own.index, own.capacity
         return out
 
-    def _all_columns(self, cached: columns.ClassColumns) -> node_columns.NodeColumns:
+    def _all_columns(self, cached: class_verdicts.ClassVerdicts) -> node_columns.NodeColumns:
         size, statuses = self._snap.nodes.size, tuple(cached.table.statuses)
         index, capacity = cached.index[:size].copy(), cached.capacity[:size].copy()
         return node_columns.NodeColumns(cached.generation, 0, size, None, statuses, index, capacity)
 
-    def _pre_filter_results(self, cached: columns.ClassColumns) -> Sequence[interfaces.PreFilterResult]:
+    def _pre_filter_results(self, cached: class_verdicts.ClassVerdicts) -> Sequence[interfaces.PreFilterResult]:
         return [cached.plugins[name].prefilter for name in self._chain.order if name in cached.plugins]
 
-    def _needs(self, cached: columns.ClassColumns) -> tuple[bool, bool]:
+    def _needs(self, cached: class_verdicts.ClassVerdicts) -> tuple[bool, bool]:
         """Whether Reserve, and PreBind, must be called for pods of the class."""
         reserves = any(result.reserves for result in self._pre_filter_results(cached))
         return reserves or self._always_reserve, reserves
 
-    def _evaluated(self, cached: columns.ClassColumns) -> Sequence[str]:
+    def _evaluated(self, cached: class_verdicts.ClassVerdicts) -> Sequence[str]:
         """The plugins that were not skipped."""
         order = self._chain.order
         return [name for name in order if name in cached.plugins and not cached.plugins[name].prefilter.skip]

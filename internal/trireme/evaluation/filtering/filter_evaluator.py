@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trireme.evaluation import column_cache, plugin_timer
-from trireme.evaluation.filtering import class_filter, columns, filter_chain, nominated_filter, preparing
+from trireme.evaluation.filtering import class_filter, class_verdicts, filter_chain, nominated_filter, preparing
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import classes, snapshot
@@ -44,7 +44,7 @@ class FilterEvaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, filter_chain.FilterChain]) -> None:
         self._snap = snap
         self._profiles = {profile: _Profile(snap, chain) for profile, chain in chains.items()}
-        self._cache = column_cache.ColumnCache(snap, columns.ClassColumns)
+        self._cache = column_cache.ColumnCache(snap, class_verdicts.ClassVerdicts)
 
     def statistics(self) -> EvaluatorStatistics:
         """What it has done so far."""
@@ -58,7 +58,7 @@ class FilterEvaluator:
 
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
-    ) -> columns.ClassColumns:
+    ) -> class_verdicts.ClassVerdicts:
         """The class's columns, no older than the snapshot was when this was called. `timer` gets what took how long.
 
         Raises: OutOfStepError where the snapshot was replaced while plugins prepared their answers.
@@ -86,7 +86,7 @@ class FilterEvaluator:
 
     async def admit_nominated(
         self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer
-    ) -> tuple[columns.ClassColumns, int] | None:
+    ) -> tuple[class_verdicts.ClassVerdicts, int] | None:
         """The slot that the cycle's pod is nominated to, if it may run there; no other one is looked at.
 
         Of the columns beside it only PreFilter's part is up to date. None: look at all nodes.
@@ -110,23 +110,25 @@ class FilterEvaluator:
         return cached, verdict.slot
 
     def admit_others(
-        self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns, pods: Sequence[cycle_pb2.PodIdentity]
+        self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts, pods: Sequence[cycle_pb2.PodIdentity]
     ) -> list[int]:
         """As NominatedFilter.admit_others."""
         return self._profiles[cycle.profile].nominated.admit_others(cycle, cached, pods)
 
-    def own_verdict(self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns) -> nominated_filter.SlotVerdict | None:
+    def own_verdict(
+        self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts
+    ) -> nominated_filter.SlotVerdict | None:
         """As NominatedFilter.own_verdict."""
         return self._profiles[cycle.profile].nominated.own_verdict(cycle, cached)
 
     def constraints(
-        self, profile: str, pod_class: classes.PodClass, cached: columns.ClassColumns
+        self, profile: str, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts
     ) -> Sequence[domain_rules.DomainConstraint]:
         """How placements of the class change other nodes."""
         return tuple(self._profiles[profile].filter.constraints(pod_class, cached))
 
 
-def _refused(cached: columns.ClassColumns, refusal: status.Status) -> columns.ClassColumns:
+def _refused(cached: class_verdicts.ClassVerdicts, refusal: status.Status) -> class_verdicts.ClassVerdicts:
     """The columns where a failure refuses the class on all nodes, until it is evaluated again."""
     cached.refusal = refusal
     cached.generation = -1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.evaluation.filtering import columns, dry_run_filter, filter_chain, nominated_pods
+from trireme.evaluation.filtering import class_verdicts, dry_run_filter, filter_chain, nominated_pods
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, nominations, overlay, snapshot
 from trireme.v1 import cycle_pb2
@@ -39,7 +39,7 @@ class NominatedFilter:
         self._chain = chain
 
     def verdicts(
-        self, pod_class: classes.PodClass, cached: columns.ClassColumns, due: arrays.SlotArray, renewed: bool
+        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, due: arrays.SlotArray, renewed: bool
     ) -> tuple[arrays.SlotArray, list[tuple[arrays.SlotArray, interfaces.Verdicts]]]:
         """The slots that are due, and the verdicts on those with nominated pods, as if these were there.
 
@@ -65,7 +65,7 @@ class NominatedFilter:
         slots = np.flatnonzero(nominated & again)
         return np.flatnonzero(again), list(dry_run.filter_with_nominees(slots)) if slots.size else []
 
-    def own_verdict(self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns) -> SlotVerdict | None:
+    def own_verdict(self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts) -> SlotVerdict | None:
         """The verdict on the slot that the cycle's pod is nominated to itself: there it does not count for itself.
 
         None where it is nominated nowhere, or no pod is named.
@@ -81,7 +81,7 @@ class NominatedFilter:
         return SlotVerdict(own.slot, int(verdicts.index[0]), int(verdicts.capacity[0]))
 
     def admit_others(
-        self, cycle: cycle_pb2.Cycle, cached: columns.ClassColumns, pods: Sequence[cycle_pb2.PodIdentity]
+        self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts, pods: Sequence[cycle_pb2.PodIdentity]
     ) -> list[int]:
         """The slots of the first of these pods, which may run where each is nominated to, beside the cycle's pod.
 
@@ -108,7 +108,7 @@ class NominatedFilter:
         admitted: list[int] = slots[: int(refused[0]) if refused.size else slots.size].tolist()
         return admitted
 
-    def _nominee(self, uid: str, cached: columns.ClassColumns) -> nominations.Nominee | None:
+    def _nominee(self, uid: str, cached: class_verdicts.ClassVerdicts) -> nominations.Nominee | None:
         """The pod's nomination, where its node is there and PreFilter left it."""
         own = self._snap.nominations.get(uid)
         if own is None or not self._snap.nodes.alive[own.slot]:
@@ -117,7 +117,7 @@ class NominatedFilter:
         return own if left else None
 
     def _without_nominations(
-        self, pod_class: classes.PodClass, cached: columns.ClassColumns, *uids: str
+        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, *uids: str
     ) -> dry_run_filter.DryRunFilter:
         """Filters for pods of the class where the nominations of these pods do not count."""
         nominees = nominated_pods.nominees(self._snap, pod_class.priority, *uids)

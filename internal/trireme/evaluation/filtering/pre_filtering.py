@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from trireme.evaluation import plugin_timer
-from trireme.evaluation.filtering import columns, filter_chain
+from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_column
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
@@ -17,7 +17,7 @@ class PreFiltering:
         self._chain = chain
 
     def refresh(
-        self, pod_class: classes.PodClass, cached: columns.ClassColumns, timer: plugin_timer.PluginTimer
+        self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> bool:
         """Call PreFilter where its answer may have changed; return whether to combine the verdicts on all nodes anew.
 
@@ -31,7 +31,7 @@ class PreFiltering:
                 answer = self._call(plugin, pod_class, cached.table)
                 timer.plugin(plugin.name, "PreFilter", started, _code(answer))
                 if column is None:
-                    column = cached.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)
+                    column = cached.plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
                     changed = True
                 changed |= answer.skip != column.prefilter.skip
                 column.renew(answer, self._snap.generation, self._affected(plugin, column, answer))
@@ -45,7 +45,7 @@ class PreFiltering:
         return plugin.pre_filter(pod_class, self._snap, table)
 
     def _affected(
-        self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn, answer: interfaces.PreFilterResult
+        self, plugin: interfaces.FilterPlugin, column: filter_column.FilterColumn, answer: interfaces.PreFilterResult
     ) -> arrays.SlotArray | None:
         """The slots that the plugin's new answer to PreFilter affects; None: all, as far as anybody knows."""
         before = column.prefilter.state
@@ -56,7 +56,7 @@ class PreFiltering:
             return None
         return by_domain.affected(self._snap, before, answer.state, column.generation)
 
-    def _narrow(self, cached: columns.ClassColumns) -> bool:
+    def _narrow(self, cached: class_verdicts.ClassVerdicts) -> bool:
         """Put the answers of all plugins together; return whether the class is refused, or other nodes are left."""
         cached.refusal = None
         cached.narrowed_by = ()

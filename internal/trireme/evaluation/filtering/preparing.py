@@ -3,14 +3,14 @@
 Some plugins of this process answer faster what they prepared. An AsyncFilter, such as a service, answers only about
 what it prepared, and nodes change while it is called: its verdicts are about the nodes as they were when the call
 began. Nodes that changed meanwhile go into a further call, a few times over. A node that has still no answer about its
-current state is refused by `PluginColumn.unanswered`, whatever the column says of an earlier one; so no node is ever
+current state is refused by `FilterColumn.unanswered`, whatever the column says of an earlier one; so no node is ever
 feasible that a plugin has not seen as it is.
 """
 
 import numpy as np
 
 from trireme.evaluation import plugin_timer
-from trireme.evaluation.filtering import columns, filter_chain
+from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_column
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
@@ -29,7 +29,7 @@ class Preparation:
     async def prepare_asynchronous(
         self,
         pod_class: classes.PodClass,
-        cached: columns.ClassColumns,
+        cached: class_verdicts.ClassVerdicts,
         timer: plugin_timer.PluginTimer,
         *,
         only_changed: bool,
@@ -59,7 +59,7 @@ class Preparation:
                     break
         return None
 
-    async def prepare_synchronous(self, pod_class: classes.PodClass, cached: columns.ClassColumns) -> None:
+    async def prepare_synchronous(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts) -> None:
         """Let plugins of this process whose answers take long find them, while other calls are answered.
 
         Raises: OutOfStepError where the snapshot was replaced meanwhile.
@@ -78,7 +78,7 @@ class Preparation:
                 await plugin.prepare(pod_class, self._snap, column.due(plugin, self._snap, live))
         self._snap.must_still_be(incarnation)
 
-    async def prepare_slot(self, pod_class: classes.PodClass, cached: columns.ClassColumns, slot: int) -> None:
+    async def prepare_slot(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, slot: int) -> None:
         """As prepare_synchronous, for one slot."""
         incarnation = self._snap.incarnation
         for plugin in self._chain.preparing:
@@ -93,7 +93,7 @@ class Preparation:
         self,
         plugin: interfaces.AsyncFilter,
         pod_class: classes.PodClass,
-        cached: columns.ClassColumns,
+        cached: class_verdicts.ClassVerdicts,
         only_changed: bool,
     ) -> status.Status | None:
         """Let one plugin find its verdicts, and write them to its column; a status where it failed and the pod with it.
@@ -128,7 +128,7 @@ class Preparation:
         return None
 
     async def _pre_filter(
-        self, plugin: interfaces.AsyncFilter, pod_class: classes.PodClass, cached: columns.ClassColumns
+        self, plugin: interfaces.AsyncFilter, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts
     ) -> status.Status | None:
         generation, incarnation = self._snap.generation, self._snap.incarnation
         answer = await plugin.pre_filter(pod_class, self._snap)
@@ -138,11 +138,11 @@ class Preparation:
         old = cached.plugins.get(plugin.name)
         if old is not None and old.prefilter.skip != answer.skip:
             cached.generation = -1  # The plugin's refusals begin or cease to count, on all nodes.
-        cached.plugins[plugin.name] = columns.PluginColumn(answer, generation, asynchronous=plugin.depends_on)
+        cached.plugins[plugin.name] = filter_column.FilterColumn(answer, generation, asynchronous=plugin.depends_on)
         return None
 
     def _due_asynchronous(
-        self, plugin: interfaces.AsyncFilter, cached: columns.ClassColumns, only_changed: bool
+        self, plugin: interfaces.AsyncFilter, cached: class_verdicts.ClassVerdicts, only_changed: bool
     ) -> arrays.SlotArray:
         """The slots to call the plugin about.
 
@@ -161,7 +161,7 @@ class Preparation:
         return changed[live[changed]]
 
 
-def _keeps_pre_filter(plugin: interfaces.AsyncFilter, column: columns.PluginColumn) -> bool:
+def _keeps_pre_filter(plugin: interfaces.AsyncFilter, column: filter_column.FilterColumn) -> bool:
     if column.prefilter.status is not None or column.prefilter.unanswered:
         return False
     return plugin.depends_on != interfaces.Dependency.CLUSTER

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trireme.evaluation.filtering import columns, filter_chain, nominated_pods
+from trireme.evaluation.filtering import class_verdicts, filter_chain, nominated_pods
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
 
 
 def for_class(
     chain: filter_chain.FilterChain,
-    class_columns: columns.ClassColumns,
+    class_columns: class_verdicts.ClassVerdicts,
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
     nominees: nominated_pods.Nominees,
@@ -39,7 +39,7 @@ class AsyncDryRuns:
     def __init__(
         self,
         plugins: Sequence[interfaces.AsyncFilter],
-        class_columns: columns.ClassColumns,
+        class_columns: class_verdicts.ClassVerdicts,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
         nominees: nominated_pods.Nominees,

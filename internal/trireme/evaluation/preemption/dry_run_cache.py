@@ -9,7 +9,7 @@ depends on the whole cluster, plugins are asynchronous, or disruption budgets co
 from collections.abc import MutableMapping, Sequence
 from typing import Protocol
 
-from trireme.evaluation.filtering import columns
+from trireme.evaluation.filtering import class_verdicts
 from trireme.evaluation.preemption import dry_run
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, pods, snapshot
@@ -56,7 +56,7 @@ class DryRuns(Protocol):
 
 def cached(
     runs: DryRuns,
-    class_columns: columns.ClassColumns,
+    class_columns: class_verdicts.ClassVerdicts,
     snap: snapshot.Snapshot,
     plugins: Sequence[interfaces.FilterPlugin],
     cycle: cycle_pb2.Cycle,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trireme.evaluation.filtering import columns, filter_chain, nominated_pods
+from trireme.evaluation.filtering import class_verdicts, filter_chain, nominated_pods
 from trireme.evaluation.preemption import dry_run_cache
 from trireme.framework import status
 from trireme.snapshot import arrays, classes
@@ -15,7 +15,7 @@ from trireme.v1 import core_pb2, cycle_pb2, filter_phase_pb2, meta_pb2
 MAX_TRIES = 5
 
 # Brings the columns of the class up to date.
-Refresh = Callable[[], Awaitable[columns.ClassColumns]]
+Refresh = Callable[[], Awaitable[class_verdicts.ClassVerdicts]]
 
 # The nodes that preemption may choose from, at least one.
 Candidates = tuple[filter_phase_pb2.PreemptionCandidate, ...]
@@ -58,7 +58,7 @@ class PostFilterContext:
     cycle: cycle_pb2.Cycle
     pod_class: classes.PodClass
     chain: filter_chain.FilterChain
-    columns: columns.ClassColumns
+    columns: class_verdicts.ClassVerdicts
     refresh: Refresh
     statuses: Sequence[status.Status]
     index: arrays.Int16Array | None

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trireme.evaluation.filtering import columns, filter_chain
+from trireme.evaluation.filtering import class_verdicts, filter_chain
 from trireme.evaluation.preemption.post_filter_context import Candidates, PostFilterContext
 from trireme.framework import status
 from trireme.snapshot import snapshot
@@ -58,7 +58,7 @@ class PodGroupPreemptionPlugin(Protocol):
         request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
         snap: snapshot.Snapshot,
         chain: filter_chain.FilterChain,
-        class_columns: Mapping[int, columns.ClassColumns],
+        class_columns: Mapping[int, class_verdicts.ClassVerdicts],
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """Return the victims that cannot stay beside the placed members; `class_columns` are those of their classes.
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import numpy as np
 
-from trireme.evaluation.filtering import columns, dry_run_filter, filter_chain, nominated_pods
+from trireme.evaluation.filtering import class_verdicts, dry_run_filter, filter_chain, nominated_pods
 from trireme.evaluation.preemption import post_filter_context, post_filter_plugins
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -29,7 +29,7 @@ class PostFilterResults:
         cycle: cycle_pb2.Cycle,
         chain: filter_chain.FilterChain,
         plugins: Sequence[post_filter_plugins.HostedPostFilter],
-        class_columns: columns.ClassColumns,
+        class_columns: class_verdicts.ClassVerdicts,
         refresh: post_filter_context.Refresh,
         snap: snapshot.Snapshot,
         *,

@@ -19,7 +19,7 @@ from itertools import groupby
 
 import numpy as np
 
-from trireme.evaluation.filtering import columns, dry_run_filter, filter_chain, nominated_pods
+from trireme.evaluation.filtering import class_verdicts, dry_run_filter, filter_chain, nominated_pods
 from trireme.evaluation.preemption import async_dry_runs, candidate_selection, disruption_budgets, group_victims
 from trireme.framework import status
 from trireme.plugin_api import interfaces
@@ -68,7 +68,7 @@ class PodGroupPreemption:
         request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
         snap: snapshot.Snapshot,
         chain: filter_chain.FilterChain,
-        class_columns: Mapping[int, columns.ClassColumns],
+        class_columns: Mapping[int, class_verdicts.ClassVerdicts],
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """Return the victims that cannot stay beside the members. `class_columns` are those of the members' classes.
 
@@ -106,7 +106,7 @@ class _Reprieve:
         request: filter_phase_pb2.ReprievePodGroupVictimsRequest,
         snap: snapshot.Snapshot,
         chain: filter_chain.FilterChain,
-        class_columns: Mapping[int, columns.ClassColumns],
+        class_columns: Mapping[int, class_verdicts.ClassVerdicts],
     ) -> None:
         self._request = request
         self._snap = snap

@@ -13,144 +13,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from trireme.evaluation.filtering import filter_column
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, changes, nodes, snapshot
+from trireme.snapshot import arrays, changes, nodes
 
 
 @dataclass(slots=True)
-class PluginColumn:
-    """One plugin's verdicts. Shapes: (slot,). Generation −1: it has seen nothing yet."""
-
-    prefilter: interfaces.PreFilterResult
-    prefilter_generation: int
-    generation: int = -1
-    index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
-    capacity: arrays.Int32Array | None = None
-    # Refusals by a domain constraint alone.
-    domain_refused: arrays.BoolArray | None = None
-    # The slots that Filter is due for beside those whose nodes change; None: all.
-    affected: arrays.SlotArray | None = None
-    # Of an AsyncFilter: what its answers depend on. None: the plugin answers at once.
-    asynchronous: interfaces.Dependency | None = None
-    # The generation of the last call whose failure was ignored: nodes as they were then need no answer.
-    unanswered_generation: int = -1
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the verdicts, in bytes. An AsyncFilter has them once more, in its state."""
-        own = self.index.nbytes + (0 if self.capacity is None else self.capacity.nbytes)
-        return own if self.asynchronous is None else 2 * own
-
-    @property
-    def answered_generation(self) -> int:
-        """The generation as of which every node has an answer, or a failure that is ignored."""
-        return max(self.generation, self.unanswered_generation)
-
-    def changed_since(self, table: nodes.NodeTable, generation: int) -> arrays.SlotArray:
-        """The slots about which an AsyncFilter may say something else than at the generation, ascending."""
-        return table.changed_since(generation, self.asynchronous is not interfaces.Dependency.NODE)
-
-    def unanswered(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray | None:
-        """Which of the slots an AsyncFilter has given no answer about as they are now; None: it has about all of them.
-
-        Shape: as `slots`.
-        """
-        if self.asynchronous is None:
-            return None
-        generation, pods = self.answered_generation, self.asynchronous is not interfaces.Dependency.NODE
-        if max(table.object_changes.latest, table.pod_changes.latest if pods else 0) <= generation:
-            return None
-        out: arrays.BoolArray = arrays.at(table.object_changes.at, slots) > generation
-        if pods:
-            out |= arrays.at(table.pod_changes.at, slots) > generation
-        return out if out.any() else None
-
-    def is_stale(self, plugin: interfaces.FilterPlugin, snap: snapshot.Snapshot) -> bool:
-        """Whether PreFilter of the plugin may answer something else by now."""
-        if plugin.depends_on == interfaces.Dependency.CLUSTER:
-            return self.prefilter_generation != snap.generation
-        return snap.changed(plugin.reads) > self.prefilter_generation
-
-    def due(self, plugin: interfaces.FilterPlugin, snap: snapshot.Snapshot, live: arrays.BoolArray) -> arrays.SlotArray:
-        """The slots about which Filter may answer something else by now, ascending. Shape: live (slot,)."""
-        if self.generation >= 0 and self.affected is not None:
-            changed = snap.nodes.changed_since(self.generation, pods=False)
-            changed = changes.union([self.affected, changed], live.shape[0])
-            return changed[live[changed]]
-        if self.generation < 0 or plugin.depends_on == interfaces.Dependency.CLUSTER:
-            return np.arange(live.shape[0]) if live.all() else np.flatnonzero(live)
-        pods = plugin.depends_on == interfaces.Dependency.NODE_PODS
-        changed = snap.nodes.changed_since(self.generation, pods)
-        return changed[live[changed]]
-
-    def reserve(self, size: int) -> None:
-        """Make room for so many slots."""
-        if self.index.shape[0] < size:
-            self.index = arrays.grow_last_axis(self.index, size)
-        if self.capacity is not None and self.capacity.shape[0] < size:
-            grown = np.full(size, interfaces.UNLIMITED, dtype=np.int32)
-            grown[: self.capacity.shape[0]] = self.capacity
-            self.capacity = grown
-
-    def renew(
-        self, prefilter: interfaces.PreFilterResult, generation: int, affected: arrays.SlotArray | None = None
-    ) -> None:
-        """Take PreFilter's answer of this generation: Filter is due for the slots that it affects, None: for all."""
-        self.prefilter = prefilter
-        self.prefilter_generation = generation
-        if affected is None:
-            self.affected = None
-            self.generation = -1
-        else:
-            self.affected = affected if self.affected is None else np.union1d(self.affected, affected)
-
-    def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
-        """Verdicts about these slots from now on; `size` is how many slots there may be."""
-        where = arrays.region(slots)
-        if verdicts.domain_refused is not None or self.domain_refused is not None:
-            if self.domain_refused is None:
-                self.domain_refused = np.zeros(size, dtype=np.bool_)
-            elif self.domain_refused.shape[0] < size:
-                self.domain_refused = arrays.grow_last_axis(self.domain_refused, size)
-            self.domain_refused[where] = False if verdicts.domain_refused is None else verdicts.domain_refused
-        if self.index.shape[0] < size:
-            self.index = arrays.grow_last_axis(self.index, size)
-        self.index[where] = verdicts.index
-        if verdicts.capacity is not None:
-            if self.capacity is None:
-                self.capacity = np.full(size, interfaces.UNLIMITED, dtype=np.int32)
-            elif self.capacity.shape[0] < size:
-                self.capacity = arrays.grow_last_axis(self.capacity, size)
-            self.capacity[where] = verdicts.capacity
-        elif self.capacity is not None:
-            if self.capacity.shape[0] < size:
-                self.capacity = arrays.grow_last_axis(self.capacity, size)
-            self.capacity[where] = interfaces.UNLIMITED
-
-    def differing(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> arrays.SlotArray:
-        """Those of the slots about which the verdicts say something else than is written. Shape: (n,)."""
-        known = self.index.shape[0]
-        if slots.size and int(slots[-1]) >= known:
-            return slots
-        differs = arrays.at(self.index, slots) != verdicts.index
-        for new, old in ((verdicts.capacity, self.capacity), (verdicts.domain_refused, self.domain_refused)):
-            if new is not None:
-                differs |= True if old is None else arrays.at(old, slots) != new
-            elif old is not None:
-                return slots
-        return slots[differs]
-
-
-@dataclass(slots=True)
-class ClassColumns:
+class ClassVerdicts:
     """All that is cached of one class under one profile.
 
     `capacity` is the nodes' own: 0 where a node refuses, but for refusals by domain constraints alone.
     """
 
     table: interfaces.StatusTable = field(default_factory=interfaces.StatusTable)
-    plugins: dict[str, PluginColumn] = field(default_factory=dict)
+    plugins: dict[str, filter_column.FilterColumn] = field(default_factory=dict)
     generation: int = -1
     # The lowest stamp of `changed` that no answer given so far has seen.
     next_stamp: int = 0
