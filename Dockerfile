@@ -1,4 +1,4 @@
-# One image with all commands: trireme-frontend, trireme-filter, trireme-score, trireme-bind and trireme.
+# One image with all commands: trireme-frontend, trireme-filter, trireme-score, trireme-bind, trireme-insight, trireme.
 FROM python:3.11-slim AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
