@@ -1,9 +1,11 @@
-"""Scenarios of pod groups on the real control plane, played to Trireme and to kube-scheduler, and what each made of it.
+"""Scenarios on the real control plane, played to Trireme and to kube-scheduler, and what each made of it.
 
-One control plane that serves PodGroups; before each side plays, everything that the one before left is removed. What is
-compared is what users see: which pods are bound, the conditions of pods and groups, and the events.
+What is compared is what users see: which pods are bound, the conditions of pods and groups, and the events. Schedulers
+and control planes go on from scenario to scenario; before each one everything that the last one left is removed, and
+what is said of it later does not count.
 """
 
+import abc
 import asyncio
 import collections
 import contextlib
@@ -11,10 +13,11 @@ import pathlib
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import aiohttp
+import controlplane_fixture
 import installation
 import launcher
 import ports
@@ -28,6 +31,8 @@ SERVED = {"scheduling.k8s.io/v1beta1": True}
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3/namespaces/default/compositepodgroups"
 PODS = "/api/v1/namespaces/default/pods"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 # The gate of groups of groups, where these are played with.
 OF_GROUPS = "CompositePodGroup"
 # A pod that asks for nothing, and for the node that was added last: bound, it says that the scheduler knows all nodes.
@@ -36,8 +41,7 @@ PROBE = "probe"
 _LEFT = (
     f"{PODS}?gracePeriodSeconds=0",
     GROUPS,
-    "/apis/events.k8s.io/v1/namespaces/default/events",
-    "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
+    EVENTS,
     "/api/v1/nodes",
 )
 
@@ -67,11 +71,14 @@ def members(group: str, count: int, cpu: str = "1", first: int = 0, **spec: Any)
 
 
 class Stage:
-    """The cluster that a scenario plays on. `kinds` are the collections of groups that there are."""
+    """The cluster that a scenario plays on. `kinds` are the collections of groups that there are, `former` the uids of
+    what was there before.
+    """
 
-    def __init__(self, here: installation.Installation, kinds: tuple[str, ...]) -> None:
+    def __init__(self, here: installation.Installation, kinds: tuple[str, ...], former: Collection[str] = ()) -> None:
         self.here = here
         self.kinds = kinds
+        self._former = former
 
     async def nodes(self, count: int, cpu: str = "2", labels: Sequence[Mapping[str, str]] = ()) -> None:
         """So many nodes, each with its entry of `labels` if there are any; return once the scheduler knows them.
@@ -104,7 +111,7 @@ class Stage:
         names = (pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName"))
         return sorted(name for name in names if name.startswith(prefix))
 
-    async def until_bound(self, count: int, prefix: str = "", seconds: float = 30.0) -> None:
+    async def until_bound(self, count: int, prefix: str = "", seconds: float = 60.0) -> None:
         found: list[str] = []
 
         async def there() -> bool:
@@ -119,7 +126,7 @@ class Stage:
         conditions = found.get("status", {}).get("conditions") or [{}]
         return dict(conditions[0])
 
-    async def until_condition(self, group: str, reason: str, text: str = "", seconds: float = 30.0) -> Json:
+    async def until_condition(self, group: str, reason: str, text: str = "", seconds: float = 60.0) -> Json:
         found: Json = {}
 
         async def there() -> bool:
@@ -130,11 +137,9 @@ class Stage:
         await installation.until(there, seconds, lambda: f"{group} has {found}: {self.logs()}")
         return found
 
-    async def until_told(self, reason: str, count: int = 1, seconds: float = 30.0) -> None:
+    async def until_told(self, reason: str, count: int = 1, seconds: float = 60.0) -> None:
         async def there() -> bool:
-            answer = await self.here.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
-            about = [event["regarding"]["name"] for event in answer["items"] or [] if event["reason"] == reason]
-            return len(about) - about.count(PROBE) >= count
+            return sum(event["reason"] == reason for event in await self._events()) >= count
 
         await installation.until(there, seconds, lambda: f"no {count} events {reason}: {self.logs()}")
 
@@ -159,7 +164,6 @@ class Stage:
         pods = await self.here.pods()
         groups = (await self.here.request("GET", GROUPS))["items"] or []
         composites = [each for kind in self.kinds[1:] for each in (await self.here.request("GET", kind))["items"] or []]
-        events = (await self.here.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events"))["items"] or []
         uids = {each["metadata"]["uid"]: f"<{each['metadata']['name']}>" for each in (*pods, *groups, *composites)}
         return {
             "pods": {
@@ -174,8 +178,22 @@ class Stage:
                 group["metadata"]["name"]: _conditions(group, ("PodGroupInitiallyScheduled",))
                 for group in (*groups, *composites)
             },
-            "events": sorted({_event(event, uids) for event in events if _is_compared(event["regarding"])}),
+            "events": sorted({_event(event, uids) for event in await self._events()}),
         }
+
+    async def _events(self) -> list[Json]:
+        """The events of this scenario: not what the API server says of its own Service, nor what became of the probe,
+        which may have come too early.
+        """
+        events = (await self.here.request("GET", EVENTS))["items"] or []
+        return [event for event in events if self._counts(event["regarding"])]
+
+    def _counts(self, regarding: Json) -> bool:
+        return (
+            regarding["kind"] != "Service"
+            and regarding["name"] != PROBE
+            and regarding.get("uid", "") not in self._former
+        )
 
 
 def _conditions(obj: Json, types: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -184,11 +202,6 @@ def _conditions(obj: Json, types: tuple[str, ...]) -> list[tuple[str, ...]]:
         for each in obj.get("status", {}).get("conditions") or []
         if each["type"] in types
     ]
-
-
-def _is_compared(regarding: Json) -> bool:
-    """Not what the API server tells of its own Service, nor what became of the probe, which may have come too early."""
-    return bool(regarding["kind"] != "Service" and regarding["name"] != PROBE)
 
 
 def _event(event: Json, uids: Json) -> tuple[str, ...]:
@@ -203,74 +216,174 @@ Scenario = Callable[[Stage], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def stage(plane: launcher.ControlPlane, folder: pathlib.Path, gates: Iterable[str]) -> AsyncIterator[Stage]:
-    """An empty cluster without a scheduler."""
+async def stage(
+    plane: launcher.ControlPlane, folder: pathlib.Path, gates: Iterable[str], former: set[str] | None = None
+) -> AsyncIterator[Stage]:
+    """An empty cluster without a scheduler; with `former`, a set of the uids of all that was there before, a scheduler
+    may be running: its Lease stays.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     headers = {"Authorization": f"Bearer {plane.token()}"}
     tls = ssl.create_default_context(cafile=str(plane.authority))
     here = installation.Installation(folder, plane.kubeconfig, plane.server, headers, tls)
+    kinds = (GROUPS, COMPOSITES) if OF_GROUPS in gates else (GROUPS,)
     async with aiohttp.ClientSession() as here.session:
-        for pod in (await here.request("GET", PODS))["items"] or []:
-            if pod["metadata"].get("finalizers"):
-                path = f"{PODS}/{pod['metadata']['name']}"
+        left = [(kind, each) for kind in (PODS, *kinds) for each in (await here.request("GET", kind))["items"] or []]
+        for kind, each in left:
+            if each["metadata"].get("finalizers"):
+                path = f"{kind}/{each['metadata']['name']}"
                 await here.request("PATCH", path, {"metadata": {"finalizers": []}}, "application/merge-patch+json")
-        kinds = (GROUPS, COMPOSITES) if OF_GROUPS in gates else (GROUPS,)
-        for kind in kinds:
-            for group in (await here.request("GET", kind))["items"] or []:
-                path = f"{kind}/{group['metadata']['name']}"
-                await here.request("PATCH", path, {"metadata": {"finalizers": []}}, "application/merge-patch+json")
-        for path in (*_LEFT, *kinds[1:]):
+        if former is not None:
+            events = (await here.request("GET", EVENTS))["items"] or []
+            former.update(event["regarding"].get("uid", "") for event in events)
+            former.update(each["metadata"]["uid"] for _, each in left)
+        for path in (*_LEFT, *kinds[1:], *([LEASES] if former is None else [])):
             await here.request("DELETE", path)
-        yield Stage(here, kinds)
+        yield Stage(here, kinds, former or ())
     # For TLS connections to say goodbye.
     await asyncio.sleep(0.25)
 
 
-async def played_to_trireme(
-    plane: launcher.ControlPlane, folder: pathlib.Path, scenario: Scenario, gates: Iterable[str] = ("GenericWorkload",)
-) -> Json:
-    """What Trireme makes of it."""
-    async with stage(plane, folder, gates) as on:
-        frontend = on.here.add_frontend()
-        frontend.command.append("--feature-gates=" + ",".join(f"{gate}=true" for gate in gates))
-        frontend.start()
+class Side(abc.ABC):
+    """A scheduler on a control plane. It goes on from one scenario to the next, and is started anew for other feature
+    gates, or if a scenario failed.
+    """
+
+    def __init__(self, plane: launcher.ControlPlane, folder: pathlib.Path) -> None:
+        self.plane = plane
+        self._folder = folder
+        self._gates: tuple[str, ...] | None = None  # of the scheduler that runs
+        self._frontends: list[installation.Process] = []
+        self._former: set[str] = set()
+
+    async def play(self, scenario: Scenario, gates: tuple[str, ...] = ("GenericWorkload",)) -> Json:
+        """What the scheduler makes of the scenario, on an empty cluster."""
+        if self._gates != gates:
+            self.stop()
         try:
-            await on.here.leads(frontend)
-            await scenario(on)
-            return await on.outcome()
-        finally:
-            on.here.stop()
+            async with stage(self.plane, self._folder, gates, self._former) as on:
+                on.here.frontends = self._frontends
+                if self._gates is None:
+                    await self._start(on.here, gates)
+                    self._gates = gates
+                await scenario(on)
+                return await on.outcome()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the scheduler, if it runs."""
+        self._gates = None
+        self._frontends.clear()
+
+    @abc.abstractmethod
+    async def _start(self, here: installation.Installation, gates: tuple[str, ...]) -> None:
+        """Start the scheduler and return once it schedules."""
 
 
-async def played_to_kube_scheduler(
-    plane: launcher.ControlPlane, folder: pathlib.Path, scenario: Scenario, gates: Iterable[str] = ("GenericWorkload",)
-) -> Json:
-    """What kube-scheduler makes of it."""
-    config = folder / "kube-scheduler.yaml"
-    folder.mkdir(parents=True, exist_ok=True)
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
-        "leaderElection": {"leaderElect": False},
-    }
-    config.write_text(yaml.safe_dump(document))
-    async with stage(plane, folder, gates) as on:
+def _gates_flag(gates: Iterable[str]) -> str:
+    return "--feature-gates=" + ",".join(f"{gate}=true" for gate in gates)
+
+
+class Trireme(Side):
+    """Ours, with phases of its own."""
+
+    async def _start(self, here: installation.Installation, gates: tuple[str, ...]) -> None:
+        frontend = here.add_frontend()
+        frontend.command.append(_gates_flag(gates))
+        frontend.start()
+        await here.leads(frontend)
+
+    def stop(self) -> None:
+        """Stop it, if it runs."""
+        for frontend in self._frontends:
+            frontend.stop()
+        super().stop()
+
+
+class KubeScheduler(Side):
+    """Theirs."""
+
+    async def _start(self, here: installation.Installation, gates: tuple[str, ...]) -> None:
+        config = self._folder / "kube-scheduler.yaml"
+        document = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(self.plane.kubeconfig)},
+            "leaderElection": {"leaderElect": False},
+        }
+        config.write_text(yaml.safe_dump(document))
         (port,) = ports.free_ports(1)
-        plane.start_program(
+        self.plane.start_program(
             "kube-scheduler",
             f"--config={config}",
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
-            f"--cert-dir={folder}",
-            "--feature-gates=" + ",".join(f"{gate}=true" for gate in gates),
+            f"--cert-dir={self._folder}",
+            _gates_flag(gates),
         )
-        try:
-            await _ready(on.here, port)
+        await _ready(here, port)
+
+    def stop(self) -> None:
+        """Stop it, if it runs."""
+        if "kube-scheduler" in self.plane.children:
+            self.plane.stop_program("kube-scheduler")
+        super().stop()
+
+
+class BothSides:
+    """Trireme and kube-scheduler, to whom scenarios are played at the same time, each on a control plane of its own."""
+
+    def __init__(self, trireme: Trireme, kube_scheduler: KubeScheduler) -> None:
+        self.trireme = trireme
+        self._kube_scheduler = kube_scheduler
+
+    async def play(self, scenario: Scenario, gates: tuple[str, ...]) -> tuple[Json, Json]:
+        """What Trireme makes of the scenario, and what kube-scheduler does, once nothing moves any more."""
+
+        async def play_and_settle(on: Stage) -> None:
             await scenario(on)
-            return await on.outcome()
+            await on.settled()
+
+        async with asyncio.TaskGroup() as group:
+            ours = group.create_task(self.trireme.play(play_and_settle, gates))
+            theirs = group.create_task(self._kube_scheduler.play(play_and_settle, gates))
+        return ours.result(), theirs.result()
+
+
+@contextlib.contextmanager
+def both_sides(options: launcher.Options, folder: pathlib.Path) -> Iterator[BothSides]:
+    """Both sides, on control planes with these options, until the block ends."""
+    controlplane_fixture.require_built()
+    with launcher.ControlPlane(options) as ours, launcher.ControlPlane(options) as theirs:
+        trireme = Trireme(ours, folder / "trireme")
+        try:
+            yield BothSides(trireme, KubeScheduler(theirs, folder / "kube-scheduler"))
         finally:
-            plane.stop_program("kube-scheduler")
+            trireme.stop()
+
+
+async def played_to_trireme(
+    plane: launcher.ControlPlane, folder: pathlib.Path, scenario: Scenario, gates: tuple[str, ...]
+) -> Json:
+    """What Trireme makes of it, started for this scenario."""
+    side = Trireme(plane, folder)
+    try:
+        return await side.play(scenario, gates)
+    finally:
+        side.stop()
+
+
+async def played_to_kube_scheduler(
+    plane: launcher.ControlPlane, folder: pathlib.Path, scenario: Scenario, gates: tuple[str, ...]
+) -> Json:
+    """What kube-scheduler makes of it, started for this scenario."""
+    side = KubeScheduler(plane, folder)
+    try:
+        return await side.play(scenario, gates)
+    finally:
+        side.stop()
 
 
 async def _ready(here: installation.Installation, port: int) -> None:
@@ -282,7 +395,7 @@ async def _ready(here: installation.Installation, port: int) -> None:
         except aiohttp.ClientError:
             return False
 
-    await installation.until(answers, 30, lambda: "kube-scheduler is not ready")
+    await installation.until(answers, 60, lambda: "kube-scheduler is not ready")
 
 
 def differences(ours: Json, theirs: Json) -> list[str]:

@@ -1,11 +1,9 @@
 """Groups of groups on the real control plane, beside kube-scheduler: same pods bound, same conditions, same events."""
 
 import asyncio
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-import controlplane_fixture
 import group_sides
 import installation
 import launcher
@@ -19,12 +17,11 @@ SERVED = {**group_sides.SERVED, "scheduling.k8s.io/v1alpha3": True}
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[launcher.ControlPlane]:
-    """One control plane that serves groups of groups, for all of these tests."""
-    controlplane_fixture.require_built()
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[group_sides.BothSides]:
+    """Both schedulers, on control planes that serve groups of groups, for all of these tests."""
     options = launcher.Options(feature_gates=dict.fromkeys(GATES, True), runtime_config=SERVED)
-    with launcher.ControlPlane(options) as running:
-        yield running
+    with group_sides.both_sides(options, tmp_path_factory.mktemp("sides")) as both:
+        yield both
 
 
 def _made_from(name: str) -> Json:
@@ -214,16 +211,10 @@ def _bound(outcome: Json) -> Json:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 async def test_trireme_and_kube_scheduler_make_the_same_of_groups_of_groups(
-    scenario: group_sides.Scenario, plane: launcher.ControlPlane, tmp_path: pathlib.Path
+    scenario: group_sides.Scenario, sides: group_sides.BothSides
 ) -> None:
     """Whoever moves over sees the same of his groups: bindings, conditions, events."""
-
-    async def played(on: Stage) -> None:
-        await scenario(on)
-        await on.settled()
-
-    theirs = await group_sides.played_to_kube_scheduler(plane, tmp_path / "theirs", played, GATES)
-    ours = await group_sides.played_to_trireme(plane, tmp_path / "ours", played, GATES)
+    ours, theirs = await sides.play(scenario, GATES)
     if scenario in LEFT_OVER:
         assert ours["groups"][LEFT_OVER[scenario]][0][2] == "Scheduled"
         ours, theirs = _bound(ours), _bound(theirs)
@@ -256,9 +247,7 @@ async def _whose_groups_come_and_go(on: Stage) -> None:
     await on.until_condition("b", "Scheduled")
 
 
-async def test_no_pod_is_lost_when_groups_above_it_come_and_go(
-    plane: launcher.ControlPlane, tmp_path: pathlib.Path
-) -> None:
+async def test_no_pod_is_lost_when_groups_above_it_come_and_go(sides: group_sides.BothSides) -> None:
     """Pods under a group that is missing wait for it, however often that happens."""
-    seen = await group_sides.played_to_trireme(plane, tmp_path, _whose_groups_come_and_go, GATES)
+    seen = await sides.trireme.play(_whose_groups_come_and_go, GATES)
     assert {name for name, pod in seen["pods"].items() if pod["bound"]} == {"a-0", "b-0"}

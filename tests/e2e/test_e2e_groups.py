@@ -1,11 +1,9 @@
 """Pod groups on the real control plane, beside kube-scheduler: same pods bound, same conditions, same events."""
 
 import asyncio
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-import controlplane_fixture
 import group_sides
 import installation
 import launcher
@@ -16,12 +14,11 @@ pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[launcher.ControlPlane]:
-    """One control plane that serves PodGroups, for all of these tests."""
-    controlplane_fixture.require_built()
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[group_sides.BothSides]:
+    """Both schedulers, on control planes that serve PodGroups, for all of these tests."""
     options = launcher.Options(feature_gates=group_sides.GATES, runtime_config=group_sides.SERVED)
-    with launcher.ControlPlane(options) as running:
-        yield running
+    with group_sides.both_sides(options, tmp_path_factory.mktemp("sides")) as both:
+        yield both
 
 
 def _lesser(count: int, **metadata: Any) -> list[Json]:
@@ -231,17 +228,10 @@ TOPOLOGY = ("GenericWorkload", "TopologyAwareWorkloadScheduling")
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 async def test_trireme_and_kube_scheduler_make_the_same_of_it(
-    scenario: group_sides.Scenario, plane: launcher.ControlPlane, tmp_path: pathlib.Path
+    scenario: group_sides.Scenario, sides: group_sides.BothSides
 ) -> None:
     """Whoever moves over sees the same of his groups: bindings, conditions, events."""
-
-    async def played(on: Stage) -> None:
-        await scenario(on)
-        await on.settled()
-
-    gates = TOPOLOGY if "rack" in scenario.__name__ else TOPOLOGY[:1]
-    theirs = await group_sides.played_to_kube_scheduler(plane, tmp_path / "theirs", played, gates)
-    ours = await group_sides.played_to_trireme(plane, tmp_path / "ours", played, gates)
+    ours, theirs = await sides.play(scenario, TOPOLOGY if "rack" in scenario.__name__ else TOPOLOGY[:1])
     assert not group_sides.differences(ours, theirs)
 
 
@@ -261,9 +251,7 @@ async def _whose_pod_group_changes(on: Stage) -> None:
     await on.until_condition("a", "Scheduled")
 
 
-async def test_no_pod_is_lost_when_its_pod_group_is_deleted_or_shrunk(
-    plane: launcher.ControlPlane, tmp_path: pathlib.Path
-) -> None:
+async def test_no_pod_is_lost_when_its_pod_group_is_deleted_or_shrunk(sides: group_sides.BothSides) -> None:
     """Pods of a group that is deleted wait for the next of its name; fewer than its minimum wait for others."""
-    seen = await group_sides.played_to_trireme(plane, tmp_path, _whose_pod_group_changes)
+    seen = await sides.trireme.play(_whose_pod_group_changes)
     assert {name for name, pod in seen["pods"].items() if pod["bound"]} == {"a-0", "a-1"}

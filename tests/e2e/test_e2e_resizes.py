@@ -3,10 +3,8 @@
 No kubelet runs here: that a pod runs and that its resize is deferred is written into its status.
 """
 
-import pathlib
 from collections.abc import Iterator
 
-import controlplane_fixture
 import group_sides
 import installation
 import launcher
@@ -24,13 +22,12 @@ JSON_MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[launcher.ControlPlane]:
-    """One control plane whose nodes have a preemption policy, for all of these tests."""
-    controlplane_fixture.require_built()
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[group_sides.BothSides]:
+    """Both schedulers, on control planes whose nodes have a preemption policy, for all of these tests."""
     gates = {**group_sides.GATES, resizes.GATE: True}
     options = launcher.Options(feature_gates=gates, runtime_config=group_sides.SERVED)
-    with launcher.ControlPlane(options) as running:
-        yield running
+    with group_sides.both_sides(options, tmp_path_factory.mktemp("sides")) as both:
+        yield both
 
 
 async def _running(on: Stage, name: str, cpu: str, priority: str = "") -> None:
@@ -118,14 +115,13 @@ SCENARIOS = (room_for_a_resize, a_resize_on_a_node_that_lets_none_preempt, a_res
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 async def test_trireme_and_kube_scheduler_make_the_same_of_it(
-    scenario: group_sides.Scenario, plane: launcher.ControlPlane, tmp_path: pathlib.Path
+    scenario: group_sides.Scenario, sides: group_sides.BothSides
 ) -> None:
     """Whoever moves over has the same pods evicted for his resizes, and no others."""
 
     async def played(on: Stage) -> None:
         try:
             await scenario(on)
-            await on.settled()
         finally:
             await on.here.session.delete(
                 f"{on.here.url}/apis/scheduling.k8s.io/v1/priorityclasses/polite",
@@ -133,6 +129,5 @@ async def test_trireme_and_kube_scheduler_make_the_same_of_it(
                 ssl=on.here.tls,
             )
 
-    theirs = await group_sides.played_to_kube_scheduler(plane, tmp_path / "theirs", played, RESIZING)
-    ours = await group_sides.played_to_trireme(plane, tmp_path / "ours", played, RESIZING)
+    ours, theirs = await sides.play(played, RESIZING)
     assert not group_sides.differences(ours, theirs)
