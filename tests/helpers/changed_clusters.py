@@ -161,11 +161,11 @@ def build(change: Change, placed: list[tuple[int, int, bool]]) -> SnapshotBuilde
     builder = SnapshotBuilder()
     for number, node in enumerate(change.nodes):
         builder.set_node(f"n{number}", **node)
-    for number, pod in change.classes.items():
-        builder.add_class(number, pod)
+    for pod_class, pod in change.classes.items():
+        builder.add_class(pod_class, pod)
     builder.apply(objects=list(_objects(change)))
-    for pod_class, node, terminating in placed:
-        builder.place(pod_class, f"n{node}", flags=pods.TERMINATING if terminating else 0)
+    for pod_class, at, terminating in placed:
+        builder.place(pod_class, f"n{at}", flags=pods.TERMINATING if terminating else 0)
     return builder
 
 

@@ -112,7 +112,7 @@ def _comments(cls: type[Any]) -> dict[str, str]:
     out = {}
     for statement in definition.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            above = []
+            above: list[str] = []
             for line in reversed(lines[: statement.lineno - 1]):
                 if not line.strip().startswith("#:"):
                     break

@@ -123,9 +123,9 @@ class Cluster:
             for delta in self.cache.full_sync():
                 self.snap.apply(delta)
             return
-        delta = self.cache.take_delta()
-        if delta is not None:
-            self.snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
+        change = self.cache.take_delta()
+        if change is not None:
+            self.snap.apply(snapshot_pb2.Delta.FromString(change.SerializeToString()))
 
     def ask_filter(self, class_id: int, count: int = 1, known: int = 0) -> filter_phase_pb2.FilterPhaseFilterResponse:
         """Filter's answer."""

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from frontend_machine import PODS, FrontendMachine
-from frontend_world import cpus
+from frontend_world_victims import cpus
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 

@@ -9,7 +9,8 @@ come to rest, everybody who fits somewhere is there.
 from collections import Counter
 from typing import Any
 
-from frontend_world import GUARD, World, cpus
+from frontend_world import GUARD, World
+from frontend_world_victims import cpus
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -238,7 +239,7 @@ class FrontendMachine(RuleBasedStateMachine):
     def _nobody_may_be_tried(self) -> bool:
         scheduling = self.frontend.scheduling
         available = self.frontend.phases.links.available()
-        if not scheduling.queue.ready() or not available or scheduling.scheduler._growth() > 0:
+        if not scheduling.queue.ready() or not available or scheduling.scheduler._batch_delay() > 0:
             return True
         # What PostFilter decided beside evictions is carried out within the cycle.
         return any(call.rpc in (*IN_CYCLE, "Apply") for call in self.world.pending_calls)

@@ -20,7 +20,7 @@ from frontend_world_api import Api
 from frontend_world_victims import cpus
 from virtual_time import StillLoop
 
-from trireme.cache import extender_objects, object_kinds, pod_projection
+from trireme.cache import class_registry, cluster_cache, extender_objects, object_kinds, pod_projection
 from trireme.config import commandline, model
 from trireme.evaluation.preemption import post_filter_context
 from trireme.extenders import extender_calls, extenders
@@ -93,11 +93,15 @@ def _build(world: "World", completed: commandline.CompletedConfig) -> app.App:
     def seen(uid: str) -> Json | None:
         return world.seen.get(uid)
 
-    def make_extenders(configured: Sequence[model.Extender], *cluster: Any) -> extender_calls.ExtenderCalls | None:
+    def make_extenders(
+        configured: Sequence[model.Extender],
+        registry: class_registry.ClassRegistry,
+        cache: cluster_cache.ClusterCache,
+    ) -> extender_calls.ExtenderCalls | None:
         if not configured:
             return None
         made = [(config, frontend_world_services.FakeExtender(world.respond)) for config in configured]
-        asking = extenders.Extenders(made, *cluster, frontend_world_services.ObjectsOfPods(seen))
+        asking = extenders.Extenders(made, registry, cache, frontend_world_services.ObjectsOfPods(seen))
         return extender_calls.ExtenderCalls(asking, extender_objects.ExtenderObjects(False, False), unused)
 
     built = app.build(
@@ -119,10 +123,12 @@ def _completed(*more: str, extended: bool) -> commandline.CompletedConfig:
     """The default configuration, with a Permit plugin, with more arguments, and perhaps with extenders."""
     found: list[commandline.CompletedConfig] = []
     arguments = ["--master=http://127.0.0.1:1", "--secure-port=0", "--leader-elect=false", *more]
-    code = commandline.run(
-        arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=lambda line: None
-    )
-    assert code == 0
+
+    def build(completed: commandline.CompletedConfig) -> int:
+        found.append(completed)
+        return 0
+
+    assert commandline.run(arguments, environment={}, build=build, log=lambda line: None) == 0
     (profile,) = found[0].profiles
     guarded = dataclasses.replace(
         profile, plugins={**profile.plugins, ExtensionPoint.PERMIT: (model.Plugin(GUARD, 0),)}
@@ -440,11 +446,11 @@ class World:
 
     def _place(self, request: score_phase_pb2.PlaceRequest) -> score_phase_pb2.PlaceResponse:
         columns = node_columns.from_message(request.capacities)
-        slots = [slot for slot in np.flatnonzero(columns.index == 0) for _ in range(columns.capacity[slot])]
+        slots = [slot for slot in np.flatnonzero(columns.index == 0).tolist() for _ in range(columns.capacity[slot])]
         return score_phase_pb2.PlaceResponse(slots=slots[: request.count])
 
     def _runpostfilter(self, request: filter_phase_pb2.RunPostFilterRequest) -> filter_phase_pb2.RunPostFilterResponse:
-        preemptors = request.preemptors
+        preemptors = list(request.preemptors)
         uid = preemptors[0].pod.uid
         free = self.free(self.mirror.classes[request.cycle.pod_class].pod.spec.priority, uid)
         if uid in self.mirror.nominations:

@@ -16,6 +16,7 @@ from trireme.config import model
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.plugins.topology_placement_generator import placement_generate
+from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.nominator import NominatedPod, Nominator
 from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import by_priority
@@ -76,6 +77,8 @@ class Cluster:
         #: The nodes that others see promised to pods, by UID.
         self.promises_seen: dict[str, str] = {}
         self.queue = grouping_queue(composite=composite, nominator=Nominator(on_change=self._mirror))
+        assert self.queue.groups is not None
+        self.groups = self.queue.groups
         self.failures: dict[str, Failure] = {}
         self.written: list[bind_pb2.Action] = []
         self.started: list[tuple[list[str], dict[str, float]]] = []
@@ -148,7 +151,7 @@ class Cluster:
         self.cycle_of_groups = pod_group_cycle.PodGroupCycle(
             cache=self.cache,
             queue=self.queue,
-            groups=self.queue.groups,
+            groups=self.groups,
             reporter=reporter,
             observer=self.metrics,
             execute=lambda instructions: None,
@@ -180,7 +183,7 @@ class Cluster:
     # What a test does
 
     def group(self, group: scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup) -> None:
-        self.queue.groups.set_group(group, T0)
+        self.groups.set_group(group, T0)
 
     def add(self, name: str, group: str, kind: str = "", priority: int = 0, now: float = T0, **spec: Any) -> None:
         """A member; those of one kind are of one class."""
@@ -193,18 +196,19 @@ class Cluster:
 
     def occupy(self, name: str, node: str, group: str = "", priority: int = 0) -> None:
         """A pod that is on a node already."""
-        pod = core_pb2.Pod(metadata={"namespace": "ns"}, spec={"priority": priority, "scheduler_name": PROFILE})
+        pod = core_pb2.Pod(spec=core_pb2.PodSpec(priority=priority, scheduler_name=PROFILE))
+        pod.metadata.namespace = "ns"
         if group:
             pod.spec.scheduling_group.pod_group_name = group
         base = self.registry.base_of(pod.SerializeToString())
         self.cache.assume(f"ns/{name}", f"uid-{name}", node, base, (), self.registry.intern(base, ()))
         if group:
-            self.queue.groups.member_placed(f"ns/{group}", f"uid-{name}", T0)
+            self.groups.member_placed(f"ns/{group}", f"uid-{name}", T0)
 
     async def run(self, now: float = T0) -> None:
         """Pop a batch, which must be a group, and run its cycle."""
         batch = self.queue.pop(now, 100)
-        assert batch is not None
+        assert isinstance(batch, PodGroupBatch)
         await self.cycle_of_groups.run(batch)
 
     @property
@@ -274,7 +278,7 @@ class Cluster:
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
         self.scored = [(list(each.slots), len(each.pod_classes)) for each in request.placements]
         return score_phase_pb2.ScorePodGroupPlacementsResponse(
-            status={"code": status_pb2.CODE_SUCCESS}, totals=self.totals
+            status=status_pb2.Status(code=status_pb2.CODE_SUCCESS), totals=self.totals
         )
 
     async def reserve(

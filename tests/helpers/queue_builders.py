@@ -14,7 +14,7 @@ from trireme.queueing.pending_pod import PendingPod
 from trireme.queueing.pod_info import PodInfo, by_priority
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
-from trireme.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing.scheduling_queue import Batch, PodBatch, SchedulingQueue
 from trireme.queueing.states import QueueState
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
@@ -105,16 +105,17 @@ def keys(pods: Sequence[QueuedPodInfo]) -> list[str]:
 def pop_names(queue: SchedulingQueue, now: float, max_batch: int = 1) -> list[str]:
     """The names of the next batch."""
     batch = queue.pop(now, max_batch)
-    return keys(batch.pods) if batch else []
+    return keys(_pods_of(batch)) if batch else []
 
 
 def fail(queue: SchedulingQueue, now: float, *rejectors: str, max_batch: int = 1, **more: Any) -> list[QueuedPodInfo]:
     """Pops a batch and puts it back refused by these plugins, by error if there are none."""
     batch = queue.pop(now, max_batch)
     assert batch is not None
-    for pod in batch.pods:
+    pods = _pods_of(batch)
+    for pod in pods:
         queue.requeue(pod, now, rejectors=frozenset(rejectors), **more)
-    return batch.pods
+    return pods
 
 
 def place(queue: SchedulingQueue, name: str) -> type[QueueState] | None:
@@ -134,6 +135,11 @@ def popped(queue: SchedulingQueue, now: float, max_batch: int = 8) -> list[Queue
     """The pods of the next batch; there must be one."""
     batch = queue.pop(now, max_batch)
     assert batch is not None
+    return _pods_of(batch)
+
+
+def _pods_of(batch: Batch) -> list[QueuedPodInfo]:
+    assert isinstance(batch, PodBatch), "a pod group"
     return batch.pods
 
 
