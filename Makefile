@@ -130,6 +130,11 @@ sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 m
 	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py; fi
 	@$(BIN)/python tests/sige2e/sig_scheduling.py $(if $(SCHEDULER),--scheduler $(SCHEDULER)) $(if $(FOCUS),--focus "$(FOCUS)")
 
+.PHONY: fuzz
+fuzz: $(STAMP) ## Fuzz parsers and RPC handlers, a minute each (SECONDS=60 RUNS=n TARGETS=cel,delta; SAVE=1: keep interesting inputs)
+	@PYTHONPATH=tests/helpers $(BIN)/python tests/fuzz/fuzz_run.py --seconds $(or $(SECONDS),60) $(if $(RUNS),--runs $(RUNS)) \
+		$(if $(TARGETS),--targets $(TARGETS)) $(if $(SAVE),--save)
+
 .PHONY: audit
 audit: $(STAMP) ## Known vulnerabilities of the installed packages (OSV_URL=server to ask in place of PyPI)
 	@$(BIN)/python tests/security/dependency_audit.py $(if $(OSV_URL),--osv-url "$(OSV_URL)")

@@ -68,6 +68,9 @@ class _Alias:
 
 _Node = _Scalar | _Sequence | _Mapping | _Alias
 
+_TOO_DEEP = "yaml: exceeded max depth of 10000"
+"""What Go says beyond that depth; here it is reached earlier, at the depth of Python's stack."""
+
 
 def parse(data: bytes) -> Document:
     """Parses the first document.
@@ -75,13 +78,16 @@ def parse(data: bytes) -> Document:
     Raises:
         MalformedYAMLError: it is malformed, or has something that JSON has not.
     """
-    root = _compose(data)
-    if root is None:
-        return Document(None)
-    value = _Decoder(strict=False).decode(root)
-    node = _to_json(value)
-    strict = _Decoder(strict=True)
-    strict.decode(root)
+    try:
+        root = _compose(data)
+        if root is None:
+            return Document(None)
+        value = _Decoder(strict=False).decode(root)
+        node = _to_json(value)
+        strict = _Decoder(strict=True)
+        strict.decode(root)
+    except RecursionError:
+        raise MalformedYAMLError(_TOO_DEEP) from None
     duplicates = ""
     if strict.duplicates:
         duplicates = "yaml: unmarshal errors:\n" + "\n".join(f"  {text}" for text in strict.duplicates)
@@ -94,7 +100,10 @@ def parse_string_map(data: bytes) -> dict[str, str]:
     Raises:
         MalformedYAMLError: it is malformed, or something else.
     """
-    root = _compose(data)
+    try:
+        root = _compose(data)
+    except RecursionError:
+        raise MalformedYAMLError(_TOO_DEEP) from None
     if root is None:
         return {}
     problems: list[str] = []

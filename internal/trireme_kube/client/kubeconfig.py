@@ -73,6 +73,8 @@ def _parse(origin: str, path: pathlib.Path) -> Mapping[str, Any]:
         raise KubeconfigError(f"{origin}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise KubeconfigError(f"{origin}: not a text file in UTF-8") from error
+    except RecursionError:
+        raise KubeconfigError(f"{origin}: not a kubeconfig: its nesting is too deep") from None
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise KubeconfigError(f"{origin}: {line}not YAML: {error.problem}") from error
