@@ -1,10 +1,12 @@
 """The connections of writes, against servers that answer byte by byte as the tests say."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from trireme_kube.client import write_pool
 from trireme_kube.client.errors import ApiUnreachable
@@ -181,6 +183,36 @@ async def test_a_cancelled_write_closes_its_connection() -> None:
         assert (await _send(pool, body=b"ok")).body == b"ok"
         assert server.connections == 3
         pool.close()
+
+
+async def _received(sock: socket.socket) -> None:
+    """Read to the end."""
+    while await asyncio.get_running_loop().sock_recv(sock, 1 << 20):
+        pass
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_what_was_not_sent_of_a_write_is_never_sent(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """If this fails, the system goes on sending a write that was given up: a binding may then arrive when the next
+    leader has given the room to another pod.
+    """
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            pool = write_pool.WritePool(f"http://127.0.0.1:{listener.getsockname()[1]}", None, None, 1)
+            # What the server does not read for now stays on the client's side.
+            writing = asyncio.create_task(_send(pool, seconds=0.5, body=b"x" * (6 << 20)))
+            accepted, _ = await loop.sock_accept(listener)
+            with accepted:
+                with pytest.raises(ApiUnreachable, match="no answer in time"):
+                    await writing
+                with pytest.raises(ConnectionResetError):
+                    await _received(accepted)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
 
 
 async def test_a_header_cannot_smuggle_another_request() -> None:

@@ -41,7 +41,10 @@ class Invariants:
     def on_write(self, resource: Resource, event: Event) -> None:
         """A write at the API server."""
         if resource is PODS:
-            self._on_pod(event)
+            try:
+                self._on_pod(event)
+            except Exception as error:  # to the API server it would be an error of its own, which its clients see
+                self._violated(f"the check of {event.record.name} failed: {error!r}")
 
     def _on_pod(self, event: Event) -> None:
         pod, uid = event.record.object, event.record.uid

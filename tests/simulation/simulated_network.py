@@ -13,6 +13,7 @@ import contextvars
 import errno
 import os
 import socket
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,14 +74,32 @@ class Server(asyncio.AbstractServer):
         return self._network.loop
 
 
+class _Socket:
+    """The socket of an end, as far as programs set its options."""
+
+    family = socket.AF_INET
+
+    def __init__(self) -> None:
+        #: Whether the system drops what it has not sent yet when the connection is closed.
+        self.discards_unsent = False
+
+    def setsockopt(self, level: int, option: int, value: Any) -> None:
+        """As every socket's; the others make no difference here."""
+        if (level, option) == (socket.SOL_SOCKET, socket.SO_LINGER):
+            self.discards_unsent = value == struct.pack("ii", 1, 0)
+
+
 class Endpoint(asyncio.Transport):
     """One end of a connection."""
+
+    can_write_eof = staticmethod(lambda: True)
 
     def __init__(self, network: Network, host: str, port: int, process: Process | None) -> None:
         super().__init__()
         self._network = network
         self.host, self.port, self.process = host, port, process
         self.peer: Endpoint
+        self._socket = _Socket()
         self._protocol: Any = None
         self._context = contextvars.Context() if process is None else process.context.copy()
         self._sent: collections.deque[Any] = collections.deque()  # on its way to the peer
@@ -108,9 +127,11 @@ class Endpoint(asyncio.Transport):
     # As every transport's
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """The addresses; nothing else is known."""
+        """The addresses and the socket; nothing else is known."""
         if name == "peername":
             return (self.peer.host, self.peer.port)
+        if name == "socket":
+            return self._socket
         return (self.host, self.port) if name == "sockname" else default
 
     def set_protocol(self, protocol: Any) -> None:
@@ -138,16 +159,12 @@ class Endpoint(asyncio.Transport):
         self._reading = True
         self._network.loop.call_soon(self._deliver_received, context=self._context)
 
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+    def set_write_buffer_limits(self, *_: Any, **__: Any) -> None:
         """Whatever is written leaves at once."""
 
     def get_write_buffer_size(self) -> int:
         """Whatever is written leaves at once."""
         return 0
-
-    def can_write_eof(self) -> bool:
-        """It can."""
-        return True
 
     def write(self, data: Any) -> None:
         """Send bytes."""
@@ -175,8 +192,7 @@ class Endpoint(asyncio.Transport):
     def abort(self) -> None:
         """Reset it."""
         if not self._closing:
-            self._send(_RESET)
-            self._closing = True
+            self._reset()
             self._lose_soon(None)
 
     # The way to the peer
@@ -192,16 +208,27 @@ class Endpoint(asyncio.Transport):
         else:
             self._schedule_arrival()
 
+    def _reset(self) -> None:
+        """Close it without waiting for what was written to arrive: it still does, unless the socket says otherwise."""
+        self._closing = True
+        held = self.stalled_until > self._network.loop.now or self._network.edge(self.host, self.peer.host).cut
+        if held and self._socket.discards_unsent:
+            self._sent.clear()  # and the reset is lost, too: the peer learns nothing
+        else:
+            self._send(_RESET)
+
     def _schedule_arrival(self) -> None:
         loop = self._network.loop
         edge = self._network.edge(self.host, self.peer.host)
-        arrival = loop.now + loop.random.uniform(edge.min_delay, edge.max_delay)
-        self._last_arrival = max(arrival, self._last_arrival, self.stalled_until)
+        arrival = max(loop.now, self.stalled_until) + loop.random.uniform(edge.min_delay, edge.max_delay)
+        self._last_arrival = max(arrival, self._last_arrival)
         # The network delivers, not the receiving process: that may be paused, and its kernel is not.
         loop.call_at_simulated(self._last_arrival, self._arrive, context=contextvars.Context())
 
     def _arrive(self) -> None:
         """The first of what is on its way reaches the peer."""
+        if not self._sent:
+            return  # it was discarded
         item = self._sent.popleft()
         peer = self.peer
         if peer._closing or peer._lost:
@@ -240,8 +267,7 @@ class Endpoint(asyncio.Transport):
         if not self._lost:
             self._lost = True
             if not self._closing:
-                self._send(_RESET)
-                self._closing = True
+                self._reset()
             self._network.forget(self)
 
 

@@ -49,7 +49,7 @@ class Simulation:
         self._faults = Faults(self._cluster, seed, kinds)
         self._cluster.store.listen_to_all(self._invariants.on_write)
         self._cluster.store.listen_to_all(self.trace.on_write)
-        _observe_bind_requests(self._invariants.on_bind_request)
+        observe_bind_requests(self._invariants.on_bind_request)
         self._calms = 0
 
     async def run(self, seconds: float, faults: bool, cpu_seconds: Callable[[], float]) -> int:
@@ -116,7 +116,7 @@ class Simulation:
         print(f"{hours:.2f} h: {bound} pods bound, {faults} faults, {speed}", flush=True)
 
 
-def _observe_bind_requests(observe: Callable[[str, int], None]) -> None:
+def observe_bind_requests(observe: Callable[[str, int], None]) -> None:
     """Have `observe` called with each pod, and the leader's epoch, of every Bind call that a bind replica gets."""
     original = bind_service.BindPhase.Bind
 

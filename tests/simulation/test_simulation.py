@@ -47,3 +47,13 @@ def test_nothing_is_violated(number: int) -> None:
 def test_seeds_differ() -> None:
     """If this fails, the seed decides nothing."""
     assert _simulate(4, 0.01, "0")[-1] != _simulate(5, 0.01, "0")[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_write_that_was_given_up_does_not_arrive_later() -> None:
+    """If this fails, a node is overcommitted when a leader is replaced while a connection stalls."""
+    done = subprocess.run(
+        [sys.executable, HERE / "late_write_scenario.py"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

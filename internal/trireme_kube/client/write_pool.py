@@ -7,15 +7,17 @@ asyncio's, TLS settings and credentials are the client's. Reads and watches, and
 aiohttp session.
 
 Invariants: a connection has at most one request in flight; it is closed and not reused if its request was cancelled or
-its response was not read to the end; no request is sent twice. Errors tell whether the server may have received the
-request (see `errors.ApiUnreachable`).
+its response was not read to the end; no request is sent twice, and nothing of one that was given up is sent later.
+Errors tell whether the server may have received the request (see `errors.ApiUnreachable`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import collections
+import socket
 import ssl
+import struct
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
@@ -30,6 +32,10 @@ MAX_ANSWER_BYTES = 32 << 20
 # Connections opened at a time. Opening one costs both sides as much as two writes, mostly for TLS: in a burst of a
 # hundred writes the first would wait for a hundred connections, most of them useless ten writes later.
 MAX_OPENING = 4
+# Of SO_LINGER: once the connection is closed, the process having ended included, the system sends nothing more. It
+# would go on for minutes where the network is broken, and a binding that was given up would arrive when the next leader
+# has given the room to another pod.
+_DISCARD_UNSENT = struct.pack("ii", 1, 0)
 # Cached encoded headers: one set for each content type, until the credentials change.
 MAX_HEADS = 8
 
@@ -209,6 +215,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD_UNSENT)
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None:
