@@ -105,7 +105,7 @@ class Extenders:
         """Whether an extender filters or scores the class's pods, so that they are scheduled one by one."""
         return any(_places(extender) for extender in self._interested(class_id))
 
-    async def consult(
+    async def filter_and_prioritize(
         self, uid: str, class_id: int, filtered: FilterResult, nominated_slot: int
     ) -> tuple[FilterResult, Sequence[int]]:
         """Apply filter and prioritize extenders to filter's answer for the pod; return it with extra scores by slot.
@@ -134,7 +134,7 @@ class Extenders:
             return narrowed, ()
         return narrowed, await self._scores(interested, pod, result.names, slot_of, answer.index.shape[0])
 
-    def trimming(self, uid: str, class_id: int) -> Trim | None:
+    def candidate_trimmer(self, uid: str, class_id: int) -> Trim | None:
         """Return a function that applies extenders to preemption's candidates; None if no extender does that."""
         preempting = [extender for extender in self._interested(class_id) if extender.config.preempt_verb]
         if not preempting:

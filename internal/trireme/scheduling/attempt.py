@@ -121,7 +121,9 @@ class AttemptRunner:
         extra_scores: Sequence[int] = ()
         if self._extension is not None and not filtered.refuses(slot):
             try:
-                filtered, extra_scores = await self._extension.consult(pods[0].uid, class_id, filtered, slot)
+                filtered, extra_scores = await self._extension.filter_and_prioritize(
+                    pods[0].uid, class_id, filtered, slot
+                )
             except extenders.ExtenderError as error:
                 return Attempt(pods, error=Failure(str(error), nominated_node=""))
         if filtered.refuses(slot):

@@ -142,7 +142,7 @@ class PostFilters:
         """Have filter run the PostFilter plugins for the first pods, at least for one."""
         profile, class_id = class_key
         generation, started = filtered.answer.generation, self._observer.clock()
-        trim = None if self._extension is None else self._extension.trimming(pods[0].uid, class_id)
+        trim = None if self._extension is None else self._extension.candidate_trimmer(pods[0].uid, class_id)
         if trim is None:
             preemptors = self.preemptors(profile, pods) or [self._preemptor(pods[0])]
             return await self._evaluators.run_post_filter(profile, class_id, generation, preemptors, filtered)

@@ -71,7 +71,7 @@ class World:
             Objects(),
         )
 
-    async def consult(self, promised: str = "") -> tuple[FilterResult, list[int]]:
+    async def filter_and_prioritize(self, promised: str = "") -> tuple[FilterResult, list[int]]:
         index = np.array([0, 0, 0, 1], dtype=np.int16)
         capacity = np.array([5, 5, 5, 0], dtype=np.int32)
         answer = class_answer.ClassAnswer(self.cache.generation, None, (FULL,), index, capacity)
@@ -86,7 +86,7 @@ class World:
             evaluated=(),
         )
         slot = self.cache.slot_of(promised)
-        narrowed, scores = await self.extenders.consult("me", self.number, filtered, slot)
+        narrowed, scores = await self.extenders.filter_and_prioritize("me", self.number, filtered, slot)
         return narrowed, list(scores)
 
     def verbs(self) -> list[tuple[str, str]]:
@@ -119,7 +119,7 @@ async def test_each_sees_what_those_before_it_left_and_ignorable_ones_come_last(
         (_extender("late", "filter", ignorable=True), {"filter": _keeping("n1")}),
         (_extender("first", "filter"), {"filter": _keeping("n0", "n1", n2="too old")}),
     )
-    filtered, scores = await world.consult()
+    filtered, scores = await world.filter_and_prioritize()
     assert [(name, body["NodeNames"]) for name, _, body in world.asked] == [
         ("first", ["n0", "n1", "n2"]),
         ("late", ["n0", "n1"]),
@@ -138,7 +138,7 @@ async def test_an_extender_replaces_the_reason_of_a_refused_node_only() -> None:
     """The plugin that refused it first still decides which events wake the pod; unresolvable wins over failed."""
     answer = {"NodeNames": ["n0"], "FailedNodes": {"n3": "a", "n1": "b"}, "FailedAndUnresolvableNodes": {"n3": "c"}}
     world = World((_extender("one", "filter"), {"filter": lambda body: answer}))
-    filtered, _ = await world.consult()
+    filtered, _ = await world.filter_and_prioritize()
     codes = {entry.message: entry.code for entry in filtered.answer.statuses}
     assert _reasons(filtered)["n3"] == ("NodeResourcesFit", "c")
     assert codes["c"] is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -148,12 +148,12 @@ async def test_an_extender_replaces_the_reason_of_a_refused_node_only() -> None:
 async def test_a_failure_is_ignored_or_ends_the_attempt() -> None:
     """One that may be ignored is as if it were not there; any other's error is the pod's."""
     ignored = World((_extender("one", "filter", "prioritize", ignorable=True), {"filter": _fail, "prioritize": _fail}))
-    filtered, scores = await ignored.consult()
+    filtered, scores = await ignored.filter_and_prioritize()
     assert filtered.answer.feasible == 3
     assert scores == [0, 0, 0, 0]
     world = World((_extender("one", "filter"), {"filter": _fail}))
     with pytest.raises(extenders.ExtenderError, match="down"):
-        await world.consult()
+        await world.filter_and_prioritize()
 
 
 async def test_scores_are_weighed_and_added_up() -> None:
@@ -166,7 +166,7 @@ async def test_scores_are_weighed_and_added_up() -> None:
             {"prioritize": lambda body: [{"Host": "n1", "Score": 1}, {"Host": "n2", "Score": -4}, {"Host": "x"}]},
         ),
     )
-    _, scores = await world.consult()
+    _, scores = await world.filter_and_prioritize()
     # What counts is the difference: n2's −40 is the lowest, so all are 40 higher.
     assert scores == [40, 110, 0, 0]
 
@@ -184,7 +184,7 @@ async def test_enormous_scores_decide_as_in_kube_scheduler(given: dict[str, int]
     """The order of the nodes is the one of Go's sums, and the numbers are such that plugins' scores can be added."""
     answer = [{"Host": name, "Score": score} for name, score in given.items()]
     world = World((_extender("a", "prioritize", weight=1), {"prioritize": lambda body: answer}))
-    _, scores = await world.consult()
+    _, scores = await world.filter_and_prioritize()
     by_name = dict(zip(ALL, scores, strict=True))
     assert all(by_name[better] > by_name[worse] for better, worse in itertools.pairwise(expected))
     assert max(scores) <= 1 << 40
@@ -193,7 +193,7 @@ async def test_enormous_scores_decide_as_in_kube_scheduler(given: dict[str, int]
 async def test_an_empty_reason_is_a_reason() -> None:
     """kube-scheduler counts the nodes that fail for it, so that its message has them."""
     world = World((_extender("one", "filter"), {"filter": lambda body: {"NodeNames": [], "FailedNodes": {"n0": ""}}}))
-    filtered, _ = await world.consult()
+    filtered, _ = await world.filter_and_prioritize()
     told = {entry.messages: entry.code for entry in filtered.answer.statuses if entry.plugin == extenders.NAME}
     assert told == {(): status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("",): status.Code.UNSCHEDULABLE}
 
@@ -201,11 +201,11 @@ async def test_an_empty_reason_is_a_reason() -> None:
 async def test_extenders_filter_the_nominated_node_first() -> None:
     """If it passes nobody else is looked at; if not, or if that fails, it goes on as without a promise."""
     world = World((_extender("one", "filter", "prioritize", weight=1), {"filter": _keeping("n1"), "prioritize": _fail}))
-    filtered, _ = await world.consult(promised="n1")
+    filtered, _ = await world.filter_and_prioritize(promised="n1")
     assert [body["NodeNames"] for _, _, body in world.asked] == [["n1"]]
     assert filtered.answer.feasible == 3
     world.asked.clear()
-    filtered, _ = await world.consult(promised="n2")
+    filtered, _ = await world.filter_and_prioritize(promised="n2")
     assert [body["NodeNames"] for _, _, body in world.asked] == [["n2"], ["n0", "n1", "n2"]]
     assert filtered.answer.feasible == 1
 
@@ -220,7 +220,7 @@ async def test_an_extender_gets_only_pods_that_request_its_resources(
     """Without managed resources every pod is; a limit counts as a request does."""
     managed = tuple(model.ManagedResource(name) for name in resources)
     world = World((_extender("one", "filter", "bind", managed_resources=managed), {"filter": _keeping(*ALL)}))
-    await world.consult()
+    await world.filter_and_prioritize()
     assert bool(world.asked) is interested
     assert world.extenders.one_by_one(world.number) is interested
     assert world.extenders.binds(world.number) is interested
@@ -230,7 +230,7 @@ async def test_an_extender_that_only_binds_does_not_split_batches() -> None:
     """Pods that an extender only binds are placed together like any others."""
     world = World((_extender("one", "bind", "preempt"), {}))
     assert not world.extenders.one_by_one(world.number)
-    filtered, scores = await world.consult()
+    filtered, scores = await world.filter_and_prioritize()
     assert not filtered.of_one
     assert scores == []
 
@@ -281,7 +281,7 @@ async def test_candidates_are_trimmed(answer: Any, expected: Any, error: str) ->
     world = World((_extender("one", "preempt"), {"preempt": lambda body: {"nodeNameToMetaVictims": answer}}))
     for uid, node in (("a", "n0"), ("b", "n0"), ("c", "n1")):
         world.cache.assume(f"ns/{uid}", uid, node, world.base, (), world.number)
-    trim = world.extenders.trimming("me", world.number)
+    trim = world.extenders.candidate_trimmer("me", world.number)
     assert trim is not None
     asking = trim(_candidates(n0=("a", "b")))
     if error:
@@ -303,7 +303,7 @@ async def test_a_deleted_victim_is_not_sent_to_extenders() -> None:
     world = World((extender, {"preempt": lambda body: {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "c"}]}}}}))
     for uid, node in (("a", "n0"), ("c", "n1")):
         world.cache.assume(f"ns/{uid}", uid, node, world.base, (), world.number)
-    trim = world.extenders.trimming("me", world.number)
+    trim = world.extenders.candidate_trimmer("me", world.number)
     assert trim is not None
     left = await trim(_candidates(n0=("a", GONE), n1=("c",)))
     assert [each.node_name for each in left] == ["n1"]
@@ -325,7 +325,7 @@ async def test_a_victim_may_be_deleted_between_two_extenders() -> None:
         (_extender("two", "preempt", ignorable=True), {"preempt": late}),
     )
     world.cache.assume("ns/b", "b", "n0", world.base, (), world.number)
-    trim = world.extenders.trimming("me", world.number)
+    trim = world.extenders.candidate_trimmer("me", world.number)
     assert trim is not None
     left = await trim(_candidates(n0=("a",)))
     assert [pod.uid for pod in left[0].victims] == ["b"]
