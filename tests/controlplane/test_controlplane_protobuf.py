@@ -25,7 +25,7 @@ pytestmark = pytest.mark.controlplane
 OBJECTS = Path(__file__).parent / "objects.yaml"
 KINDS = {f"{each['apiVersion']}/{each['kind']}": each for each in yaml.safe_load(OBJECTS.read_text())["items"]}
 MODULES = (apps_pb2, coordination_pb2, core_pb2, policy_pb2, resource_pb2, scheduling_pb2, storage_pb2)
-EXTRA = frozenset({("spec", "restartPolicy"), ("status", "conditions"), ("status", "qosClass")})
+EXTRA = frozenset({"spec.restartPolicy", "status.conditions", "status.qosClass"})
 OPTIONS = launcher.Options(
     # A pod may carry a bare priority; no class stands behind it.
     disable_admission=("ServiceAccount", "TaintNodesByCondition", "Priority", "RuntimeClass"),

@@ -45,7 +45,7 @@ def make_informers(
     api: client.ApiClient,
     prefetched: Mapping[resources.Resource, list_prefetch.ListPrefetch],
     gate: Callable[[str], bool],
-    paths: Set[tuple[str, str]],
+    paths: Set[str],
     extender_cache: extender_objects.ExtenderObjects | None,
     handlers: EventHandlers,
     *,

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from trireme.framework import resizes
+from trireme.plugin_api import pod_fields
 from trireme.v1 import core_pb2, meta_pb2, projection_pb2
 from trireme_kube.apimachinery import decode, json_values, normalization
 from trireme_kube.apimachinery.field_error import FieldError
@@ -60,8 +61,8 @@ class ParsedPod(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-def parse(raw: Json, extra: Set[tuple[str, str]] = frozenset()) -> ParsedPod:
-    """Project the pod; `extra` are further fields that plugins read, such as (spec, nodeName).
+def parse(raw: Json, extra: Set[str] = frozenset()) -> ParsedPod:
+    """Project the pod; `extra` are the paths of further fields that plugins read, such as spec.nodeName.
 
     Raises: FieldError.
     """
@@ -69,7 +70,7 @@ def parse(raw: Json, extra: Set[tuple[str, str]] = frozenset()) -> ParsedPod:
     return _parsed(read, decode.read(raw, core_pb2.Pod) if extra else None, extra)
 
 
-def parse_protobuf(raw: bytes, extra: Set[tuple[str, str]] = frozenset()) -> ParsedPod:
+def parse_protobuf(raw: bytes, extra: Set[str] = frozenset()) -> ParsedPod:
     """Project the pod from its protobuf bytes, as `parse` does from JSON.
 
     Raises: FieldError.
@@ -78,21 +79,16 @@ def parse_protobuf(raw: bytes, extra: Set[tuple[str, str]] = frozenset()) -> Par
     return _parsed(read, protobuf.read(raw, core_pb2.Pod) if extra else None, extra)
 
 
-def missing_fields(pod_fields: Iterable[str]) -> frozenset[tuple[str, str]]:
-    """Those of the fields (paths of the API) that pods are projected without, as `extra` of `parse`.
-
-    Raises: ValueError for a field of a message that the projection has a part of: `projection.proto` must name it.
-    """
+def missing_fields(paths: Iterable[str]) -> frozenset[str]:
+    """Those of the fields (paths of the API) that pods are projected without, as `extra` of `parse`."""
     missing = set()
-    for path in pod_fields:
+    for path in paths:
         names = path.partition("[")[0].split(".")
         descriptor = projection_pb2.ProjectedPod.DESCRIPTOR
-        for depth, name in enumerate(names):
+        for name in names:
             field = next((field for field in descriptor.fields if field.json_name == name), None)
-            if field is None and depth == 1:
-                missing.add((names[0], name))
-            elif field is None:
-                raise ValueError(f"{path}: pods are projected without it")
+            if field is None:
+                missing.add(path)
             if field is None or field.message_type is None or field.message_type.GetOptions().map_entry:
                 break
             descriptor = field.message_type
@@ -117,7 +113,7 @@ def base_of_resize(parsed: ParsedPod) -> bytes:
     return parsed.base + own.SerializeToString(deterministic=True)
 
 
-def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: Set[tuple[str, str]]) -> ParsedPod:
+def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: Set[str]) -> ParsedPod:
     """Parse the pod, which is taken apart; `whole` is for the `extra` fields of the base key."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     namespace, name, uid, version = metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
@@ -292,25 +288,29 @@ def _drop_if_empty(message: Any, name: str) -> None:
         message.ClearField(name)
 
 
-def _with_extra(base: bytes, whole: core_pb2.Pod, paths: Set[tuple[str, str]]) -> bytes:
-    """The base key with those fields at the paths that it lacks."""
+def _with_extra(base: bytes, whole: core_pb2.Pod, paths: Set[str]) -> bytes:
+    """The base key with those fields at the paths that it lacks.
+
+    Of fields of metadata, spec and status that it has as in-tree plugins read them, only the parts that a path names
+    are completed: the names of a pod's own volumes, say, are random, so no two pods would be equal.
+    """
     pod = core_pb2.Pod.FromString(base)
-    for part, name in paths:
-        if part not in ("metadata", "spec", "status"):
-            continue
-        source, target = getattr(whole, part), getattr(pod, part)
-        there = {field.json_name for field, _ in target.ListFields()}
-        fields = source.ListFields()
-        if name in there or all(field.json_name != name for field, _ in fields):
-            continue
-        alone = type(source)()
-        alone.CopyFrom(source)
-        for field, _ in fields:
-            if field.json_name != name:
-                alone.ClearField(field.name)
-        target.MergeFrom(alone)
+    present = {
+        f"{part}.{field.json_name}"
+        for part in ("metadata", "spec", "status")
+        for field, _ in getattr(pod, part).ListFields()
+    }
+    _fields(frozenset(paths) - present).complete(whole, pod)
     _normalize(pod)
     return pod.SerializeToString(deterministic=True)
+
+
+@lru_cache(maxsize=64)
+def _fields(paths: frozenset[str]) -> pod_fields.PodFields:
+    return pod_fields.PodFields(sorted(paths)) if paths else _NO_FIELDS
+
+
+_NO_FIELDS = pod_fields.PodFields(())
 
 
 def _scheduled_condition(status: projection_pb2.ProjectedPodStatus) -> tuple[str, str, str, str] | tuple[()]:

@@ -38,7 +38,7 @@ class PodReadSet:
     """
 
     label_keys: frozenset[str] | None = frozenset()
-    paths: frozenset[tuple[str, str]] = frozenset()
+    paths: frozenset[str] = frozenset()
 
     def covers(self, other: "PodReadSet") -> bool:
         """Whether this includes all of the other."""
@@ -61,7 +61,7 @@ def pod_reads(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodReadSet:
         for path in info.pod_fields:
             parts = path.split("[", 1)[0].split(".")
             if len(parts) > 1 and parts[:2] != ["metadata", "labels"]:
-                paths.add((parts[0], parts[1]))
+                paths.add(path)
     return PodReadSet(keys, frozenset(paths))
 
 

@@ -47,6 +47,30 @@ class _Selected:
                 part.copy(getattr(source, name), getattr(target, name))
                 getattr(target, name).SetInParent()
 
+    def complete(self, source: message.Message, target: message.Message) -> None:
+        """Give `target`, a part of `source`, the selected fields that it lacks, and whole lists below its first level.
+
+        Of lists of messages with as many elements as the source's, each element is completed.
+        """
+        for name, field in self.whole.items():
+            target.ClearField(name)
+            _copy_field(source, target, name, field)
+        for name, keys in self.keys.items():
+            entries = getattr(source, name)
+            getattr(target, name).update({key: entries[key] for key in keys if key in entries})
+        for name, (field, part) in self.parts.items():
+            if not field.is_repeated:
+                if source.HasField(name):
+                    part.complete(getattr(source, name), getattr(target, name))
+                continue
+            elements, present = getattr(source, name), getattr(target, name)
+            if len(elements) != len(present):
+                target.ClearField(name)
+                getattr(target, name).MergeFrom(elements)
+                continue
+            for element, there in zip(elements, present, strict=True):
+                part.complete(element, there)
+
 
 class PodFields:
     """The fields that one plugin reads. Without paths: all that there are."""
@@ -71,6 +95,11 @@ class PodFields:
         out = core_pb2.Pod()
         self._selected.copy(pod, out)
         return out
+
+    def complete(self, source: core_pb2.Pod, target: core_pb2.Pod) -> None:
+        """Give `target`, a part of `source`, these fields."""
+        if self._selected is not None:
+            self._selected.complete(source, target)
 
     def _add(self, path: str) -> None:
         match = _PATH.fullmatch(path)

@@ -1,6 +1,7 @@
 """The fields of a pod that in-tree plugins declare, and those that pods are projected to, are the same."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -11,7 +12,7 @@ from trireme.frontend import plugin_updates
 from trireme.plugin_api import pod_fields
 from trireme.registry import default_profile
 from trireme.registry.in_tree import IN_TREE
-from trireme.v1 import projection_pb2
+from trireme.v1 import core_pb2, projection_pb2
 
 # What the scheduler itself reads of a pod, whatever plugins are enabled.
 _OF_THE_SCHEDULER = {
@@ -58,20 +59,40 @@ def test_a_declared_field_that_the_projection_lacks_becomes_part_of_the_class() 
     """Else a new plugin decides for all pods of a class by the field of one of them."""
     fields = ("spec.terminationGracePeriodSeconds", "spec.nodeSelector", "metadata.labels['tier']")
     reads = plugin_updates.PodReads({}, fields)
-    assert reads.paths == {("spec", "terminationGracePeriodSeconds")}
+    assert reads.paths == {"spec.terminationGracePeriodSeconds"}
     assert reads.label_keys == {"tier"}
     quick, slow = (_pod(seconds) for seconds in (1, 30))
     assert pod_projection.parse(quick).base == pod_projection.parse(slow).base
     assert pod_projection.parse(quick, reads.paths).base != pod_projection.parse(slow, reads.paths).base
 
 
-def test_a_field_within_a_message_that_is_projected_in_part_is_refused() -> None:
-    """It would never arrive: only whole fields of metadata, spec and status can be added."""
-    with pytest.raises(ValueError, match=r"spec\.containers\.volumeMounts\.mountPath"):
-        pod_projection.missing_fields(["spec.containers.volumeMounts.mountPath"])
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("spec.containers.ports", [80]),
+        ("spec.containers.ports.containerPort", [80]),
+        ("spec.containers.image", []),
+    ],
+)
+def test_a_part_of_a_field_that_is_projected_in_part_becomes_part_of_the_class(path: str, expected: list[int]) -> None:
+    """Else a plugin that reads the containers' ports never sees one that is not a host port."""
+    raw = _pod(1)
+    raw["spec"] = {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]}
+    pod = core_pb2.Pod.FromString(pod_projection.parse(raw, {path}).base)
+    (container,) = pod.spec.containers
+    assert ([port.container_port for port in container.ports], container.image) == (expected, "i")
 
 
-def _pod(grace_period: int) -> dict[str, object]:
+def test_elements_that_the_projection_leaves_out_are_added_for_a_part_of_them() -> None:
+    """Else a plugin that reads whether containers are ready knows of those alone that have resources."""
+    raw = _pod(1)
+    raw["status"] = {"containerStatuses": [{"name": "c", "ready": True}]}
+    assert not core_pb2.Pod.FromString(pod_projection.parse(raw).base).status.container_statuses
+    pod = core_pb2.Pod.FromString(pod_projection.parse(raw, {"status.containerStatuses.ready"}).base)
+    assert [(entry.name, entry.ready) for entry in pod.status.container_statuses] == [("c", True)]
+
+
+def _pod(grace_period: int) -> dict[str, Any]:
     return {
         "metadata": {"name": "a", "namespace": "default", "uid": "u"},
         "spec": {"terminationGracePeriodSeconds": grace_period},
