@@ -76,8 +76,8 @@ def test_a_generation_from_the_future_is_refused() -> None:
 @pytest.mark.parametrize(
     ("response", "words"),
     [
-        (filter_pb2.FilterResponse(), "columns.size: 0, but 2 nodes"),
-        (columns([0], [1]), "columns.size: 1, but 2 nodes"),
+        (filter_pb2.FilterResponse(), "columns.size: 0, but the call is about 2 nodes"),
+        (columns([0], [1]), "columns.size: 1, but the call is about 2 nodes"),
         (columns([0], [1, 1], size=2), "columns.status_index: has 1 entries, must have 2"),
         (columns([0, 0], [], size=2), "columns.capacity: has 0 entries, must have 2"),
         (columns([0, 2], [1, 0], REFUSED), "columns.status_index: 2 is beyond the 1 statuses"),
