@@ -74,7 +74,7 @@ class Scheduling:
 class Preemptions:
     """Preemptions under way, or to be tried again: none."""
 
-    retries = preemption_retries.Retries(lambda times: 0.0, lambda pods: None, clocks.steady)
+    retries = preemption_retries.PreemptionRetries(lambda times: 0.0, lambda pods: None, clocks.steady)
 
     def victims_of(self, _uid: str) -> tuple[str, ...]:
         """The victims that go for a pod."""

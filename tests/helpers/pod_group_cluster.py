@@ -358,15 +358,15 @@ class _Binding:
 
 
 class _Preempting:
-    """Writes down who is to go."""
+    """Records the victims."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def start(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> None:
+    def evict_in_background(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> None:
         self._cluster.preempting.extend(actions)
 
-    async def finish(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> str:
+    async def evict(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> str:
         self._cluster.preempting.extend(actions)
         return self._cluster.refusal
 

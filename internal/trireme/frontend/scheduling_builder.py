@@ -41,7 +41,7 @@ def build_scheduling(
     waiting, outbox = waiting_pods.WaitingPods(), status_outbox.StatusOutbox(effects.binder.apply)
 
     def preempting_for(uid: str) -> bool:
-        return preemptions.holds(uid)
+        return preemptions.is_running_preemption(uid)
 
     def pod_deleted(uid: str) -> None:
         gone.deleted(uid)
@@ -93,17 +93,17 @@ def build_scheduling(
         in_pre_bind=in_pre_bind,
     )
     preemptions = preemption_executor.PreemptionExecutor(
-        cache,
-        executor.queue.nominator,
-        waiting,
-        reporter,
-        effects.binder.apply,
-        executor.activate,
-        context.metrics,
-        in_pre_bind,
-        handlers.version_of,
-        executor.queue.held_preemptors,
-        preemption_retries.Retries(executor.backoff.duration, executor.activate, now),
+        cache=cache,
+        nominations=executor.queue.nominator,
+        waiting=waiting,
+        reporter=reporter,
+        apply=effects.binder.apply,
+        activate=executor.activate,
+        observer=context.metrics,
+        pre_binding=in_pre_bind,
+        version_of=handlers.version_of,
+        held_preemptors=executor.queue.held_preemptors,
+        retries=preemption_retries.PreemptionRetries(executor.backoff.duration, executor.activate, now),
     )
     gone = inbox.DeletedPods(cache, reporter, waiting, preemptions, cluster.waits)
     limit = _batch_limit(context, cluster)

@@ -41,8 +41,9 @@ class PostFilters:
         preemptions: preemption_executor.PreemptionExecutor,
         asynchronous: Mapping[str, bool],
     ) -> None:
-        """`asynchronous` are the profiles that have PostFilter plugins, and whether what these decide is executed while
-        other pods are scheduled.
+        """Take the profiles that have PostFilter plugins as `asynchronous`, with whether evictions are.
+
+        Asynchronous evictions are executed while other pods are scheduled.
         """
         self._cache = cache
         self._nominations = nominations
@@ -81,11 +82,10 @@ class PostFilters:
     async def run(
         self, class_key: ports.ClassKey, pods: list[queued_pod.QueuedPodInfo], filtered: FilterResult
     ) -> list[queued_pod.QueuedPodInfo]:
-        """Run PostFilter for the first ones of the pods that Filter refused, unless their results came with Filter's
-        answer, and execute the results. If it finds no way for the first pod, there is none for any. Answers the pods
-        that are left.
+        """Run PostFilter for the first of the pods that Filter refused, and execute its results.
 
-        Raises: PhaseFault, PhaseUnavailable.
+        Results that came with Filter's answer are taken from there. If PostFilter does not help the first pod, it helps
+        none. Returns the pods that are left. Raises: PhaseFault, PhaseUnavailable.
         """
         refusal = Refusal.of(filtered, self._cache.node_count)
         if refusal.error is not None:
@@ -119,8 +119,9 @@ class PostFilters:
         refusal: Refusal,
         result: PostFilterResult,
     ) -> list[queued_pod.QueuedPodInfo]:
-        """End the attempt of the first pod: execute its result, and report the failure. Answers the pods that are left:
-        none if the result holds for all of them.
+        """End the attempt of the first pod: execute its result, and report the failure.
+
+        Returns the pods that are left: none if the result holds for all of them.
         """
         profile, _ = class_key
         helpful = bool(result.actions or result.nominated_node)
@@ -156,8 +157,9 @@ class PostFilters:
         return [dataclasses.replace(result, seconds=self._observer.clock() - started)]
 
     def _preemptor(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
-        """The pod for PostFilter. Its nomination counts whether or not its object shows it yet: otherwise PostFilter
-        would make room for the pod a second time, on another node.
+        """The pod for PostFilter, with its nomination, whether or not the pod's object shows that yet.
+
+        Otherwise PostFilter would make room for the pod a second time, on another node.
         """
         preemptor = attempt.identity_of(pod)
         preemptor.status.nominated_node_name = self._nominations.node_of(pod.uid)
@@ -166,8 +168,9 @@ class PostFilters:
     async def _execute(
         self, pod: queued_pod.QueuedPodInfo, result: PostFilterResult, asynchronous: bool
     ) -> PostFilterResult:
-        """Execute PostFilter's result. Evictions may go on beside the scheduling of other pods; all else is done before
-        the pod returns to the queue. Answers the result with what is still to be done, or an error where victims stay.
+        """Execute PostFilter's result; return it with the evictions that go on, or an error where victims stay.
+
+        Evictions may go on beside the scheduling of other pods; all else is done before the pod returns to the queue.
         """
         node, victims = result.nominated_node or "", [action for action in result.actions if action.HasField("evict")]
         others = [action for action in result.actions if not action.HasField("evict")]
@@ -175,9 +178,9 @@ class PostFilters:
         if failed:
             log.warning("what PostFilter decided for pod %s failed: %s", pod.key, failed)
         if asynchronous:
-            self._preemptions.start(pod, node, victims)
+            self._preemptions.evict_in_background(pod, node, victims)
             return dataclasses.replace(result, actions=victims)
-        failed = await self._preemptions.finish(pod, node, victims)
+        failed = await self._preemptions.evict(pod, node, victims)
         if failed:
             result = PostFilterResult(f"preemption: {failed}", (), None, status.Code.ERROR)
             _log_status(pod.key, result)

@@ -1,12 +1,12 @@
 """Executes preemptions: the victims that PostFilter chose are deleted while the next pods are scheduled.
 
 Bind deletes the victims, all at once except the last one, and that one only if all others were deleted; a victim that
-waits on Permit or is in PreBind returns to the queue instead. Meanwhile the preemptor is held back from the queue, so
-that it does not preempt again. The hold ends as soon as the last victim is gone, or is terminating: the event of that
-victim's deletion must not find the preemptor held. If a deletion failed, or no event of the last victim will come, the
+waits on Permit or is in PreBind returns to the queue instead. Meanwhile the preemptor is gated in the queue, so
+that it does not preempt again. The gate ends as soon as the last victim is gone, or is terminating: the event of that
+victim's deletion must not find the preemptor gated. If a deletion failed, or no event of the last victim will come, the
 preemptor is tried again at once; one that fails again and again waits in between (`preemption_retries.py`).
 
-Without the gate SchedulerAsyncPreemption the attempt waits for all of that (`finish`), and no preemptor is held.
+Without the gate SchedulerAsyncPreemption the attempt waits for all of that (`finish`), and no preemptor is gated.
 
 Victims count as evicted from the decision on (`ClusterCache.set_evicting`), until they are gone or their deletion
 failed. Of two preemptors on one node the first may be woken while the victims of the second are still there, and finds
@@ -43,31 +43,44 @@ log = logging.getLogger(__name__)
 RELEASE_SECONDS = 10.0
 
 
-class _End(enum.Enum):
-    """How the eviction of a victim ended: deleted (or gone before), returned to the queue, or failed."""
+class _EvictionResult(enum.Enum):
+    """How the eviction of a victim ended."""
 
+    #: By this eviction, or before it.
     DELETED = enum.auto()
-    IN_MEMORY = enum.auto()
+    #: It was not bound yet, and returned to the queue.
+    REQUEUED = enum.auto()
     FAILED = enum.auto()
+
+
+#: How the evictions of victims end, by the victim's UID.
+_Evictions = Mapping[str, "asyncio.Future[_EvictionResult]"]
 
 
 @dataclass(slots=True)
 class _Preemption:
     """The preemption for one pod: from the decision until its last victim is seen terminating."""
 
-    key: str  # the preemptor, namespace/name
-    rank: call_batches.Rank  # the more important preemptor gets its room first, and of equal ones the first
-    victims: tuple[str, ...]  # namespace/name
-    last: str  # UID of the victim that goes last
-    own: Mapping[
-        str, "asyncio.Future[_End]"
-    ]  # by UID of the victim: how the evictions end that this preemption executes
-    others: Mapping[str, "asyncio.Future[_End]"]  # and those that an earlier preemption executes
-    last_turn: bool = False  # all others have been deleted
-    done: bool = False  # the last one too, according to bind
-    failure: str = "a victim of it stays"  # bind's message, if it failed
-    why: str = failure  # the same with the victim's name
-    silent: bool = False  # another client deleted the last victim while the pod was held: no event will wake the pod
+    #: The preemptor, namespace/name.
+    key: str
+    #: The more important preemptor gets its room first, and of equal ones the first.
+    rank: call_batches.Rank
+    #: namespace/name
+    victims: tuple[str, ...]
+    #: UID of the victim that is deleted last.
+    last_victim: str
+    #: The evictions that this preemption executes, and those that an earlier preemption executes.
+    own: _Evictions
+    shared: _Evictions
+    #: All victims but the last one have been deleted.
+    others_deleted: bool = False
+    #: The last one too, according to bind.
+    finished: bool = False
+    #: Bind's message, if it failed, and the same with the victim's name.
+    failure: str = "a victim of it stays"
+    named_failure: str = failure
+    #: Another client deleted the last victim while the pod was gated: no event will wake the pod.
+    unnoticed: bool = False
 
 
 class PreemptionExecutor:
@@ -75,6 +88,7 @@ class PreemptionExecutor:
 
     def __init__(
         self,
+        *,
         cache: cluster_cache.ClusterCache,
         nominations: nominator.Nominator,
         waiting: waiting_pods.WaitingPods,
@@ -84,12 +98,14 @@ class PreemptionExecutor:
         observer: ports.Observer,
         pre_binding: pods_in_pre_bind.PodsInPreBind,
         version_of: Callable[[str], str],
-        held: MutableMapping[str, str],
-        retries: preemption_retries.Retries,
+        held_preemptors: MutableMapping[str, str],
+        retries: preemption_retries.PreemptionRetries,
     ) -> None:
-        """`apply` has bind execute actions; `activate` has pods (key, UID) tried now; `version_of` returns the
-        resourceVersion at which a pod (UID) was last seen. `held` receives the pods that are held back: the UID by key.
-        `retries` has preemptors tried again whose victims stay.
+        """Take what executes evictions, and what is told of them.
+
+        `apply` has bind execute actions; `activate` has pods (key, UID) tried now; `version_of` returns the
+        resourceVersion at which a pod (UID) was last seen. `held_preemptors` receives the pods that are gated: the UID
+        by key. `retries` has preemptors tried again whose victims stay.
         """
         self._cache = cache
         self._nominations = nominations
@@ -100,57 +116,59 @@ class PreemptionExecutor:
         self._observer = observer
         self._pre_binding = pre_binding
         self._version_of = version_of
-        self._held = held
+        self._held_preemptors = held_preemptors
         self.retries = retries
         # By UID of the preemptor, until its last victim is seen terminating: before that the room looks taken, and the
         # preemptor would have the same victims deleted once more.
         self._preemptions: dict[str, _Preemption] = {}
         # By UID of the victim: how its eviction ends, while that is under way. The first preemption that chose the
         # victim executes it; since none waits for a later one, no two wait for each other.
-        self._evictions: dict[str, asyncio.Future[_End]] = {}
+        self._evictions: dict[str, asyncio.Future[_EvictionResult]] = {}
         self._turns = itertools.count()
         self.background = supervision.Supervisor()
 
-    def holds(self, uid: str) -> bool:
-        """Whether the pod is held back: victims of it are still to be deleted."""
-        known = self._preemptions.get(uid)
-        if known is None:
+    def is_running_preemption(self, uid: str) -> bool:
+        """Whether victims of the pod are still to be deleted: until then the pod is gated."""
+        preemption = self._preemptions.get(uid)
+        if preemption is None:
             return False
-        if not known.last_turn:
+        if not preemption.others_deleted:
             return True
-        victim = self._cache.pod(known.last)
-        if victim is not None and not (known.done and victim.flags & TERMINATING):
-            # While bind deletes it, a terminating victim may be gone in a moment: an attempt now would be in vain.
+        victim = self._cache.pod(preemption.last_victim)
+        if victim is not None and not (preemption.finished and victim.flags & TERMINATING):
+            # While bind deletes it, a terminating victim may be gone in a moment: an attempt now would fail.
             return True
-        if known.done:
+        if preemption.finished:
             del self._preemptions[uid]
         return False
 
     def forget(self, uid: str) -> None:
         """The preemptor is gone."""
         self.retries.forget(uid)
-        known = self._preemptions.get(uid)
-        if known is not None:
-            self._drop_hold(known.key, uid)
-            if known.done:
+        preemption = self._preemptions.get(uid)
+        if preemption is not None:
+            self._ungate(preemption.key, uid)
+            if preemption.finished:
                 del self._preemptions[uid]
 
-    def _drop_hold(self, key: str, uid: str) -> None:
-        if self._held.get(key) == uid:
-            del self._held[key]
+    def _ungate(self, key: str, uid: str) -> None:
+        if self._held_preemptors.get(key) == uid:
+            del self._held_preemptors[key]
 
     def _is_running(self, uid: str) -> bool:
-        """Whether the pod is still on its node and not terminating, as far as is known."""
+        """Whether the pod is still on its node and not terminating, as far as the informer has told."""
         victim = self._cache.pod(uid)
         return victim is not None and not victim.flags & TERMINATING
 
     def victims_of(self, uid: str) -> tuple[str, ...]:
         """The victims (namespace/name) whose deletion is under way for the pod."""
-        known = self._preemptions.get(uid)
-        return known.victims if known is not None and not known.done else ()
+        preemption = self._preemptions.get(uid)
+        return preemption.victims if preemption is not None and not preemption.finished else ()
 
-    def start(self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]) -> None:
-        """Execute these evictions for the pod in a task of its own; from now on the pod is held back."""
+    def evict_in_background(
+        self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]
+    ) -> None:
+        """Execute these evictions for the pod in a task of its own; from now on the pod is gated."""
         if not victims:
             return
         count, preemptor = len(victims), klog.Ref(pod.key)
@@ -164,31 +182,36 @@ class PreemptionExecutor:
             numVictims=count,
             numVictimsToDelete=count,
         )
-        known = self._preemptions[pod.uid] = self._begin(pod, victims)
-        self._held[pod.key] = pod.uid
-        self.retries.begun(pod.uid)
-        self.background.start(self._run(pod, node_name, victims, known))
+        preemption = self._preemptions[pod.uid] = self._register(pod, victims)
+        self._held_preemptors[pod.key] = pod.uid
+        self.retries.on_preemption(pod.uid)
+        self.background.start(self._run_in_background(pod, node_name, victims, preemption))
 
-    async def finish(self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]) -> str:
-        """Execute these evictions for the pod, all at once, before anything else is scheduled. Answers what failed;
-        empty if nothing did. The pod is not held: it is not in the queue meanwhile.
+    async def evict(self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action]) -> str:
+        """Execute these evictions for the pod, all at once, before anything else is scheduled.
+
+        Returns what failed; empty if nothing did. The pod is not gated: it is not in the queue meanwhile.
         """
         if not victims:
             return ""
         _log_target(pod, node_name)
-        known, started = self._begin(pod, victims), self._observer.clock()
-        ends: Sequence[_End] = (_End.FAILED,)
+        preemption, started = self._register(pod, victims), self._observer.clock()
+        results: Sequence[_EvictionResult] = (_EvictionResult.FAILED,)
         try:
-            ends = await asyncio.gather(*(self._preempt(pod, node_name, victim, known) for victim in victims))
-            if _End.FAILED not in ends:
-                await self._clear_nominations(pod, node_name)
+            results = await asyncio.gather(
+                *(self._evict_once(pod, node_name, victim, preemption) for victim in victims)
+            )
+            if _EvictionResult.FAILED not in results:
+                await self._clear_lower_nominations(pod, node_name)
         finally:
-            self._end(known)
-            self._observer.evicted(_kind(pod, node_name), _End.FAILED not in ends, self._observer.clock() - started)
-        return known.failure if _End.FAILED in ends else ""
+            self._conclude(preemption)
+            self._observer.evicted(
+                _kind(pod, node_name), _EvictionResult.FAILED not in results, self._observer.clock() - started
+            )
+        return preemption.failure if _EvictionResult.FAILED in results else ""
 
     async def execute(self, actions: Sequence[bind_pb2.Action], rank: call_batches.Rank = call_batches.FIRST) -> str:
-        """Execute actions now, or when it is their turn. Answers the first failure; empty if there is none."""
+        """Execute actions now, or when it is their turn; return the first failure, empty if there is none."""
         for result in await self._batches.execute(actions, rank):
             answer = wire_status.from_message(result.status)
             if answer.code is not status.Code.SUCCESS:
@@ -201,13 +224,13 @@ class PreemptionExecutor:
         await self.background.close()
         await self._batches.close()
 
-    def _begin(self, pod: queued_entity.QueuedEntity, victims: Sequence[bind_pb2.Action]) -> _Preemption:
+    def _register(self, pod: queued_entity.QueuedEntity, victims: Sequence[bind_pb2.Action]) -> _Preemption:
         """Mark these victims as being evicted from now on."""
         names = tuple(_name(victim) for victim in victims)
         uids = [victim.pod.uid for victim in victims]
         loop = asyncio.get_running_loop()
         others = {uid: self._evictions[uid] for uid in uids if uid in self._evictions}
-        own: dict[str, asyncio.Future[_End]] = {}
+        own: dict[str, asyncio.Future[_EvictionResult]] = {}
         for uid in uids:
             victim = self._cache.pod(uid)
             if victim is not None and not victim.evicting:
@@ -216,51 +239,55 @@ class PreemptionExecutor:
         rank = (-pod.record.priority, next(self._turns))
         return _Preemption(pod.key, rank, names, uids[-1], own, others)
 
-    def _end(self, known: _Preemption) -> bool:
-        """These evictions are over. Answers whether one of the victims stays."""
+    def _conclude(self, preemption: _Preemption) -> bool:
+        """End the preemption, whatever its evictions are; return whether one of the victims stays."""
         staying = False
-        for uid, eviction in known.own.items():
+        for uid, eviction in preemption.own.items():
             if self._evictions.get(uid) is eviction:
                 del self._evictions[uid]
             if not eviction.done():
-                eviction.set_result(_End.FAILED)
-            if eviction.result() is _End.FAILED:
+                eviction.set_result(_EvictionResult.FAILED)
+            if eviction.result() is _EvictionResult.FAILED:
                 staying = True
                 self._cache.set_evicting(uid, False)
         return staying
 
-    async def _run(
-        self, pod: queued_entity.QueuedEntity, node_name: str, victims: Sequence[bind_pb2.Action], known: _Preemption
+    async def _run_in_background(
+        self,
+        pod: queued_entity.QueuedEntity,
+        node_name: str,
+        victims: Sequence[bind_pb2.Action],
+        preemption: _Preemption,
     ) -> None:
-        failed, in_memory = True, False
+        failed, requeued = True, False
         started = self._observer.clock()
         try:
-            await self._clear_nominations(pod, node_name)
+            await self._clear_lower_nominations(pod, node_name)
             *others, last = victims
-            ends = await asyncio.gather(*(self._preempt(pod, node_name, victim, known) for victim in others))
-            failed = _End.FAILED in ends
+            results = await asyncio.gather(*(self._evict_once(pod, node_name, victim, preemption) for victim in others))
+            failed = _EvictionResult.FAILED in results
             if not failed:
-                self._last_turn(pod, known)
-                end = await self._preempt(pod, node_name, last, known)
-                failed, in_memory = end is _End.FAILED, end is _End.IN_MEMORY
+                self._on_others_deleted(pod, preemption)
+                result = await self._evict_once(pod, node_name, last, preemption)
+                failed, requeued = result is _EvictionResult.FAILED, result is _EvictionResult.REQUEUED
         finally:
-            staying = self._end(known)
-            self._last_turn(pod, known)
-            known.done = True
+            staying = self._conclude(preemption)
+            self._on_others_deleted(pod, preemption)
+            preemption.finished = True
             # If the watch was faster than bind, the preemptor may have been tried already, and preempt again.
-            newest = self._preemptions.get(pod.uid) is known
-            if newest and (failed or in_memory or known.silent or not self._is_running(known.last)):
+            newest = self._preemptions.get(pod.uid) is preemption
+            if newest and (failed or requeued or preemption.unnoticed or not self._is_running(preemption.last_victim)):
                 del self._preemptions[pod.uid]
-                self._drop_hold(pod.key, pod.uid)
+                self._ungate(pod.key, pod.uid)
             self._observer.preempted(_kind(pod, node_name), not failed, self._observer.clock() - started)
-            result = "error" if failed else "success"
+            outcome = "error" if failed else "success"
             text = "Async Preemption finished completely"
-            klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=result)
+            klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=outcome)
         if failed and newest:
-            self.retries.failed(pod.key, pod.uid, known.why)
+            self.retries.on_failure(pod.key, pod.uid, preemption.named_failure)
         elif newest:
             self.retries.forget(pod.uid)
-            if in_memory or known.silent:
+            if requeued or preemption.unnoticed:
                 self._activate([(pod.key, pod.uid)])
         if staying:
             # Other pods nominated for these nodes would wait for the victims in vain, unless they have a retry.
@@ -268,23 +295,25 @@ class PreemptionExecutor:
             nominated = [other for node in nodes for other in self._nominations.pods_for(node)]
             self._activate([(other.key, other.uid) for other in nominated if other.uid not in self.retries])
 
-    def _last_turn(self, pod: queued_entity.QueuedEntity, known: _Preemption) -> None:
-        """All others have been deleted: from now on the last victim decides whether the pod is held."""
-        if not known.last_turn:
-            known.last_turn = True
-            known.silent = self._cache.pod(known.last) is None
-            if self._is_running(known.last):
-                self._cache.on_deletion(known.last, lambda: self._on_terminating(pod, known))
-            elif self._preemptions.get(pod.uid) is known:
-                self._drop_hold(pod.key, pod.uid)
+    def _on_others_deleted(self, pod: queued_entity.QueuedEntity, preemption: _Preemption) -> None:
+        """Let the last victim decide from now on whether the pod is gated: all others have been deleted."""
+        if not preemption.others_deleted:
+            preemption.others_deleted = True
+            preemption.unnoticed = self._cache.pod(preemption.last_victim) is None
+            if self._is_running(preemption.last_victim):
+                self._cache.on_deletion(
+                    preemption.last_victim, lambda: self._on_last_victim_terminating(pod, preemption)
+                )
+            elif self._preemptions.get(pod.uid) is preemption:
+                self._ungate(pod.key, pod.uid)
 
-    def _on_terminating(self, pod: queued_entity.QueuedEntity, known: _Preemption) -> None:
-        """The last victim is terminating. Without effect for a preemption that is over."""
-        if self._preemptions.get(pod.uid) is known:
-            self._drop_hold(pod.key, pod.uid)
+    def _on_last_victim_terminating(self, pod: queued_entity.QueuedEntity, preemption: _Preemption) -> None:
+        """Let the pod be tried: the last victim is terminating. Without effect for a preemption that is over."""
+        if self._preemptions.get(pod.uid) is preemption:
+            self._ungate(pod.key, pod.uid)
 
-    async def _clear_nominations(self, pod: queued_entity.QueuedEntity, node_name: str) -> None:
-        """Clear the nominations of less important pods for the node: they look for another one."""
+    async def _clear_lower_nominations(self, pod: queued_entity.QueuedEntity, node_name: str) -> None:
+        """Clear the nominations of pods of lower priority for the node: they are scheduled elsewhere."""
         actions = []
         for other in self._nominations.pods_for(node_name):
             if other.priority < pod.record.priority:
@@ -295,26 +324,26 @@ class PreemptionExecutor:
         if failure:
             log.warning("cannot clear the nomination of pods on node %s: %s", node_name, failure)
 
-    async def _preempt(
-        self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, known: _Preemption
-    ) -> "_End":
-        """Evict one victim, or wait for the preemption that evicts it; how that ended."""
+    async def _evict_once(
+        self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: _Preemption
+    ) -> _EvictionResult:
+        """Evict one victim, or wait for the preemption that evicts it; return how that ended."""
         uid = victim.pod.uid
-        eviction = known.own.get(uid)
+        eviction = preemption.own.get(uid)
         if eviction is not None:
-            end = await self._evict(pod, node_name, victim, known)
+            result = await self._evict(pod, node_name, victim, preemption)
             if not eviction.done():
-                eviction.set_result(end)
-            return end
-        eviction = known.others.get(uid)
+                eviction.set_result(result)
+            return result
+        eviction = preemption.shared.get(uid)
         if eviction is None:
             # It has been deleted, though no watch has shown that yet.
-            return _End.DELETED
+            return _EvictionResult.DELETED
         await asyncio.wait((eviction,))
         return eviction.result()
 
-    async def _room_freed(self, uid: str) -> None:
-        """Return once the room of a victim that was not bound yet is free: an attempt before would be in vain."""
+    async def _wait_for_room(self, uid: str) -> None:
+        """Return once the room of a victim that was not bound yet is free: an attempt before would fail."""
         if self._cache.pod(uid) is not None:
             gone = asyncio.Event()
             self._cache.on_deletion(uid, gone.set)
@@ -323,8 +352,8 @@ class PreemptionExecutor:
                     await gone.wait()
 
     async def _evict(
-        self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, known: _Preemption
-    ) -> "_End":
+        self, pod: queued_entity.QueuedEntity, node_name: str, victim: bind_pb2.Action, preemption: _Preemption
+    ) -> _EvictionResult:
         text = f"Preempted by pod {pod.uid} on node {node_name}"
         if not node_name:
             # A group's victims may be anywhere.
@@ -332,30 +361,33 @@ class PreemptionExecutor:
             text = f"Preempted by {kind} {uid} on node {victim.evict.node_name}"
         uid = victim.pod.uid
         reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, self._version_of(uid))
-        end = _End.DELETED
+        result = _EvictionResult.DELETED
         if self._waiting.preempt(uid, PREEMPTION_PLUGIN, "preempted") or self._pre_binding.cancel(
             uid, f"preempted by {PREEMPTION_PLUGIN}"
         ):
             text += " (in kube-scheduler memory)."
-            end = _End.IN_MEMORY
-            await self._room_freed(uid)
+            result = _EvictionResult.REQUEUED
+            await self._wait_for_room(uid)
         elif (placed := self._cache.pod(uid)) is None:
-            return end
+            return result
         else:
             if pod.uid not in self.retries:
                 # Otherwise the victim may carry the condition already, and bind has to read it before it writes.
                 victim.evict.observed_generation = placed.generation
-            failure = await self.execute([victim], known.rank)
+            failure = await self.execute([victim], preemption.rank)
             if failure:
-                known.failure, known.why = failure, f"pod {_name(victim)} could not be preempted: {failure}"
-                log.error("%s", known.why)
+                preemption.failure, preemption.named_failure = (
+                    failure,
+                    f"pod {_name(victim)} could not be preempted: {failure}",
+                )
+                log.error("%s", preemption.named_failure)
                 self._reporter.not_preempted(pod, reference, node_name or victim.evict.node_name, failure)
-                return _End.FAILED
+                return _EvictionResult.FAILED
         name = klog.Ref(_name(victim))
         preemptor = klog.Ref(pod.key)
         klog.info(log, 2, "Preemptor Pod preempted victim Pod", preemptor=preemptor, victim=name, node=node_name)
         self._reporter.preempted(reference, text, pod.record.profile)
-        return end
+        return result
 
 
 def _kind(pod: queued_entity.QueuedEntity, node_name: str) -> str:

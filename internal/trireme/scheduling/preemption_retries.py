@@ -3,7 +3,7 @@
 At once, the first time: most deletions that are refused are refused once, by a conflict or by a busy API server. After
 that the preemptor waits, longer each time, as pods do that failed by error. An admission webhook, or a role that lacks
 a verb, refuses forever, and the preemptor would try dozens of times a second; kube-scheduler, which has no such wait,
-tries as often as its client's rate limit allows. The pod is not held back meanwhile: it waits in the queue for the
+tries as often as its client's rate limit allows. The pod is not gated meanwhile: it waits in the queue for the
 events of the plugins that rejected it, and is tried at the first such event or when its time has come.
 """
 
@@ -17,13 +17,18 @@ FORGET_SECONDS = 60.0
 
 @dataclass(slots=True)
 class _Retry:
-    failures: int  # in a row
-    why: str
-    until: float  # on the steady clock: when it is tried again; 0: that has been done
-    timer: asyncio.TimerHandle  # until then; after that until it is forgotten
+    """A preemptor whose last preemption failed."""
+
+    #: In a row.
+    failures: int
+    reason: str
+    #: When it is tried again, on the steady clock; 0: that has been done.
+    retry_at: float
+    #: Ends then; after that, when it is forgotten.
+    timer: asyncio.TimerHandle
 
 
-class Retries:
+class PreemptionRetries:
     """The preemptors whose last preemption failed, by UID."""
 
     def __init__(
@@ -32,8 +37,9 @@ class Retries:
         activate: Callable[[Sequence[tuple[str, str]]], object],
         now: Callable[[], float],
     ) -> None:
-        """`delay` returns the seconds to wait for the n-th time; `activate` has pods (key, UID) tried now; `now` is the
-        steady clock.
+        """Take `delay`, the seconds to wait for the n-th time; `activate`, which has pods (key, UID) tried now.
+
+        `now` is the steady clock.
         """
         self._delay = delay
         self._activate = activate
@@ -46,34 +52,34 @@ class Retries:
     def __contains__(self, uid: str) -> bool:
         return uid in self._retries
 
-    def failed(self, key: str, uid: str, why: str) -> None:
-        """A victim stays: the preemptor is tried again, now or after a delay."""
+    def on_failure(self, key: str, uid: str, reason: str) -> None:
+        """Try the preemptor again, now or after a delay: a victim of it stays."""
         before = self._retries.get(uid)
         failures = 1 if before is None else before.failures + 1
         self.forget(uid)
         delay = self._delay(failures - 1)
         loop = asyncio.get_running_loop()
         if delay:
-            timer, until = loop.call_later(delay, self._due, key, uid), self._now() + delay
+            timer, retry_at = loop.call_later(delay, self._retry_now, key, uid), self._now() + delay
         else:
-            timer, until = loop.call_later(FORGET_SECONDS, self.forget, uid), 0.0
-        self._retries[uid] = _Retry(failures, why, until, timer)
+            timer, retry_at = loop.call_later(FORGET_SECONDS, self.forget, uid), 0.0
+        self._retries[uid] = _Retry(failures, reason, retry_at, timer)
         if not delay:
             self._activate([(key, uid)])
 
-    def waiting(self, uid: str) -> tuple[str, float] | None:
-        """Why the preemptor's victims stay, and when it is tried again (steady clock); None: it does not wait."""
+    def delayed_retry(self, uid: str) -> tuple[str, float] | None:
+        """Return why the victims stay, and when the preemptor is tried again (steady clock); None: it does not wait."""
         retry = self._retries.get(uid)
-        return None if retry is None or not retry.until else (retry.why, retry.until)
+        return None if retry is None or not retry.retry_at else (retry.reason, retry.retry_at)
 
-    def begun(self, uid: str) -> None:
-        """The preemptor preempts again, sooner than it had to."""
+    def on_preemption(self, uid: str) -> None:
+        """Cancel the delay: the preemptor preempts again, sooner than it had to."""
         retry = self._retries.get(uid)
-        if retry is not None and retry.until:
-            self._remember(uid, retry)
+        if retry is not None and retry.retry_at:
+            self._forget_later(uid, retry)
 
     def forget(self, uid: str) -> None:
-        """The preemptor needs no retry any more, or is gone."""
+        """Drop what is known of the preemptor: it needs no retry any more, or is gone."""
         retry = self._retries.pop(uid, None)
         if retry is not None:
             retry.timer.cancel()
@@ -83,11 +89,11 @@ class Retries:
         for uid in list(self._retries):
             self.forget(uid)
 
-    def _due(self, key: str, uid: str) -> None:
-        self._remember(uid, self._retries[uid])
+    def _retry_now(self, key: str, uid: str) -> None:
+        self._forget_later(uid, self._retries[uid])
         self._activate([(key, uid)])
 
-    def _remember(self, uid: str, retry: _Retry) -> None:
+    def _forget_later(self, uid: str, retry: _Retry) -> None:
         retry.timer.cancel()
-        retry.until = 0.0
+        retry.retry_at = 0.0
         retry.timer = asyncio.get_running_loop().call_later(FORGET_SECONDS, self.forget, uid)

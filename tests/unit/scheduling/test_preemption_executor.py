@@ -60,17 +60,17 @@ class World:
         )
         results: Any = SimpleNamespace(preempted=self._preempted, not_preempted=self._not_preempted)
         self.preempting = preemption_executor.PreemptionExecutor(
-            cache,
-            self.nominations,
-            self.waiting,
-            results,
-            self._apply,
-            self.activated.extend,
-            scheduler_metrics.SchedulerMetrics(),
-            self.pre_binding,
-            lambda uid: f"1{len(uid)}",
-            self.held,
-            preemption_retries.Retries(
+            cache=cache,
+            nominations=self.nominations,
+            waiting=self.waiting,
+            reporter=results,
+            apply=self._apply,
+            activate=self.activated.extend,
+            observer=scheduler_metrics.SchedulerMetrics(),
+            pre_binding=self.pre_binding,
+            version_of=lambda uid: f"1{len(uid)}",
+            held_preemptors=self.held,
+            retries=preemption_retries.PreemptionRetries(
                 lambda times: self.patience if times else 0.0, self.activated.extend, lambda: 1000.0
             ),
         )
@@ -80,7 +80,7 @@ class World:
         pod = self.vip
         if preemptor != "vip":
             pod = queued_pod.QueuedPodInfo(_record(preemptor, 100), 0.0)
-        self.preempting.start(pod, "node", [_evict(uid) for uid in uids])
+        self.preempting.evict_in_background(pod, "node", [_evict(uid) for uid in uids])
 
     def evicting(self) -> set[str]:
         return {uid for uid, pod in self.placed.items() if pod.evicting}
@@ -133,12 +133,12 @@ async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going()
     await world.settle()
     assert world.asked == [["evict a", "evict b"]]
     assert world.generations == {"a": 3, "b": 3}
-    assert world.preempting.holds("vip")
+    assert world.preempting.is_running_preemption("vip")
     assert world.held == {"ns/vip": "vip"}
     world.go.set()
     await world.settle()
     assert world.asked[1:] == [["evict c"]]
-    assert not world.preempting.holds("vip")
+    assert not world.preempting.is_running_preemption("vip")
     assert world.held == {}
     assert world.told[0] == "name-a: Preempted by pod vip on node node"
     assert world.activated == []
@@ -150,15 +150,15 @@ async def test_it_is_held_while_bind_deletes_the_last_victim_unless_that_is_gone
     world.lagging = True
     world.start("a")
     await world.settle()
-    assert world.preempting.holds("vip")
+    assert world.preempting.is_running_preemption("vip")
     world.placed["a"].flags = 1
-    assert world.preempting.holds("vip")
+    assert world.preempting.is_running_preemption("vip")
     gone = world.placed.pop("a")
-    assert not world.preempting.holds("vip"), "bind's answer may come later than the informer's"
+    assert not world.preempting.is_running_preemption("vip"), "bind's answer may come later than the informer's"
     world.placed["a"] = gone
     world.go.set()
     await world.settle()
-    assert not world.preempting.holds("vip"), "it may take its grace period"
+    assert not world.preempting.is_running_preemption("vip"), "it may take its grace period"
     await world.preempting.close()
 
 
@@ -171,13 +171,13 @@ async def test_it_is_held_until_the_deletion_is_seen_although_bind_answered_befo
     await world.settle()
     assert world.asked == [["evict a"], ["evict b"]]
     world.placed.pop("a")
-    assert world.preempting.holds("vip")
+    assert world.preempting.is_running_preemption("vip")
     assert world.held == {"ns/vip": "vip"}
     world.go_away("b")
     assert world.held == {}, "the event of the deletion asks about who is not held for sure"
-    assert not world.preempting.holds("vip")
+    assert not world.preempting.is_running_preemption("vip")
     world.placed["b"] = SimpleNamespace(flags=0, evicting=0, generation=3)
-    assert not world.preempting.holds("vip"), "another pod of that UID is not waited for"
+    assert not world.preempting.is_running_preemption("vip"), "another pod of that UID is not waited for"
 
 
 async def test_a_deletion_that_came_while_it_was_held_is_made_up_for() -> None:
@@ -186,11 +186,11 @@ async def test_a_deletion_that_came_while_it_was_held_is_made_up_for() -> None:
     world.start("a", "b")
     await world.settle()
     world.placed.clear()
-    assert world.preempting.holds("vip"), "the event of the deletion finds it held"
+    assert world.preempting.is_running_preemption("vip"), "the event of the deletion finds it held"
     world.go.set()
     await world.settle()
     assert world.activated == [("ns/vip", "vip")]
-    assert not world.preempting.holds("vip")
+    assert not world.preempting.is_running_preemption("vip")
 
 
 async def test_a_preemptor_that_is_gone_is_forgotten() -> None:
@@ -200,9 +200,9 @@ async def test_a_preemptor_that_is_gone_is_forgotten() -> None:
     world.go.set()
     world.start("a")
     await world.settle()
-    assert world.preempting.holds("vip")
+    assert world.preempting.is_running_preemption("vip")
     world.preempting.forget("vip")
-    assert not world.preempting.holds("vip")
+    assert not world.preempting.is_running_preemption("vip")
 
 
 async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again() -> None:
@@ -214,7 +214,7 @@ async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again
     await world.settle()
     assert world.asked == [["evict a"]]
     assert world.activated == [("ns/vip", "vip")]
-    assert not world.preempting.holds("vip")
+    assert not world.preempting.is_running_preemption("vip")
     assert world.told == ["vip: not name-a on node: no"]
 
 
@@ -234,14 +234,14 @@ async def test_repeated_failures_back_off_together_with_waiting_calls() -> None:
     for preemptor in ("vip", "other"):
         world.start("a", preemptor=preemptor)
         await world.settle()
-        assert not world.preempting.holds(preemptor)
+        assert not world.preempting.is_running_preemption(preemptor)
     assert world.activated == []
     assert world.generations == {"a": 0}, "it is marked already, and a patch would say so once more"
     why = "pod ns/name-a could not be preempted: no"
-    assert world.preempting.retries.waiting("vip") == (why, 4600.0)
+    assert world.preempting.retries.delayed_retry("vip") == (why, 4600.0)
     world.failing.clear()
     world.start("a")
-    assert world.preempting.retries.waiting("vip") is None
+    assert world.preempting.retries.delayed_retry("vip") is None
     await world.settle()
     assert "vip" not in world.preempting.retries
     world.preempting.forget("other")
@@ -276,17 +276,17 @@ async def test_an_answer_that_comes_late_ends_no_later_preemption(failing: set[s
     world.start("a")
     await world.settle()
     world.go_away("a")
-    assert not world.preempting.holds("vip")
+    assert not world.preempting.is_running_preemption("vip")
     first, world.go = world.go, asyncio.Event()
     world.start("b")
     first.set()
     await world.settle()
-    assert world.preempting.holds("vip")
+    assert world.preempting.is_running_preemption("vip")
     assert world.held == {"ns/vip": "vip"}
     assert world.activated == []
     world.go.set()
     await world.settle()
-    assert not world.preempting.holds("vip")
+    assert not world.preempting.is_running_preemption("vip")
     assert world.held == {}
     assert not failure.done()
     failure.cancel()
@@ -304,7 +304,7 @@ async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     assert (refused.code, refused.message) == (status.Code.ERROR, "waiting on permit for pod: preempted")
     assert world.asked == []
     assert world.activated == [], "its room is not free yet"
-    assert world.preempting.holds("vip")
+    assert world.preempting.is_running_preemption("vip")
     world.go_away("a")
     await world.settle()
     assert world.told == ["name-a: Preempted by pod vip on node node (in kube-scheduler memory)."]
@@ -385,7 +385,7 @@ async def test_a_victim_of_two_preemptors_is_evicted_once_and_both_wait_for_it()
     world.start("a", "b", preemptor="second")
     await world.settle()
     assert world.asked == [["evict b", "evict a"]]
-    assert world.preempting.holds("second")
+    assert world.preempting.is_running_preemption("second")
     world.go.set()
     await world.settle()
     assert world.asked == [["evict b", "evict a"]]
@@ -393,8 +393,8 @@ async def test_a_victim_of_two_preemptors_is_evicted_once_and_both_wait_for_it()
         "name-a: Preempted by pod second",
         "name-b: Preempted by pod vip",
     ]
-    assert not world.preempting.holds("vip")
-    assert not world.preempting.holds("second")
+    assert not world.preempting.is_running_preemption("vip")
+    assert not world.preempting.is_running_preemption("second")
 
 
 async def test_a_victim_of_two_preemptors_that_stays_fails_both() -> None:
@@ -407,7 +407,7 @@ async def test_a_victim_of_two_preemptors_that_stays_fails_both() -> None:
     await world.settle()
     assert world.asked == [["evict a"]]
     assert sorted(world.activated) == [("ns/second", "second"), ("ns/vip", "vip")]
-    assert not world.preempting.holds("second")
+    assert not world.preempting.is_running_preemption("second")
 
 
 async def test_less_important_pods_lose_their_nomination() -> None:
@@ -426,9 +426,9 @@ async def test_synchronous_preemption_evicts_all_victims_at_once() -> None:
     world = World("a", "b")
     world.nominations.nominate(_record("less", 5), "node")
     world.go.set()
-    assert await world.preempting.finish(world.vip, "node", [_evict("a"), _evict("b")]) == ""
+    assert await world.preempting.evict(world.vip, "node", [_evict("a"), _evict("b")]) == ""
     assert world.asked == [["evict a", "evict b"], ["clear_nomination less"]]
-    assert not world.preempting.holds("vip")
+    assert not world.preempting.is_running_preemption("vip")
     assert world.held == {}
     assert sorted(text.split(" on ")[0] for text in world.told) == [
         "name-a: Preempted by pod vip",
@@ -442,7 +442,7 @@ async def test_synchronous_preemption_returns_the_refusal() -> None:
     world.nominations.nominate(_record("less", 5), "node")
     world.failing.add("b")
     world.go.set()
-    assert await world.preempting.finish(world.vip, "node", [_evict("a"), _evict("b")]) == "no"
+    assert await world.preempting.evict(world.vip, "node", [_evict("a"), _evict("b")]) == "no"
     assert world.asked == [["evict a", "evict b"]]
     assert world.evicting() == set()
     assert world.activated == []

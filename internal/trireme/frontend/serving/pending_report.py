@@ -129,7 +129,7 @@ class PendingReport:
         preemptions = self._preemptions
         if not isinstance(pod.state, _ALIKE) or self._nominated_node(pod):
             return pod.uid
-        if preemptions.victims_of(pod.uid) or preemptions.retries.waiting(pod.uid):
+        if preemptions.victims_of(pod.uid) or preemptions.retries.delayed_retry(pod.uid):
             return pod.uid
         pending = pod.record.pod
         parsed = pending.parsed
@@ -152,7 +152,7 @@ class PendingReport:
                 why = self._reporter.last_failure(pod.uid)
                 text = f"backs off after a failed attempt, until {_clock(until)}"
                 return {"for": "time", "until": until, "because": why}, f"{text}: {why}" if why else text
-            case Gated() | Unschedulable() if retry := retries.waiting(status.root or pod.uid):
+            case Gated() | Unschedulable() if retry := retries.delayed_retry(status.root or pod.uid):
                 why, until = retry[0], self._to_wall(retry[1])
                 return {"for": "time", "until": until, "because": why}, f"{why}; is tried again at {_clock(until)}"
             case Gated() as gate:

@@ -140,7 +140,7 @@ class PodGroupCycle:
     ) -> pod_group_post_filters.PodGroupPostFilterResult:
         """Run the PodGroupPostFilter plugins, and execute what they decide."""
         group, started = request.group, self._observer.clock()
-        post_filter = await self._post_filters.find(request, result)
+        post_filter = await self._post_filters.run(request, result)
         self._observer.extension_point(
             "PodGroupPostFilter", post_filter.code, request.profile, self._observer.clock() - started
         )
@@ -169,9 +169,9 @@ class PodGroupCycle:
     async def _make_room(self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action]) -> str:
         """Have the victims deleted. Answers what failed; empty if nothing did, or if others are scheduled meanwhile."""
         if self._asynchronous:
-            self._preemptions.start(group, "", victims)
+            self._preemptions.evict_in_background(group, "", victims)
             return ""
-        return await self._preemptions.finish(group, "", victims)
+        return await self._preemptions.evict(group, "", victims)
 
     async def _free_devices(self, group: queued_group.QueuedPodGroupInfo, actions: Sequence[bind_pb2.Action]) -> None:
         """Release claims that the group cannot use as they are."""

@@ -22,10 +22,10 @@ from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
 from trireme.v1 import bind_pb2, cycle_pb2, filter_phase_pb2, scheduling_pb2, status_pb2
 from trireme.wire import status as wire_status
 
-_NOTHING_RELEASED = "deallocation and deletion of ResourceClaims completed"
+_NO_CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"
 
 
-class _Named(Protocol):
+class _HasIdentity(Protocol):
     """What has an identity: a pod, or the metadata of an object."""
 
     @property
@@ -70,8 +70,9 @@ class PodGroupPostFilters:
         topology: bool,
         group_claims: bool,
     ) -> None:
-        """`try_group` tries a group, `trials` undoes what it assumed. `plugins` are those of each profile. `topology`:
-        groups may ask for one domain. `group_claims`: they may have claims for devices.
+        """Take what tries a group (`try_group`), what undoes its trial (`trials`), and the `plugins` of each profile.
+
+        `topology`: groups may require one topology domain. `group_claims`: groups may have claims for devices.
         """
         self._cache = cache
         self._evaluators = evaluators
@@ -83,13 +84,13 @@ class PodGroupPostFilters:
         self._trials = trials
         self._plugins = plugins
 
-    async def find(self, request: PodGroupRequest, tried: Result) -> PodGroupPostFilterResult:
+    async def run(self, request: PodGroupRequest, tried: Result) -> PodGroupPostFilterResult:
         """Run the plugins for a group that does not fit; `tried` is the result of its trial."""
         texts = []
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(request.profile, ()):
             if group_sides.releases_claims(plugin):
-                result = await self._devices(request, tried.attempts)
+                result = await self._release_claims(request, tried.attempts)
             elif group_sides.preempts(plugin):
                 result = await self._preempt(request)
                 self._observer.group_preemption_attempted(result.code)
@@ -105,10 +106,10 @@ class PodGroupPostFilters:
         text = ", ".join(text for text in texts if text)
         return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
 
-    async def _devices(self, request: PodGroupRequest, tried: Sequence[MemberAttempt]) -> PodGroupPostFilterResult:
-        """Have filter list the claims that may be released. It is called only if there are claims, and not for groups
-        of groups.
-        """
+    async def _release_claims(
+        self, request: PodGroupRequest, tried: Sequence[MemberAttempt]
+    ) -> PodGroupPostFilterResult:
+        """Have filter list the claims that may be released, if there are claims; not for groups of groups."""
         group = request.tree.message
         if isinstance(group, scheduling_pb2.CompositePodGroup):
             return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, "")
@@ -118,7 +119,7 @@ class PodGroupPostFilters:
             return PodGroupPostFilterResult(status.Code.ERROR, "not found")
         of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.of_one_pod(member.pod.record.class_id) for member in tried):
-            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _NOTHING_RELEASED)
+            return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _NO_CLAIMS_RELEASED)
         message = filter_phase_pb2.ListReleasableClaimsRequest(
             cycle=self._cycle(tried[0].pod),
             pod_group=_identity(group.metadata),
@@ -154,13 +155,13 @@ class PodGroupPostFilters:
                 if result.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
                 return result
-            result = await self._evaluate(request, response.victims)
+            result = await self._preempt_potential_victims(request, response.victims)
             self._observer.preemption_evaluated(result.code, self._observer.clock() - started)
             return result
         except (ports.PhaseFault, ports.PhaseUnavailable) as error:
             return PodGroupPostFilterResult(status.Code.ERROR, f"pod group preemption: {error}")
 
-    async def _evaluate(
+    async def _preempt_potential_victims(
         self, request: PodGroupRequest, potential: Sequence[filter_phase_pb2.Victim]
     ) -> PodGroupPostFilterResult:
         hidden = [pod.pod.uid for victim in potential for pod in victim.pods]
@@ -206,7 +207,7 @@ class PodGroupPostFilters:
 
 
 def not_preempted(failure: str) -> PodGroupPostFilterResult:
-    """The result of DefaultPreemption if victims were found and could not be deleted."""
+    """The result of preemption if victims were found and could not be deleted."""
     text = _error(in_tree.PREEMPTION_PLUGIN, f"pod group preemption: {failure}")
     return PodGroupPostFilterResult(status.Code.ERROR, text)
 
@@ -215,7 +216,7 @@ def _error(plugin: str, message: str) -> str:
     return f'error in "{plugin}" PodGroupPostFilter plugins: {message}'
 
 
-def _identity(named: _Named) -> cycle_pb2.PodIdentity:
+def _identity(named: _HasIdentity) -> cycle_pb2.PodIdentity:
     return cycle_pb2.PodIdentity(namespace=named.namespace, name=named.name, uid=named.uid)
 
 
