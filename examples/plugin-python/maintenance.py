@@ -1,5 +1,6 @@
-"""The scheduler plugin Maintenance: it keeps pods off nodes under maintenance, and prefers nodes that say they are
-wanted.
+"""The scheduler plugin Maintenance.
+
+It keeps pods off nodes under maintenance, and prefers nodes that say they are wanted.
 
     python examples/plugin-python/maintenance.py --listen 127.0.0.1:9000
 """

@@ -86,8 +86,9 @@ class Load:
 # A real API server takes no EndpointSlices with addresses of this machine alone.
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
 async def test_a_rollout_of_every_phase_under_load(cluster: clusters.OpenCluster) -> None:
-    """An upgrade of Trireme, and each change of a Deployment of it, is such a rollout. A scheduler that stops in one
-    keeps its Lease, and looks healthy.
+    """An upgrade of Trireme, and each change of a Deployment of it, is such a rollout.
+
+    A scheduler that stops in one keeps its Lease, and looks healthy.
     """
     async with cluster(nodes=NODES, cpu="4") as here:
         here.certificates = installation.make_certificates(here.folder / "certificates")

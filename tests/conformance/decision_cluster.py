@@ -55,8 +55,9 @@ class DecisionCluster:
         self.class_of(self.pod)
 
     def grow(self, draw: random.Random) -> Iterator[None]:
-        """Near the case by steps, after each of which the cache has changes to be taken as a delta. `fill` does the
-        rest.
+        """Near the case by steps, after each of which the cache has changes to be taken as a delta.
+
+        `fill` does the rest.
         """
         for change in self._detours(draw):
             change()

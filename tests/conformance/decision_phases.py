@@ -52,8 +52,9 @@ class PhaseError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """What filter says of a class: `refusal` where PreFilter refused it on all nodes, else `columns`. `narrowed` names
-    the nodes that PreFilter left; None: all.
+    """What filter says of a class: `refusal` where PreFilter refused it on all nodes, else `columns`.
+
+    `narrowed` names the nodes that PreFilter left; None: all.
     """
 
     refusal: status.Status | None
@@ -304,8 +305,9 @@ class Phases:
     def ask_scores(
         self, cycle: cycle_pb2.Cycle, slots: arrays.SlotArray
     ) -> Sequence[score_engine.PluginScores] | status.Status:
-        """The normalised scores of these slots, or what failed. Score answers where pods go; the scores are computed
-        here, from what it was told of the cluster.
+        """The normalised scores of these slots, or what failed.
+
+        Score answers where pods go; the scores are computed here, from what it was told of the cluster.
         """
         return asyncio.run(self._scores_of(cycle, slots))
 

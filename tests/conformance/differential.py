@@ -169,8 +169,9 @@ def _from_scratch(draw: random.Random, name: str, source: str) -> Row:
 
 
 def drawn(seed: int, count: int, like: Sequence[str] = (), source: str = "both") -> Iterator[Row]:
-    """The situations of a seed. `like` are categories: all are made of golden ones of these. Those of one chunk have
-    the same feature gates.
+    """The situations of a seed.
+
+    `like` are categories: all are made of golden ones of these. Those of one chunk have the same feature gates.
     """
     draw = random.Random(seed)
     rows = golden_rows.read(golden_rows.DECISIONS)

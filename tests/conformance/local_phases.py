@@ -1,5 +1,6 @@
-"""Filter and score in this process, without gRPC: an engine on one snapshot, asked as the processes are, and what the
-scheduler would hear of it.
+"""Filter and score in this process, without gRPC.
+
+An engine on one snapshot, asked as the processes are, and what the scheduler would hear of it.
 
 Each case is a full sync of the same snapshot, so that what was kept of the case before must not show. With
 `by_deltas` the snapshot gets something else first, is asked about it, and comes to the case by deltas.

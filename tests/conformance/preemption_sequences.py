@@ -42,8 +42,9 @@ Said = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One pod was decided: what the filter said that keeps what it found, and what a new one said. `row` is the
-    situation, as a golden row, with the way out that was found.
+    """One pod was decided: what the filter said that keeps what it found, and what a new one said.
+
+    `row` is the situation, as a golden row, with the way out that was found.
     """
 
     kept: tuple[Said, bytes]

@@ -96,9 +96,11 @@ def selectors(device: Mapping[str, Any], expressions: Sequence[str]) -> list[dic
 
 
 class Oracle:
-    """The running program; a context manager. Situations are asked `runs` times each, and what varies is left out.
-    `gates` are feature gates that are on, whatever their default; those that a situation names are flipped besides. The
-    program reads gates at its start alone, and so starts again where a situation has others than the one before.
+    """The running program; a context manager.
+
+    Situations are asked `runs` times each, and what varies is left out. `gates` are feature gates that are on,
+    whatever their default; those that a situation names are flipped besides. The program reads gates at its start
+    alone, and so starts again where a situation has others than the one before.
     """
 
     def __init__(self, runs: int = 4, gates: Iterable[str] = ()) -> None:

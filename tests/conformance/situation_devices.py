@@ -414,8 +414,8 @@ class _Devices:
         spec: Json = pod["spec"]
         stated = []
         if not self._extended or self._often(0.3):
-            for number in range(draw.choice((1, 1, 2, 3))):
-                stated.append(self._own(f"mine{number}", pod["status"]))
+            numbers = range(draw.choice((1, 1, 2, 3)))
+            stated = [self._own(f"mine{number}", pod["status"]) for number in numbers]
         if self._extended:
             spec["containers"][0] |= {"resources": self._resources()}
             if self._often(0.4):

@@ -1,5 +1,7 @@
-"""Decisions about golden clusters are kube-scheduler's: of processes, for one replica of each phase and two, and of an
-engine in this process, which gets a case at once or by deltas.
+"""Decisions about golden clusters are kube-scheduler's.
+
+Of processes, for one replica of each phase and two, and of an engine in this process, which gets a case at once or by
+deltas.
 
 What a plugin that is not there would have said is left out of it; agreement.py shows how much that is.
 """

@@ -1,5 +1,6 @@
-"""Pods with claims for devices one after the other, none of them bound yet, through two replicas of filter that take
-turns.
+"""Pods with claims for devices one after the other, none of them bound yet.
+
+Two replicas of filter take turns.
 
 What one pod was promised the next must not get, whichever replica answers; and it is free again once it is given back.
 """
@@ -182,8 +183,9 @@ def test_the_real_claim_takes_the_place_of_the_assumed_one(phases: Phases) -> No
 
 
 def test_a_long_search_lets_others_work_and_ends_with_its_caller(phases: Phases) -> None:
-    """Else one claim that is hard to meet stops every other pod, and the health checks, for the ten seconds of a
-    search; and goes on for nobody after its deadline.
+    """Else one claim that is hard to meet stops every other pod for the ten seconds of a search.
+
+    Health checks would stop, too, and the search go on for nobody after its deadline.
     """
     # Two groups of devices, and one more is asked for than there are in either: all subsets of each are tried.
     asked = _claim("hard", count=21)

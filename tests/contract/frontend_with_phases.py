@@ -1,5 +1,7 @@
-"""A frontend's own parts with real filter and score services behind real gRPC connections, and an API server that is a
-dict: whatever has to do with connections happens as in production, and ten thousand pods take seconds.
+"""A frontend's own parts with real filter and score services, and an API server that is a dict.
+
+The services are behind real gRPC connections: whatever has to do with connections happens as in production, and ten
+thousand pods take seconds.
 """
 
 import asyncio

@@ -40,8 +40,10 @@ Answer = Callable[[Any], Any]
 
 
 class ScriptedPlugin:
-    """Answers each RPC by what the test put into `answers`: a function from the request to a message, to bytes, or to
-    an exception that becomes the gRPC error; None: never.
+    """Answers each RPC by what the test put into `answers`.
+
+    That is a function from the request to a message, to bytes, or to an exception that becomes the gRPC error;
+    None: never.
     """
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:

@@ -68,8 +68,9 @@ async def test_an_early_list_without_a_reader_ends_with_the_frontend() -> None:
 async def test_delayed_or_differently_encoded_lists_are_not_requested(
     delayed: bool, extenders: int, streams: bool
 ) -> None:
-    """If this fails, a standby reads the cluster against its orders, extenders get pods without their JSON, or lists
-    are streamed though the gate for that is off.
+    """If this fails, a standby reads the cluster against its orders.
+
+    Or extenders get pods without their JSON, or lists are streamed though the gate for that is off.
     """
     async with serving(_script) as server:
         async with early_lists.request_lists(_completed(server.url, delayed, extenders, streams=streams)) as early:

@@ -16,8 +16,9 @@ _LATE = "stop.on_stop(lambda: print('stops', flush=True)); os.kill(os.getpid(), 
     [pytest.param("sys.exit(0)", 0, id="once"), pytest.param("os.kill(os.getpid(), number)", 1, id="twice")],
 )
 def test_a_signal_at_any_time_ends_the_frontend(when: str, number: str, then: str, code: int) -> None:
-    """A frontend that still starts would be killed by the signal, and its end be taken for a crash; or a second signal
-    would not end one that hangs.
+    """A frontend that still starts would be killed by the signal, and its end be taken for a crash.
+
+    Or a second signal would not end one that hangs.
     """
     script = (
         "import os, signal, sys; from trireme.frontend import stop_signal; stop = stop_signal.StopSignal(); "

@@ -384,8 +384,10 @@ async def test_a_plugin_may_renew_the_client_certificate(tmp_path: pathlib.Path)
 
 
 async def test_a_renewed_certificate_is_used_by_all_connections(tmp_path: pathlib.Path) -> None:
-    """If this fails, requests and watches go on with a certificate that has run out, on connections that stay open for
-    as long as the process runs. What is under way when the certificate is renewed still ends well.
+    """If this fails, requests and watches go on with a certificate that has run out.
+
+    Connections stay open for as long as the process runs. What is under way when the certificate is renewed still
+    ends well.
     """
     authority = Authority(tmp_path, "cluster")
     files = {name: [pathlib.Path(path) for path in authority.issue(name)] for name in ("first", "second")}

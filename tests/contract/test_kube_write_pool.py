@@ -193,8 +193,9 @@ async def _received(sock: socket.socket) -> None:
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_what_was_not_sent_of_a_write_is_never_sent(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    """If this fails, the system goes on sending a write that was given up: a binding may then arrive when the next
-    leader has given the room to another pod.
+    """If this fails, the system goes on sending a write that was given up.
+
+    A binding may then arrive when the next leader has given the room to another pod.
     """
 
     async def main() -> None:

@@ -104,8 +104,9 @@ def placed(**slots: int) -> snapshot_pb2.PodColumns:
 
 @asynccontextmanager
 async def following(follower: Served, epoch: int, scheduler_id: str) -> AsyncIterator[Frontend]:
-    """A frontend that has sent a full sync of generation 3, in two chunks: nodes 0 and 1, which take two and three
-    pods, and node 2 without a limit; a pod on node 0, two on node 1.
+    """A frontend that has sent a full sync of generation 3, in two chunks.
+
+    Nodes 0 and 1, which take two and three pods, and node 2 without a limit; a pod on node 0, two on node 1.
     """
     fence = cycle_pb2.Fence(epoch=epoch, scheduler_id=scheduler_id)
     async with connected(follower) as channel:

@@ -145,8 +145,10 @@ async def test_a_wrong_caller_gets_no_stream(tmp_path: Path, wrong: str, told: s
 
 
 async def test_a_renewal_on_both_sides_drops_no_stream_and_counts_for_the_next(tmp_path: Path) -> None:
-    """Certificates live for hours, streams for weeks. After a renewal by a new authority the old certificates are worth
-    nothing, and a frontend that went on with them could never connect again.
+    """Certificates live for hours, streams for weeks.
+
+    After a renewal by a new authority the old certificates are worth nothing, and a frontend that went on with them
+    could never connect again.
     """
     old, new = Authority("old"), Authority("new")
     caller = Side(tmp_path / "frontend", old, "frontend")

@@ -139,8 +139,9 @@ async def test_a_call_ends_at_the_deadline_of_its_phase(tmp_path: pathlib.Path) 
 
 
 async def test_a_replica_that_ends_does_not_wait_for_its_stream(tmp_path: pathlib.Path) -> None:
-    """A stream goes on for as long as the leader lives: each pod of a rollout would take the whole grace period, and
-    the leader would call it all the while.
+    """A stream goes on for as long as the leader lives.
+
+    Each pod of a rollout would take the whole grace period, and the leader would call it all the while.
     """
     frontend = Frontend()
     frontend.add_nodes(10)

@@ -43,6 +43,17 @@ def _json(value: Any) -> Any:
     return value
 
 
+def _header_problems(row: Mapping[str, Any], headers: Mapping[str, str]) -> list[str]:
+    problems = []
+    for name, value in row.get("headers", {}).items():
+        found = headers.get(name, "")
+        if name == "Transfer-Encoding" and row["path"] == "/debug/pprof/":
+            continue  # a matter of the page's length, which lists other profiles here
+        if found != value and not (value == "{UNIX_TIME}" and found.isdigit()):
+            problems.append(f"{name}: {found!r} instead of {value!r}")
+    return problems
+
+
 async def _ask(session: aiohttp.ClientSession, served: support.Served, row: Mapping[str, Any], body: str) -> list[str]:
     """What is different from the recorded answer."""
     headers = {"Accept-Encoding": "identity", **row.get("requestHeaders", {})}
@@ -59,12 +70,7 @@ async def _ask(session: aiohttp.ClientSession, served: support.Served, row: Mapp
         problems.append(f"status {response.status} instead of {row['status']}: {text[:200]}")
     if row.get("contentType") and response.headers.get("Content-Type") != row["contentType"]:
         problems.append(f"type {response.headers.get('Content-Type')} instead of {row['contentType']}")
-    for name, value in row.get("headers", {}).items():
-        found = response.headers.get(name, "")
-        if name == "Transfer-Encoding" and row["path"] == "/debug/pprof/":
-            continue  # a matter of the page's length, which lists other profiles here
-        if found != value and not (value == "{UNIX_TIME}" and found.isdigit()):
-            problems.append(f"{name}: {found!r} instead of {value!r}")
+    problems += _header_problems(row, response.headers)
     if "Server" in response.headers:
         problems.append("it says what serves")
     normal = _normal(text, served)

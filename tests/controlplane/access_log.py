@@ -1,5 +1,6 @@
-"""What an API server with RBAC was asked and what it answered, from its audit log; and which rules of which roles that
-took.
+"""What an API server with RBAC was asked and what it answered, from its audit log.
+
+And which rules of which roles that took.
 
 A rule is taken apart into its grants: one verb on one resource (for one name, where it says names). So a rule that has
 a verb too many is found too.

@@ -139,8 +139,9 @@ async def preemption(here: Here) -> None:
 
 
 async def devices(here: Here) -> None:
-    """A claim for a device, and a pod that asks for one without a claim; each time the device cannot be prepared at
-    first, so that what was written is taken back and written anew.
+    """A claim for a device, and a pod that asks for one without a claim.
+
+    Each time the device cannot be prepared at first, so that what was written is taken back and written anew.
     """
     for driver in ("claimed.example.com", "asked.example.com"):
         await _devices(here, driver)
@@ -188,8 +189,9 @@ async def _devices(here: Here, driver: str) -> None:
 
 
 async def _say(here: Here, owner: str, condition: str) -> None:
-    """A driver says of the device of the pod's claim that the condition is true, once it has a device of which nothing
-    has been said.
+    """A driver says of the device of the pod's claim that the condition is true.
+
+    It waits for a device of which nothing has been said.
     """
     found: list[tuple[Json, Json]] = []
 

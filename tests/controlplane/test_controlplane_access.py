@@ -57,8 +57,9 @@ async def _fallback(here: Here) -> None:
 async def test_the_roles_are_what_the_processes_use(
     start_controlplane: controlplane_fixture.StartControlPlane, tmp_path: Path
 ) -> None:
-    """With one rule too few something is refused to the scheduler, in the middle of the night; with one too many, so
-    much more is open to whoever breaks into it.
+    """With one rule too few something is refused to the scheduler, in the middle of the night.
+
+    With one too many, so much more is open to whoever breaks into it.
     """
     options = launcher.Options(
         authorization="RBAC",

@@ -48,8 +48,10 @@ def _definition(plural: str, kind: str) -> Json:
 def test_an_api_server_takes_all_of_it(
     start_controlplane: controlplane_fixture.StartControlPlane, tmp_path: Path
 ) -> None:
-    """A misspelt field is dropped in silence where nobody validates, and a pod that asks for too much is refused by
-    the policy of its own namespace, hours later and in an event of a ReplicaSet.
+    """A misspelt field is dropped in silence where nobody validates.
+
+    And a pod that asks for too much is refused by the policy of its own namespace, hours later and in an event of a
+    ReplicaSet.
     """
     cluster = start_controlplane(launcher.Options())
     definitions = [_definition(plural, kind) for plural, kind in KINDS_OF_CERT_MANAGER.items()]
@@ -107,8 +109,9 @@ def test_the_namespace_is_deleted_first_and_permissions_last(kustomization: str)
 
 @pytest.mark.parametrize("kustomization", deploy_manifests.KUSTOMIZATIONS)
 def test_flags_configuration_and_names_fit_together(kustomization: str) -> None:
-    """Each part is right by itself and the whole does not work: bind obeys another identity than the frontend shows, or
-    reads another Lease than the frontend holds.
+    """Each part is right by itself and the whole does not work.
+
+    Bind obeys another identity than the frontend shows, or reads another Lease than the frontend holds.
     """
     rendered = deploy_manifests.objects(kustomization)
     (config,) = deploy_manifests.of_kind(rendered, "ConfigMap")

@@ -26,8 +26,9 @@ ELECTION = {"leaderElect": True, "resourceName": "kube-scheduler", "resourceName
 async def test_the_lease_is_released(
     start_controlplane: controlplane_fixture.StartControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kube-scheduler, which takes over when Trireme is removed, would wait until the Lease runs out: when the frontends
-    get their SIGTERM, the roles that let them give it back are gone.
+    """kube-scheduler, which takes over when Trireme is removed, would wait until the Lease runs out.
+
+    When the frontends get their SIGTERM, the roles that let them give it back are gone.
     """
     cluster = start_controlplane(launcher.Options(authorization="RBAC"))
     installed = [

@@ -49,8 +49,10 @@ def _children(pid: int) -> list[int]:
 async def test_the_manifest_needs_no_other_change(
     start_controlplane: controlplane_fixture.StartControlPlane, tmp_path: Path
 ) -> None:
-    """Who swaps the image and keeps the rest has a scheduler: one container, the same user with the same roles, the
-    same probes. A permission that this user lacks would stop each pod that needs it.
+    """Who swaps the image and keeps the rest has a scheduler.
+
+    One container, the same user with the same roles, the same probes. A permission that this user lacks would stop
+    each pod that needs it.
     """
     options = launcher.Options(
         authorization="RBAC",

@@ -1,5 +1,7 @@
-"""Starts phases for the end-to-end tests as the frontend starts its local ones: forked from a process that has imported
-what all of them need, which takes half of a start. One such process, the forker, serves all tests of a run of pytest.
+"""Starts phases for the end-to-end tests as the frontend starts its local ones.
+
+Forked from a process that has imported what all of them need, which takes half of a start. One such process, the
+forker, serves all tests of a run of pytest.
 """
 
 import functools

@@ -71,8 +71,9 @@ def members(group: str, count: int, cpu: str = "1", first: int = 0, **spec: Any)
 
 
 class Stage:
-    """The cluster that a scenario plays on. `kinds` are the collections of groups that there are, `former` the uids of
-    what was there before.
+    """The cluster that a scenario plays on.
+
+    `kinds` are the collections of groups that there are, `former` the uids of what was there before.
     """
 
     def __init__(self, here: installation.Installation, kinds: tuple[str, ...], former: Collection[str] = ()) -> None:
@@ -182,8 +183,10 @@ class Stage:
         }
 
     async def _events(self) -> list[Json]:
-        """The events of this scenario: not what the API server says of its own Service, nor what became of the probe,
-        which may have come too early.
+        """The events of this scenario.
+
+        Not what the API server says of its own Service, nor what became of the probe, which may have come too
+        early.
         """
         events = (await self.here.request("GET", EVENTS))["items"] or []
         return [event for event in events if self._counts(event["regarding"])]
@@ -219,8 +222,9 @@ Scenario = Callable[[Stage], Awaitable[None]]
 async def stage(
     plane: launcher.ControlPlane, folder: pathlib.Path, gates: Iterable[str], former: set[str] | None = None
 ) -> AsyncIterator[Stage]:
-    """An empty cluster without a scheduler; with `former`, a set of the uids of all that was there before, a scheduler
-    may be running: its Lease stays.
+    """An empty cluster without a scheduler.
+
+    With `former`, a set of the uids of all that was there before, a scheduler may be running: its Lease stays.
     """
     folder.mkdir(parents=True, exist_ok=True)
     headers = {"Authorization": f"Bearer {plane.token()}"}
@@ -245,8 +249,9 @@ async def stage(
 
 
 class Side(abc.ABC):
-    """A scheduler on a control plane. It goes on from one scenario to the next, and is started anew for other feature
-    gates, or if a scenario failed.
+    """A scheduler on a control plane.
+
+    It goes on from one scenario to the next, and is started anew for other feature gates, or if a scenario failed.
     """
 
     def __init__(self, plane: launcher.ControlPlane, folder: pathlib.Path) -> None:

@@ -256,8 +256,9 @@ class Installation:
         return process
 
     async def start(self, filters: int = 1, scores: int = 1, binds: int = 1, spare: int = 0, **frontend: Any) -> None:
-        """Start everything and return once it schedules. `spare` replicas of each phase are named to the frontend but
-        not started.
+        """Start everything and return once it schedules.
+
+        `spare` replicas of each phase are named to the frontend but not started.
         """
         for phase, count in (("filter", filters), ("score", scores), ("bind", binds)):
             for _ in range(count):

@@ -1,5 +1,7 @@
-"""A story of random events, told to whichever scheduler runs: pods that are refused for reasons of every kind, and a
-cluster that changes around them, mostly in ways that do not help.
+"""A story of random events, told to whichever scheduler runs.
+
+Pods that are refused for reasons of every kind, and a cluster that changes around them, mostly in ways that do not
+help.
 
 Everything is drawn from the seed, and nothing depends on what the scheduler does; so two schedulers that are told the
 same story can be compared by how often they tried in vain. After each event the story waits until the scheduler has

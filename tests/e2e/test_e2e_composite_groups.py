@@ -222,8 +222,9 @@ async def test_trireme_and_kube_scheduler_make_the_same_of_groups_of_groups(
 
 
 async def _whose_groups_come_and_go(on: Stage) -> None:
-    """A group of groups that is part of itself, then one of a tree without a root; then the tree is there, too big, and
-    loses a group and its root; at last it is small enough.
+    """A group of groups that is part of itself, then one of a tree without a root.
+
+    Then the tree is there, too big, and loses a group and its root; at last it is small enough.
     """
     await on.nodes(1)
     await _tree(on, "m", parent="m")

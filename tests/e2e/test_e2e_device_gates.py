@@ -1,5 +1,6 @@
-"""Devices that stand for cpu of their node, on the real control plane, beside kube-scheduler: both count them for the
-pods that come next, and write the same to the pod's status.
+"""Devices that stand for cpu of their node, on the real control plane, beside kube-scheduler.
+
+Both count them for the pods that come next, and write the same to the pod's status.
 """
 
 import pathlib

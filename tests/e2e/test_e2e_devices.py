@@ -165,8 +165,9 @@ async def test_a_device_that_cannot_be_prepared_is_deallocated(cluster: clusters
 
 
 async def _say(here: installation.Installation, name: str, before: str, condition: str) -> str:
-    """A driver says of the claim's device that the condition is true, once an allocation is there that is another one
-    than `before`; answers when that was made.
+    """A driver says of the claim's device that the condition is true; answers when it was allocated.
+
+    It waits for an allocation that is another one than `before`.
     """
     found: list[Json] = []
 

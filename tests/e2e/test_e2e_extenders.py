@@ -42,8 +42,10 @@ async def _node_of(here: installation.Installation, name: str, seconds: float = 
 
 
 async def test_an_extender_decides_for_its_pods_and_for_no_others(cluster: clusters.OpenCluster) -> None:
-    """Filter, prioritize and bind are asked, once a pod, about pods that ask for its resource; a refusal is told, and
-    any event has the pod tried again. The resource, which no node has, is left to the extender.
+    """Filter, prioritize and bind are asked, once a pod, about pods that ask for its resource.
+
+    A refusal is told, and any event has the pod tried again. The resource, which no node has, is left to the
+    extender.
     """
     async with cluster(nodes=3) as here, fake_extender.serving() as (extender,):
         first, second, third = sorted(node["metadata"]["name"] for node in await here.nodes())
@@ -87,8 +89,10 @@ async def test_an_extender_decides_for_its_pods_and_for_no_others(cluster: clust
 
 
 async def test_a_bad_extender_is_reported_and_loses_no_pod(cluster: clusters.OpenCluster) -> None:
-    """Slow, failing or talking nonsense, it gives each of its pods an event that says so; once it answers they are
-    bound. One that may be ignored stands in nobody's way, and pods that are not its business go on meanwhile.
+    """Slow, failing or talking nonsense, it gives each of its pods an event that says so.
+
+    Once it answers they are bound. One that may be ignored stands in nobody's way, and pods that are not its
+    business go on meanwhile.
     """
     async with cluster(nodes=2) as here, fake_extender.serving(2) as (extender, ignorable):
         healthy = False
@@ -251,8 +255,8 @@ async def _story(here: installation.Installation, name: str) -> list[str]:
     out.append((await here.condition("huge", "0/3"))["message"])
     await here.create_pods([pod("vip", cpu="3", priorityClassName="extended", **spec)])
     out.append(await _node_of(here, "vip"))
-    for each in ("huge", "vip"):
-        out.append(min(told["note"] for told in await here.events_of(each, "FailedScheduling")))
+    refusals = [await here.events_of(name, "FailedScheduling") for name in ("huge", "vip")]
+    out += [min(event["note"] for event in events) for events in refusals]
     out += sorted(each["metadata"]["name"] for each in await here.pods())
     for each in await here.pods():
         await here.request("DELETE", f"/api/v1/namespaces/default/pods/{each['metadata']['name']}?gracePeriodSeconds=0")

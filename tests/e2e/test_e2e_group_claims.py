@@ -1,5 +1,6 @@
-"""Claims for devices that belong to a PodGroup, on the real control plane, beside kube-scheduler: its controller makes
-them from templates, the pods of a group share one, and it is the group that is known to use it.
+"""Claims for devices that belong to a PodGroup, on the real control plane, beside kube-scheduler.
+
+Its controller makes them from templates, the pods of a group share one, and it is the group that is known to use it.
 """
 
 import pathlib
@@ -117,8 +118,9 @@ async def _until_left(on: Stage, group: str) -> None:
 async def test_the_pods_of_a_group_share_its_device_and_the_next_group_waits(
     plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
-    """Else a group's claim would be used up by its first pod, or its device be given to two groups; kube-scheduler
-    leaves the same behind.
+    """Else a group's claim would be used up by its first pod, or its device be given to two groups.
+
+    kube-scheduler leaves the same behind.
     """
     ours, theirs = Seen(), Seen()
     await group_sides.played_to_trireme(plane, tmp_path / "ours", ours.play, GATES)

@@ -95,8 +95,9 @@ async def _served_by_pods(here: installation.Installation) -> None:
 
 @embedded_only
 async def test_phase_pods_that_are_all_gone_come_back(cluster: clusters.OpenCluster) -> None:
-    """Without phases of the frontend's own nobody would schedule the pods that the phases run in, once all of them are
-    gone: a cluster without a scheduler, and no way out.
+    """Else nobody schedules the pods that the phases run in, once all of them are gone.
+
+    That is a cluster without a scheduler, and no way out; phases of the frontend's own are one.
     """
     async with cluster(nodes=3) as here:
         await here.start(own={"fallback": {"after": "1s"}})

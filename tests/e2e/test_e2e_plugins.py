@@ -182,8 +182,9 @@ async def shown(socket: pathlib.Path, true: Callable[[dict[str, Any]], bool]) ->
 async def test_profiles_wait_for_a_plugin_that_must_be_there(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path
 ) -> None:
-    """With Fail the profile that names the plugin waits while others are scheduled; when the plugin comes, its pods are
-    placed as it says, though it reads fields of pods that nobody read before.
+    """With Fail the profile that names the plugin waits while others are scheduled.
+
+    When the plugin comes, its pods are placed as it says, though it reads fields of pods that nobody read before.
     """
     script = pathlib.Path(__file__).parent / "chooser.py"
     address = f"unix:{tmp_path}/plugin.sock"
@@ -221,8 +222,9 @@ async def test_profiles_wait_for_a_plugin_that_must_be_there(
 async def test_an_ignorable_plugin_takes_part_once_it_is_reachable(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path
 ) -> None:
-    """With Ignore the scheduler starts without the plugin and logs it; pods that come after the plugin are placed as it
-    says.
+    """With Ignore the scheduler starts without the plugin and logs it.
+
+    Pods that come after the plugin are placed as it says.
     """
     script = pathlib.Path(__file__).parent / "chooser.py"
     address = f"unix:{tmp_path}/plugin.sock"
@@ -264,8 +266,9 @@ async def test_a_plugin_that_dies_has_its_failure_policy(
 
 
 async def test_a_plugin_follows_the_cluster(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
-    """A plugin with NODE_DATA_SNAPSHOT counts the pods on nodes: none gets more than it may, also after the plugin
-    started anew and knew nothing.
+    """A plugin with NODE_DATA_SNAPSHOT counts the pods on nodes.
+
+    None gets more than it may, also after the plugin started anew and knew nothing.
     """
     script = ROOT / "examples/plugin-python/pod_limit.py"
     async with cluster(nodes=3) as here:
@@ -326,8 +329,9 @@ async def _annotate(here: installation.Installation, node: str) -> None:
 
 @pytest.mark.parametrize("elects", [True, False], ids=["with election", "without election"])
 async def test_plugins_and_phases_outlive_a_cluster(tmp_path: pathlib.Path, elects: bool) -> None:
-    """The scheduler of a cluster that was made anew is served by what served the one before, whose epochs were higher;
-    a scheduler of the old one is not, until it leads anew.
+    """The scheduler of a cluster that was made anew is served by what served the one before, whose epochs were higher.
+
+    A scheduler of the old one is not, until it leads anew.
     """
     script = ROOT / "examples/plugin-python/maintenance.py"
     folders = [tmp_path / "old", tmp_path / "new"]

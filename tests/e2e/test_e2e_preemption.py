@@ -70,8 +70,9 @@ async def test_a_pod_that_matters_more_takes_the_place_of_others(cluster: cluste
 
 
 async def test_preemptors_are_nominated_before_they_are_bound(cluster: clusters.OpenCluster) -> None:
-    """Others see for whom room is made, as with kube-scheduler, also where the victims go at once; and no bound pod is
-    said to be unschedulable.
+    """Others see for whom room is made, as with kube-scheduler, also where the victims go at once.
+
+    And no bound pod is said to be unschedulable.
     """
     async with cluster(nodes=6, cpu="2") as here:
         await _priorities(here)
@@ -152,8 +153,10 @@ async def test_many_preemptors_each_find_their_own_place(cluster: clusters.OpenC
 
 
 async def test_a_partly_refused_preemption_is_retried(tmp_path: pathlib.Path) -> None:
-    """The API server deletes one victim and refuses to delete the other: the preemptor is neither stuck nor nominated
-    for nothing; it is tried again and gets its room, and each victim is told of once.
+    """The API server deletes one victim and refuses to delete the other.
+
+    The preemptor is neither stuck nor nominated for nothing; it is tried again and gets its room, and each victim
+    is told of once.
     """
     async with (
         installation.embedded(tmp_path, "--nodes", "1", "--cpu", "4") as here,
@@ -179,8 +182,10 @@ async def test_a_partly_refused_preemption_is_retried(tmp_path: pathlib.Path) ->
 
 
 async def test_without_asynchronous_preemption_the_attempt_reports_the_result(tmp_path: pathlib.Path) -> None:
-    """With the gate off a pod is promised nothing where the API server refuses to delete a victim, and says so; when it
-    is tried again the victim goes, with all that is told of victims, and the promise is seen while that takes its time.
+    """With the gate off a pod is promised nothing where the API server refuses to delete a victim, and says so.
+
+    When it is tried again the victim goes, with all that is told of victims, and the promise is seen while that
+    takes its time.
     """
     async with (
         installation.embedded(tmp_path, "--nodes", "1", "--cpu", "2") as here,
@@ -245,8 +250,10 @@ async def test_a_preemptor_whose_nominated_node_is_removed_goes_elsewhere(cluste
 
 
 async def test_a_late_answer_about_a_victim_leaves_the_scheduler_running(tmp_path: pathlib.Path) -> None:
-    """The API server answers late about a victim that is gone. Its node shrinks meanwhile, and the preemptor
-    has another pod evicted: when the answer came the frontend ended, and with it all scheduling.
+    """The API server answers late about a victim that is gone.
+
+    Its node shrinks meanwhile, and the preemptor has another pod evicted: when the answer came the frontend ended,
+    and with it all scheduling.
     """
     async with (
         installation.embedded(tmp_path, "--nodes", "2", "--cpu", "2") as here,

@@ -32,8 +32,9 @@ def _images(number: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
 async def test_a_pod_after_a_quiet_time_is_bound_within_a_second(cluster: clusters.OpenCluster) -> None:
-    """If this fails, the first pod after a quiet time waits until replicas have all that they missed; where that is too
-    much for one message, it waits for ever.
+    """If this fails, the first pod after a quiet time waits until replicas have all that they missed.
+
+    Where that is too much for one message, it waits for ever.
     """
     async with cluster(nodes=NODES, cpu="4") as here:
         await here.start()

@@ -61,8 +61,9 @@ async def _codes(address: str, name: str, credentials: grpc.ChannelCredentials) 
 
 @embedded_only
 async def test_mutual_tls_between_all_services(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
-    """Pods are scheduled over mutual TLS, no wrong party is answered, and renewed certificates stop nothing: without
-    this the phases cannot be apart, because bind deletes pods for whoever may call it.
+    """Pods are scheduled over mutual TLS, no wrong party is answered, and renewed certificates stop nothing.
+
+    Without this the phases cannot be apart, because bind deletes pods for whoever may call it.
     """
     async with cluster(nodes=3) as here:
         certificates = here.certificates = make_certificates(tmp_path / "certificates")

@@ -260,7 +260,7 @@ async def test_faults_from_another_process() -> None:
 
 
 async def test_collections_are_deleted_by_selector() -> None:
-    """kubectl delete -l and the namespace's end use it."""
+    """`kubectl delete -l` and the namespace's end use it."""
     async with serving() as client:
         for index in range(4):
             await client.create_pod(f"p{index}")

@@ -82,7 +82,7 @@ def test_watching(cluster: Running) -> None:
 
 
 def test_run_describe_and_delete(cluster: Running) -> None:
-    """describe joins the pod with its events; delete waits until the kubelet let go."""
+    """`kubectl describe` joins the pod with its events; delete waits until the kubelet let go."""
     kubectl = cluster.kubectl
     kubectl("run", "lone", "--image=x")
     kubectl("wait", "--for=condition=Ready", "pod/lone", "--timeout=30s")

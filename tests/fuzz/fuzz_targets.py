@@ -200,8 +200,10 @@ def plugin_answer() -> Target:
 
 
 def _handlers(make: Callable[[], Any], descriptor: Any) -> Target:
-    """All methods of a servicer with one answer. The first byte chooses the method, and whether its cycle is made one
-    that the replica accepts: otherwise almost every call would end as stale. The rest is its request.
+    """All methods of a servicer with one answer.
+
+    The first byte chooses the method, and whether its cycle is made one that the replica accepts: otherwise almost
+    every call would end as stale. The rest is its request.
     """
     import phase_calls
     from google.protobuf import message, message_factory

@@ -36,8 +36,10 @@ PLUGINS = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A cluster and its change. Pods are class, node and whether they are being deleted; `removed` are places in
-    `placed`, `restored` those of them that come back.
+    """A cluster and its change.
+
+    Pods are class, node and whether they are being deleted; `removed` are places in `placed`, `restored` those of
+    them that come back.
     """
 
     nodes: tuple[Json, ...]

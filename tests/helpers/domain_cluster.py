@@ -155,8 +155,9 @@ class Cluster:
         self._run(self.score.Prepare(scored, context(SECONDS)))
 
     def schedule_by_patches(self, pod: Json, count: int) -> list[str]:
-        """As `schedule` with all at once, but what filter answered about the class before is only brought up to date,
-        as the frontend has it done.
+        """As `schedule` with all at once, from an older answer of filter.
+
+        What filter answered about the class before is only brought up to date, as the frontend has it done.
         """
         class_id = self.class_of(pod)
         known = self._answers.of((PROFILE, class_id))
@@ -186,8 +187,9 @@ class Cluster:
 
     def schedule_with_devices(self, pods: Sequence[Json], at_once: int, *, ahead: bool) -> list[tuple[str, str]]:
         """Place these pods in order: those in a row that are of one class together, at most `at_once` by one answer.
-        Of each its node and what Reserve assumed for it; both empty where it does not fit. `ahead`: both services make
-        ready for the pods that come next.
+
+        Of each its node and what Reserve assumed for it; both empty where it does not fit. `ahead`: both
+        services make ready for the pods that come next.
         """
         out: list[tuple[str, str]] = []
         while len(out) < len(pods):

@@ -292,8 +292,10 @@ class World:
         return self._answer_to(call, how)
 
     def answer(self, call: PendingCall, how: str) -> None:
-        """Let an answer come: `good`, `bad` (refused, failed), `down` (nobody can be called), or for Bind `uncertain`:
-        it is done, but nobody says so yet; for an extender's bind `lie`: it is said to be done, and is not.
+        """Let an answer come: `good`, `bad` (refused, failed) or `down` (nobody can be called).
+
+        For Bind also `uncertain`: it is done, but nobody says so yet; for an extender's bind `lie`: it is said
+        to be done, and is not.
         """
         if how == "uncertain":
             if call.rpc == "Bind" and not call.written:

@@ -111,8 +111,9 @@ Key: TypeAlias = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change of one module. `before` and `after` are the first line that differs, without indentation; `inside` is
-    the function around it.
+    """One change of one module.
+
+    `before` and `after` are the first line that differs, without indentation; `inside` is the function around it.
     """
 
     module: str

@@ -1,5 +1,7 @@
-"""What hostile callers of the phases' gRPC servers can do: callers with the wrong certificate at every RPC, calls and
-connections that are held, messages that are too large, and old protocols. The real processes are attacked.
+"""What hostile callers of the phases' gRPC servers can do.
+
+Callers with the wrong certificate at every RPC, calls and connections that are held, messages that are too large, and
+old protocols. The real processes are attacked.
 """
 
 import asyncio

@@ -1,5 +1,7 @@
-"""What hostile callers of the frontend's HTTPS server can do to it: connections that never end, requests that are too
-large, paths that mean another page, and old protocols. None of it may keep a probe from its answer.
+"""What hostile callers of the frontend's HTTPS server can do to it.
+
+Connections that never end, requests that are too large, paths that mean another page, and old protocols. None of it may
+keep a probe from its answer.
 """
 
 import asyncio
@@ -85,8 +87,9 @@ async def test_a_body_that_never_ends_closes_the_connection(tmp_path: Path, monk
 
 
 async def test_many_connections_keep_no_probe_from_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Idle connections would use up the file descriptors that watches and calls need; a plain limit would lock out the
-    kubelet, which restarts what does not answer.
+    """Idle connections would use up the file descriptors that watches and calls need.
+
+    A plain limit would lock out the kubelet, which restarts what does not answer.
     """
     monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 8)
     async with support.served(tmp_path, support.FakeFrontend()) as served, contextlib.AsyncExitStack() as stack:

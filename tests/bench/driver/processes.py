@@ -105,8 +105,9 @@ def label(command: list[str]) -> str:
 
 
 def machine_cpu_s(proc: Path = PROC) -> float:
-    """Processor seconds that the whole machine has spent doing anything, to see who else was busy; in a virtual one
-    also those in which its host was busy with others (`steal`).
+    """Processor seconds that the whole machine has spent doing anything, to see who else was busy.
+
+    In a virtual one also those in which its host was busy with others (`steal`).
     """
     user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(
         int, (proc / "stat").read_text().splitlines()[0].split()[1:]

@@ -39,8 +39,9 @@ def test_a_spec_names_fields_that_pods_have(name: str) -> None:
 
 
 def test_pods_are_projected_to_what_some_plugin_reads() -> None:
-    """A field that nobody reads makes pods of a controller different classes; one that is missing is read a second time
-    for each pod.
+    """A field that nobody reads makes pods of a controller different classes.
+
+    One that is missing is read a second time for each pod.
     """
     declared = {*IN_TREE.pod_fields(IN_TREE.plugins), *_OF_THE_SCHEDULER}
     unread = {

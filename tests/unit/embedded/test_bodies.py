@@ -127,7 +127,7 @@ def test_values_of_the_wrong_type(body: dict[str, Any], text: str) -> None:
 
 
 def test_unknown_fields() -> None:
-    """kubectl asks for strictness and shows the path; other clients' unknown fields are dropped."""
+    """`kubectl` asks for strictness and shows the path; other clients' unknown fields are dropped."""
     body = {"spec": {"nodeNam": "n", "containers": [{"name": "c", "imge": "i"}]}, "extra": 1}
     with pytest.raises(ApiError) as refusal:
         conform(PODS, body, strict=True)

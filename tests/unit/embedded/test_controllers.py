@@ -105,7 +105,7 @@ def test_pods_already_on_a_node_run_once_it_registers() -> None:
     ],
 )
 def test_taints_follow_the_node(change: Object, taints: set[tuple[str, str]]) -> None:
-    """kubectl cordon sets a flag; the taint is what the scheduler's events speak of."""
+    """`kubectl cordon` sets a flag; the taint is what the scheduler's events speak of."""
     cluster = Cluster(1)
     cluster.edit("nodes", "node-0", change)
     cluster.settle()
@@ -230,7 +230,7 @@ def test_a_budget_allows_what_is_to_spare(spec: Object, allowed: int, desired: i
 
 
 def test_eviction_respects_the_budget() -> None:
-    """kubectl drain evicts one pod after the other; the second has to wait."""
+    """`kubectl drain` evicts one pod after the other; the second has to wait."""
     cluster = Cluster(1)
     cluster.create(DEPLOYMENTS, workload("web", 4))
     cluster.create("poddisruptionbudgets.policy", budget(minAvailable=3))

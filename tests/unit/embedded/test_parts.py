@@ -139,7 +139,7 @@ def test_nodes_are_dealt_out_to_zones() -> None:
 
 
 def test_the_kubeconfig_is_private_and_valid(tmp_path: Path) -> None:
-    """kubectl and the frontend read it; half a file would be an error at start."""
+    """`kubectl` and the frontend read it; half a file would be an error at start."""
     path = EmbeddedCluster(port=1234).write_kubeconfig(tmp_path / "deep" / "kubeconfig")
     assert path.stat().st_mode & 0o777 == 0o600
     config = yaml.safe_load(path.read_text())

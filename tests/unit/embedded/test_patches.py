@@ -122,7 +122,7 @@ def test_merge_patch(document: Any, patch: Any, result: Any) -> None:
     ],
 )
 def test_strategic_merge_patch(document: Any, patch: Any, result: Any) -> None:
-    """kubectl apply, label, taint, cordon and the scheduler's status writes are strategic merge patches."""
+    """`kubectl apply`, label, taint, cordon and the scheduler's status writes are strategic merge patches."""
     before = copy.deepcopy(document)
     assert strategic(document, patch) == result
     assert document == before, "the stored object was changed in place"

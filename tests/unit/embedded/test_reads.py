@@ -113,7 +113,7 @@ def test_versions_that_a_list_may_ask_for(registry: Registry) -> None:
 
 
 def test_tables_and_metadata(registry: Registry) -> None:
-    """kubectl get asks for tables, the garbage collector's clients for metadata alone."""
+    """`kubectl get` asks for tables, the garbage collector's clients for metadata alone."""
     table = listed(reader(registry), Form(table=True))
     assert table["kind"] == "Table"
     assert [row["cells"][0] for row in table["rows"]] == ["p0", "p1", "p2", "p3", "p4"]

@@ -43,7 +43,7 @@ LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
     ],
 )
 def test_label_selectors_of_requests(text: str, matches: bool) -> None:
-    """kubectl -l and every controller's list send these; a wrong match shows or acts on the wrong objects."""
+    """`kubectl -l` and every controller's list send these; a wrong match shows or acts on the wrong objects."""
     assert parse_labels(text)(LABELS) is matches
 
 
@@ -114,7 +114,7 @@ def test_unknown_fields_are_refused() -> None:
 
 
 def test_events_by_what_they_are_about() -> None:
-    """kubectl describe lists an object's events so."""
+    """`kubectl describe` lists an object's events so."""
     event = {"metadata": {"name": "e"}, "involvedObject": {"name": "p", "uid": "u"}, "source": {"component": "s"}}
     assert parse_fields(BY_KEY["events"], "involvedObject.name=p,involvedObject.uid=u,source=s")(event)
     assert not parse_fields(BY_KEY["events"], "involvedObject.name=q")(event)

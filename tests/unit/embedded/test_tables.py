@@ -109,7 +109,7 @@ def test_the_status_of_a_node(spec: Object, conditions: list[Object], status: st
 
 @pytest.mark.parametrize("form", ["events", "events.events.k8s.io"])
 def test_events_of_both_forms_look_alike(form: str) -> None:
-    """kubectl shows what the scheduler said, whichever group wrote it."""
+    """`kubectl` shows what the scheduler said, whichever group wrote it."""
     core = {
         "metadata": {"name": "e"},
         "involvedObject": {"kind": "Pod", "name": "p"},
@@ -133,7 +133,7 @@ def test_every_resource_has_a_row_for_an_almost_empty_object() -> None:
 
 
 def test_a_finished_pod_is_marked_in_its_row() -> None:
-    """kubectl greys such rows out."""
+    """`kubectl` greys such rows out."""
     made = table(BY_KEY["pods"], [Record(pod({"phase": "Succeeded"}), 1)], START, "Object", {}, headers=False)
     assert made["columnDefinitions"] is None
     assert made["rows"][0]["conditions"][0]["type"] == "Completed"

@@ -257,5 +257,5 @@ def test_a_finished_job_goes_after_its_time_to_live() -> None:
 
 @pytest.mark.parametrize(("indexes", "text"), [(set(), ""), ({0}, "0"), ({0, 1, 2}, "0-2"), ({5, 0, 1, 3}, "0-1,3,5")])
 def test_indexes_as_ranges(indexes: set[int], text: str) -> None:
-    """completedIndexes of a Job with thousands of indexes has to stay short."""
+    """`completedIndexes` of a Job with thousands of indexes has to stay short."""
     assert index_text(indexes) == text

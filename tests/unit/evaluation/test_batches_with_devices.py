@@ -1,5 +1,6 @@
-"""Batches of pods with devices end as one-by-one cycles: each pod with a claim of its own, made from a template, or
-with an extended resource that devices give.
+"""Batches of pods with devices end as one-by-one cycles.
+
+Each pod with a claim of its own, made from a template, or with an extended resource that devices give.
 """
 
 from typing import Any

@@ -128,8 +128,9 @@ def _run(situation: Json, at_once: int) -> tuple[list[list[str]], domain_cluster
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(situations(), st.sampled_from((2, 3, 5, 16)))
 def test_a_batch_lands_as_one_by_one_cycles(situation: Json, at_once: int) -> None:
-    """A batch that ends elsewhere than one-by-one scheduling breaks spread, affinity or scores in the middle; a small
-    one where a node that stood for others was not like them.
+    """A batch that ends elsewhere than one-by-one scheduling breaks spread, affinity or scores in the middle.
+
+    A small one where a node that stood for others was not like them.
     """
     one_by_one, alone = _run(situation, 1)
     together, batched = _run(situation, at_once)

@@ -160,8 +160,8 @@ def _sizes(root: Any) -> dict[str, int]:
             waiting.extend((f"{name}[]", element) for element in value)
         elif value is root or (type(value).__module__.startswith("trireme.") and not hasattr(value, "DESCRIPTOR")):
             slots = [slot for kind in type(value).__mro__ for slot in getattr(kind, "__slots__", ())]
-            for attribute in {*slots, *getattr(value, "__dict__", ())}:
-                waiting.append((f"{type(value).__name__}.{attribute}", getattr(value, attribute, None)))
+            attributes = {*slots, *getattr(value, "__dict__", ())}
+            waiting += [(f"{type(value).__name__}.{each}", getattr(value, each, None)) for each in attributes]
     return sizes
 
 

@@ -232,8 +232,9 @@ def test_a_level_that_empties_behind_another_comes_back_once() -> None:
 
 
 def test_a_class_that_comes_back_to_its_turn_takes_the_place_that_it_left() -> None:
-    """Its last pod went away before its turn, and an older one comes: two entries of one turn must not be compared by
-    what they cannot be. The scheduler ended with a TypeError.
+    """Its last pod went away before its turn, and an older one comes.
+
+    Two entries of one turn must not be compared by what they cannot be. The scheduler ended with a TypeError.
     """
     pods, clock = ActiveQueue(), Clock()
     clock.pod(pods, record("a1", 1))

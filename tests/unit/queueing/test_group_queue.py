@@ -265,7 +265,7 @@ def test_a_gang_below_its_minimum_waits_and_is_reported_once() -> None:
 
 
 def test_changing_the_minimum_releases_or_holds_a_waiting_gang() -> None:
-    """minCount may be changed while its pods wait."""
+    """`minCount` may be changed while its pods wait."""
     queue = grouping_queue()
     of_three(queue, 2)
     queue.groups.set_group(pod_group("g", min_count=2), T0)

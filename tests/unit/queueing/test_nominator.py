@@ -7,7 +7,7 @@ from trireme.queueing.nominator import NominatedPod, Nominator
 
 
 def nominations(nominator: Nominator) -> dict[str, list[str]]:
-    """node -> uids."""
+    """UIDs by node."""
     return {node: [pod.uid for pod in nominator.pods_for(node)] for node in ("n1", "n2")}
 
 

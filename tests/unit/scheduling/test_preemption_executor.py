@@ -268,7 +268,9 @@ async def test_a_victim_of_a_failed_attempt_does_not_wake_a_later_one() -> None:
 @pytest.mark.parametrize("failing", [set(), {"a"}], ids=["deleted", "refused"])
 async def test_an_answer_that_comes_late_ends_no_later_preemption(failing: set[str]) -> None:
     """The watch shows that the victim is gone before bind says so, and the preemptor, tried again, preempts elsewhere.
-    The answer about the first victim ended the second preemption, and the frontend with it: nothing was scheduled more.
+
+    The answer about the first victim ended the second preemption, and the frontend with it: nothing was scheduled
+    more.
     """
     world = World("a", "b")
     world.failing = failing

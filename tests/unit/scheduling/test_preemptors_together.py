@@ -112,8 +112,10 @@ def _publish_steadily(world: World) -> None:
 
 
 def test_victims_that_go_between_filter_and_post_filter_are_not_replaced_by_others(world: World) -> None:
-    """Filter refused the pod its room, since victims of another one stood there. PostFilter, on a replica that had
-    learned meanwhile that they are gone, had nobody to wait for, and preempted elsewhere, in vain.
+    """Filter refused the pod its room, since victims of another one stood there.
+
+    PostFilter, on a replica that had learned meanwhile that they are gone, had nobody to wait for, and preempted
+    elsewhere, in vain.
     """
     _publish_steadily(world)
     for name in ("p", "q", "r"):
@@ -195,7 +197,7 @@ def test_results_for_several_preemptors_end_with_a_deleted_pod(world: World) -> 
 
 
 def _promised(world: World) -> None:
-    """p waits for the room of b and q for that of d, on the other node."""
+    """`p` waits for the room of b and q for that of d, on the other node."""
     for name in ("p", "q"):
         _create(world, name, 100)
         _decide(world)

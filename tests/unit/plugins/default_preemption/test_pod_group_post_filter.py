@@ -84,8 +84,9 @@ class Cluster:
         *placed: tuple[int, str],
         given_up: Sequence[tuple[int, str]] = (),
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
-        """With the members placed (class, node) as if all of those were gone: the frontend says so by deltas. Those
-        whose group did not fit after all (`given_up`) are not there.
+        """With the members placed (class, node) as if all of those were gone: the frontend says so by deltas.
+
+        Those whose group did not fit after all (`given_up`) are not there.
         """
         table = self.builder.snap.pods
         gone = {pod.pod.uid for victim in listed.victims for pod in victim.pods}
@@ -280,8 +281,10 @@ async def test_a_terminating_victim_counts_and_is_not_evicted_again() -> None:
 
 
 async def test_of_a_tree_the_topmost_group_decides() -> None:
-    """Its priority is that of all pods, and where it goes as one all of them are one victim, the most important of its
-    priority; one below it that goes as one does so by itself.
+    """Its priority is that of all pods.
+
+    Where it goes as one all of them are one victim, the most important of its priority; one below it that goes as
+    one does so by itself.
     """
     cluster = Cluster(2)
     cluster.group("root", 10, together=True, composite=True)

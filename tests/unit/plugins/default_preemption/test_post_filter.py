@@ -127,7 +127,7 @@ async def test_the_candidate_that_hurts_least_is_chosen(
 
 
 async def test_the_status_says_why_a_pod_may_not_preempt() -> None:
-    """preemptionPolicy Never, and victims of an earlier preemption that are still going, or about to, end it."""
+    """`preemptionPolicy` Never, and victims of an earlier preemption that are still going, or about to, end it."""
     case = Preemption(1)
     case.add(1, "3", "n0", flags=pods.TERMINATING | pods.PREEMPTED)
     answer = await case.ask(nominated="n0")
@@ -460,8 +460,9 @@ async def test_victims_on_other_nodes_count_for_plugins_of_the_whole_cluster() -
 
 
 async def test_victims_elsewhere_survive_a_second_opinion() -> None:
-    """An extender hands back a candidate whose group is on two nodes; one on another node that is of no group is not
-    believed.
+    """An extender hands back a candidate whose group is on two nodes.
+
+    One on another node that is of no group is not believed.
     """
     case = Preemption(2)
     whole = case.add(1, "3", "n0", "n1", **_of("g"))

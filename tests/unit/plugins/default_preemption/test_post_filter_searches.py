@@ -24,8 +24,9 @@ PROFILE = phase_calls.PROFILE
 
 
 class Searching:
-    """Prepares its answers, once somebody else was answered meanwhile. What it found is good for one question about
-    the cluster as it was then; asked more, it fails.
+    """Prepares its answers, once somebody else was answered meanwhile.
+
+    What it found is good for one question about the cluster as it was then; asked more, it fails.
     """
 
     name = "Searching"

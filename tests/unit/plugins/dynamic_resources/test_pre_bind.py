@@ -27,8 +27,9 @@ USER = {"resource": "pods", "name": "pod", "uid": "pod-uid"}
 
 
 class Store(writes.Writer):
-    """Objects by path; writes hold for the version that they name. `lost`: answers of writes do not arrive. `before` is
-    done before the next write, by somebody else.
+    """Objects by path; writes hold for the version that they name.
+
+    `lost`: answers of writes do not arrive. `before` is done before the next write, by somebody else.
     """
 
     def __init__(self) -> None:
