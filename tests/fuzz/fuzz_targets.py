@@ -6,6 +6,7 @@ input is a bug. Targets load what they need when they are made, so that fuzzing 
 
 import asyncio
 import contextlib
+import functools
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,12 @@ def _refused(*errors: type[Exception]) -> Iterator[None]:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The loop that RPC handlers run on, as long as the process."""
+    return asyncio.new_event_loop()
 
 
 def quantity() -> Target:
@@ -208,7 +215,6 @@ def _handlers(make: Callable[[], Any], descriptor: Any) -> Target:
     import phase_calls
     from google.protobuf import message, message_factory
 
-    loop = asyncio.new_event_loop()
     methods = [method for method in descriptor.methods if not method.client_streaming]
     requests = [message_factory.GetMessageClass(method.input_type) for method in methods]
     servicer = make()
@@ -240,7 +246,7 @@ def _handlers(make: Callable[[], Any], descriptor: Any) -> Target:
         at = data[0] % 128 % len(methods)
         with _refused(message.DecodeError):
             request = requests[at].FromString(data[1:])
-            code = loop.run_until_complete(call(at, accepted(request) if data[0] < 128 else request))
+            code = _loop().run_until_complete(call(at, accepted(request) if data[0] < 128 else request))
             assert code not in bad
 
     return run
@@ -260,7 +266,7 @@ def _greeted(make: Callable[[Any], Any]) -> Callable[[], Any]:
         builder.place(1, "n0")
         service = make(builder.snap)
         configuration = phase_calls.configuration(("NodeResourcesFit", "TaintToleration"), (("NodeResourcesFit", 1),))
-        asyncio.new_event_loop().run_until_complete(phase_calls.greet(service, configuration))
+        _loop().run_until_complete(phase_calls.greet(service, configuration))
         return service
 
     return greeted
