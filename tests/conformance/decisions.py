@@ -155,7 +155,7 @@ class _Cycle:
         scores: dict[str, dict[str, int]] = {name: {} for name in feasible}
         for each in said:
             if each.scores is not None:
-                weighted = placement.weighted(each.scores, each.weight).tolist()
+                weighted = placement.apply_weight(each.scores, each.weight).tolist()
                 for name, score in zip(feasible, weighted, strict=True):
                     scores[name][each.plugin] = score
         return {"scores": scores, "total": {name: sum(scores[name].values()) for name in feasible}}

@@ -21,7 +21,7 @@ from trireme.frontend import app, leading, scheduler_metrics
 from trireme.frontend.phase_clients import local_phases
 from trireme.frontend.term import Term
 from trireme.phases import phase_process
-from trireme.remote import remote_plugin
+from trireme.remote import remote_plugins
 from trireme.rpc import grpc_server, listening
 from trireme.score import process as score_process
 from trireme.snapshot import snapshot
@@ -198,8 +198,8 @@ class Server:
             ]
         phase: phase_process.Phase[Any] = _PHASES[self._phase]
         snap = snapshot.Snapshot()
-        service = phase.make(snap, remote_plugin.RemotePlugins(snap, cycle_pb2.Cycle))
-        hosted = phase_process.HostedPlugins("i", phase.point, lambda: service.chains)
+        service = phase.make(snap, remote_plugins.RemotePlugins(snap, cycle_pb2.Cycle))
+        hosted = phase_process.PhasePluginService("i", phase.point, lambda: service.chains)
         return [
             *phase_process.shared_services(service.follow, hosted),
             grpc_server.Service(phase.descriptor, lambda server: phase.add_to(service, server)),

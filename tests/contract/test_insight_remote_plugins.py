@@ -11,7 +11,7 @@ from plugin_servers import fill, on_the_sdk
 
 from trireme import sdk
 from trireme.insight import service
-from trireme.remote import remote_client, remote_plugin
+from trireme.remote import remote_client, remote_plugins
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, insight_pb2, plugin_pb2, snapshot_pb2, status_pb2
 
@@ -43,7 +43,7 @@ class Insight:
     def __init__(self, plugin: OddNodes, config: snapshot_pb2.RemotePlugin) -> None:
         self.plugin = plugin
         self.snap = snapshot.Snapshot()
-        self.remotes = remote_plugin.RemotePlugins(self.snap)
+        self.remotes = remote_plugins.RemotePlugins(self.snap)
         self.service = service.InsightService(self.snap, self.remotes.filter_plugin, self.remotes.score_plugin)
         configuration = phase_calls.configuration(["OddNodes"], [("OddNodes", 2)])
         configuration.remote_plugins.append(config)

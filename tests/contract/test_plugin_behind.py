@@ -23,7 +23,7 @@ async def _call(folder: Path, answers: list[Any], **fields: Any) -> tuple[str, i
     connection = remote_connection.PluginConnection(remote(target, **fields))
     async with scripted(target, plugin):
         try:
-            outcome = await connection.ask(METHOD, b"", lambda response: "answered")
+            outcome = await connection.call(METHOD, b"", lambda response: "answered")
         except remote_connection.PluginError as error:
             outcome = str(error).removeprefix(f"{target}: ")
         finally:

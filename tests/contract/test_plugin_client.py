@@ -30,7 +30,7 @@ from plugin_servers import (
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_client, remote_connection, remote_filter, remote_plugin, remote_score
+from trireme.remote import remote_client, remote_connection, remote_filter, remote_plugins, remote_score
 from trireme.remote.remote_breaker import State
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
@@ -48,7 +48,7 @@ class Bench:
         self._folder = folder
         self.snap = snapshot.Snapshot()
         asker = cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=9), config_hash=11)
-        self.plugins = remote_plugin.RemotePlugins(self.snap, lambda: asker)
+        self.plugins = remote_plugins.RemotePlugins(self.snap, lambda: asker)
         self.table = interfaces.StatusTable()
         self.scores: remote_score.RemoteScoreState | None = None
         self.pod_class: classes.PodClass

@@ -277,7 +277,7 @@ async def test_a_restarted_plugin_is_configured_by_the_next_caller(plugin: Serve
     request = about(view("a", moved=""), view("b"))
     request.cycle.config_hash = 13
     method = remote_connection.Method("/trireme.v1.FilterPlugin/Filter", filter_pb2.FilterResponse)
-    answer = await client.connection.ask(method, request.SerializeToString(), lambda response: response)
+    answer = await client.connection.call(method, request.SerializeToString(), lambda response: response)
     assert answer.columns.status_index == [1, 0]
     await client.connection.close()
 

@@ -13,7 +13,7 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme import sdk
 from trireme.filter import service
-from trireme.remote import remote_client, remote_plugin
+from trireme.remote import remote_client, remote_plugins
 from trireme.v1 import filter_pb2, filter_phase_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import identities
 
@@ -60,7 +60,7 @@ class Cluster:
         for name in nodes:
             self.builder.set_node(name, allocatable={"cpu": "4", "pods": "110"})
         self.builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="1"), "priority": 100}))
-        self.remotes = remote_plugin.RemotePlugins(self.builder.snap)
+        self.remotes = remote_plugins.RemotePlugins(self.builder.snap)
         self.phase = service.FilterPhase(self.builder.snap, self.remotes.filter_plugin)
         self._config = config
 

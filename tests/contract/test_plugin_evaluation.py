@@ -13,7 +13,7 @@ from trireme import sdk
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator
 from trireme.evaluation.scoring import class_scores, score_chain, score_evaluator
 from trireme.framework import status
-from trireme.remote import remote_client, remote_plugin
+from trireme.remote import remote_client, remote_plugins
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 
@@ -52,7 +52,7 @@ class Evaluation:
     def __init__(self, plugin: Counting, config: snapshot_pb2.RemotePlugin) -> None:
         self.plugin = plugin
         self.snap = snapshot.Snapshot()
-        self.remotes = remote_plugin.RemotePlugins(self.snap)
+        self.remotes = remote_plugins.RemotePlugins(self.snap)
         filters = filter_chain.FilterChain((self.remotes.filter_plugin(config, "p"),))
         scores = score_chain.ScoreChain({"Counting": 1}, (self.remotes.score_plugin(config, "p"),))
         self._filter = filter_evaluator.FilterEvaluator(self.snap, {"p": filters})

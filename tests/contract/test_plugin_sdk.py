@@ -25,7 +25,7 @@ from trireme.remote import (
     remote_client,
     remote_connection,
     remote_filter,
-    remote_plugin,
+    remote_plugins,
     remote_post_filter,
     remote_queue,
     remote_reserve,
@@ -54,7 +54,7 @@ class Hosts:
     def __init__(self, config: snapshot_pb2.RemotePlugin) -> None:
         self.config = config
         self.snap = snapshot.Snapshot()
-        self.remotes = remote_plugin.RemotePlugins(self.snap)
+        self.remotes = remote_plugins.RemotePlugins(self.snap)
         self.filter = self.remotes.filter_plugin(config, "p")
         self.score = self.remotes.score_plugin(config, "p")
         self.client = remote_client.connect(config)
@@ -524,7 +524,7 @@ async def test_a_plugin_with_tls_accepts_authorized_callers_only(tmp_path: Path)
             )
             config = snapshot_pb2.RemotePlugin(name="PerNode", endpoints=[address], deadline_ms=5000, tls=tls)
             snap = snapshot.Snapshot()
-            remotes = remote_plugin.RemotePlugins(snap)
+            remotes = remote_plugins.RemotePlugins(snap)
             plugin = remotes.filter_plugin(config, "p")
             outcomes.append(await plugin.pre_filter(fill(snap, 1), snap))
             await remotes.close()

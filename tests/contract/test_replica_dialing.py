@@ -63,7 +63,7 @@ async def serve(
 ) -> AsyncIterator[str]:
     """A follower that the frontend alone may call; its address."""
     follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
-    hosted = phase_process.HostedPlugins("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
     listener = listening.make_listener(
         address,
         certificate=f"{side.folder}/tls.crt",
@@ -224,7 +224,7 @@ async def test_a_plugin_is_found_again_after_a_renewal(tmp_path: Path) -> None:
     )
 
     async def asked() -> str:
-        return await connection.ask(method, b"", lambda response: response.instance)
+        return await connection.call(method, b"", lambda response: response.instance)
 
     async with serve(plugin) as address:
         config = snapshot_pb2.RemotePlugin(name="P", endpoints=[address], deadline_ms=5000, tls=tls)

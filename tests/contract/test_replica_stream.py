@@ -25,7 +25,7 @@ async def replica(folder: pathlib.Path, number: int) -> AsyncIterator[tuple[str,
     """A follower behind a real gRPC server; its address and its snapshot."""
     snap = snapshot.Snapshot()
     follow = follower.Follower(snap, lambda configuration: None)
-    hosted = phase_process.HostedPlugins("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
     address = f"unix:{folder}/replica-{number}.sock"
     server = grpc_server.ReplicaServer(listening.make_listener(address), phase_process.shared_services(follow, hosted))
     await server.start()
@@ -147,7 +147,7 @@ async def test_a_replica_that_ends_does_not_wait_for_its_stream(tmp_path: pathli
     frontend.add_nodes(10)
     snap = snapshot.Snapshot()
     follow = follower.Follower(snap, lambda configuration: None)
-    hosted = phase_process.HostedPlugins("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    hosted = phase_process.PhasePluginService("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
     address = f"unix:{tmp_path}/replica.sock"
     server = grpc_server.ReplicaServer(listening.make_listener(address), phase_process.shared_services(follow, hosted))
     await server.start()

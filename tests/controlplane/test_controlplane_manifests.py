@@ -128,7 +128,7 @@ def test_flags_configuration_and_names_fit_together(kustomization: str) -> None:
             assert options.lease == (election.resource_namespace, election.resource_name)
             identities = options.listener.identities
         else:
-            parsed: argparse.Namespace = phase_process.parser(name).parse_args(command[1:])
+            parsed: argparse.Namespace = phase_process.flag_parser(name).parse_args(command[1:])
             identities = frozenset(parsed.allowed_identities.split(","))
         assert identities == {"spiffe://cluster.local/ns/trireme-system/sa/trireme-frontend"}
         assert own.phase(name).endpoints == (f"endpointslice:///trireme-system/trireme-{name}:grpc",)

@@ -181,7 +181,7 @@ class Cluster:
 
     def _add_phase(self, phase: phase_process.Phase[Any], number: int) -> None:
         host = _HOSTS[phase.name].format(number + 1)
-        options = phase_process.parser(phase.name).parse_args([f"--listen={host}:{_PORT}"])
+        options = phase_process.flag_parser(phase.name).parse_args([f"--listen={host}:{_PORT}"])
         listener = listening.make_listener(options.listen)
 
         def main(process: Process) -> Any:

@@ -22,7 +22,7 @@ def instruments(service: BindPhase, api: client.ApiClient, remotes: RemotePlugin
     yield from _bindings(service)
     yield from _leadership(service)
     yield from _requests(api)
-    yield from phase_metrics.plugins(remotes.statistics)
+    yield from phase_metrics.plugin_instruments(remotes.statistics)
 
 
 def _bindings(service: BindPhase) -> Iterable[Instrument]:

@@ -162,7 +162,7 @@ class _RemoteCalls:
     ) -> list[status_pb2.Status | None]:
         """The statuses of pods whose plugin failed before it answered about them; None: the pod cannot be read."""
         # Where the failure is ignored, the next plugin binds what is not bound.
-        failure = self._client.failure(f'running Bind plugin "{self._client.name}"', str(error))
+        failure = self._client.apply_failure_policy(f'running Bind plugin "{self._client.name}"', str(error))
         otherwise = to_message(failure or status.SKIP)
         return await asyncio.gather(*(_read_back(self._writer, item, otherwise) for item in items))
 

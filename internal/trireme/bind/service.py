@@ -287,7 +287,7 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
         self, request: plugin_pb2.GetPluginStatisticsRequest, context: Context
     ) -> plugin_pb2.GetPluginStatisticsResponse:
         """The statistics of the calls to remote plugins."""
-        return plugin_statistics.response(self._remotes())
+        return plugin_statistics.to_response(self._remotes())
 
 
 def _points(plugin: bind_phase_plugin.BindPhasePlugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:

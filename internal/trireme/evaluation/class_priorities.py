@@ -30,6 +30,6 @@ class ClassPriorities:
         self._generation = snap.classes_generation
 
 
-def of(snap: snapshot.Snapshot) -> arrays.Int64Array:
+def priorities_by_class(snap: snapshot.Snapshot) -> arrays.Int64Array:
     """The priority of each class. Shape: (class,)."""
     return snap.derived("class_priorities", ClassPriorities).column

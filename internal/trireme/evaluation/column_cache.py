@@ -47,7 +47,7 @@ class ColumnCache(Generic[ColumnsT]):
         """Memory of all columns, in bytes."""
         return sum(columns.nbytes for columns in self._columns.values())
 
-    def of(self, profile: str, pod_class: classes.PodClass) -> ColumnsT:
+    def columns_of(self, profile: str, pod_class: classes.PodClass) -> ColumnsT:
         """The columns of the class, made if they are missing."""
         if self._incarnation != self._snap.incarnation:
             self._columns.clear()

@@ -65,7 +65,7 @@ class FilterEngine:
         """The classes (profile, number) whose columns are cached."""
         return self._evaluator.cached_classes
 
-    def statistics(self) -> filter_evaluator.EvaluatorStatistics:
+    def statistics(self) -> filter_evaluator.FilterEvaluatorStatistics:
         """What it has evaluated so far."""
         return self._evaluator.statistics()
 
@@ -101,7 +101,7 @@ class FilterEngine:
         elif cached.refusal is None:
             found = answers.columns_of_class(cached, base_generation)
         constraints: Sequence[domain_rules.DomainConstraint] = ()
-        if count > 1 and answers.takes_constraints(cached):
+        if count > 1 and answers.may_have_constraints(cached):
             constraints = self._evaluator.constraints(cycle.profile, self._class_of(cycle), cached)
         answer = answers.about_class(cached, found, constraints, timer)
         if not preemptors:
@@ -234,7 +234,9 @@ class FilterEngine:
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts
     ) -> post_filter_results.PostFilterResults:
         chain, plugins = self.chains[cycle.profile], self._profiles.post_filters[cycle.profile]
-        return post_filter_results.PostFilterResults(cycle, chain, plugins, cached, self._refresher(cycle), self._snap)
+        return post_filter_results.PostFilterResults(
+            cycle, chain, plugins, cached, self._make_refresh(cycle), self._snap
+        )
 
     async def _post_filter(
         self,
@@ -251,7 +253,7 @@ class FilterEngine:
             self._class_of(cycle),
             self.chains[cycle.profile],
             await self.evaluate(cycle),
-            self._refresher(cycle),
+            self._make_refresh(cycle),
             refused.statuses,
             refused.index if pre_filter is None else None,
             pre_filter,
@@ -291,7 +293,7 @@ class FilterEngine:
                 break
         return cached
 
-    def _refresher(self, cycle: cycle_pb2.Cycle) -> post_filter_context.Refresh:
+    def _make_refresh(self, cycle: cycle_pb2.Cycle) -> post_filter_context.Refresh:
         """Brings the columns of the cycle's class up to date while the same request is being answered."""
         incarnation = self._snap.incarnation
 

@@ -30,11 +30,11 @@ class PluginTimer:
         """The time, to be given back as `since`."""
         return self._clock()
 
-    def point(self, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
+    def record_point(self, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
         """So long went into an extension point; several times add up, and the last code counts."""
         self._add("", point, since, code)
 
-    def plugin(self, plugin: str, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
+    def record_plugin(self, plugin: str, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
         """So long went into a plugin at an extension point."""
         if self.sampled:
             self._add(plugin, point, since, code)

@@ -77,7 +77,7 @@ class ScoreEngine:
         """The score plugins, by profile."""
         return self._configured.chains
 
-    def statistics(self) -> score_evaluator.EvaluatorStatistics:
+    def statistics(self) -> score_evaluator.ScoreEvaluatorStatistics:
         """What it has evaluated so far."""
         return self._evaluator.statistics()
 
@@ -145,7 +145,7 @@ class ScoreEngine:
         pod_class = self._class_of(cycle)
         known = self._evaluator.columns_of(cycle.profile, pod_class)
         _take_capacities(known, capacities)
-        known.see_open(self._snap.nodes)
+        known.refresh_open_slots(self._snap.nodes)
         if known.open_count < 2:
             return _place_without_choice(count, known, bool(constraints))
         timer = self._timers.next()
@@ -156,7 +156,7 @@ class ScoreEngine:
         if one_by_one:
             count, constraints = 1, ()
         started = timer.now()
-        known.see_open(self._snap.nodes)
+        known.refresh_open_slots(self._snap.nodes)
         made = await self._placer(
             cycle, count, pod_class, known, constraints=constraints, extra_scores=extra_scores, seed=seed
         )
@@ -164,7 +164,7 @@ class ScoreEngine:
             return PlaceAnswer((), (), made)
         placer, slots = made
         choices = placer.place(count)
-        timer.point("Score", started)
+        timer.record_point("Score", started)
         return PlaceAnswer(
             slots=[int(slots[choice.node]) for choice in choices],
             totals=[choice.total for choice in choices],
@@ -178,7 +178,9 @@ class ScoreEngine:
     ) -> Sequence[int] | status.Status:
         """How good each placement of a group is; the status where a plugin fails."""
         self._class_of(request.cycle)
-        return group_placements.totals(request, self._snap, self._configured.placement_scorers[request.cycle.profile])
+        return group_placements.placement_totals(
+            request, self._snap, self._configured.placement_scorers[request.cycle.profile]
+        )
 
     async def _placer(
         self,
@@ -194,21 +196,21 @@ class ScoreEngine:
         """Who places so many pods on the nodes at these slots; the status where a plugin fails."""
         chain = self.chains[cycle.profile]
         ties = self._tie_order()
-        ranked = known.ranked(placers.ranked(chain, known), ties)
-        making = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
-        if not extra_scores and making.stays(constraints) and ranked.holds(count):
+        ranked = known.refresh_ranking(placers.ranked_plugins(chain, known), ties)
+        factory = placers.PlacerFactory(self._snap, chain, pod_class, known, ranked, ties)
+        if not extra_scores and factory.affects_own_node_only(constraints) and ranked.keeps_maxima(count):
             slots = ranked.best(count)
-            return making.of_best(slots), slots
+            return factory.for_best_nodes(slots), slots
         slots = self._candidates(known, constraints)
         if chain.percentage:
-            slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, seed)
+            slots = sampling.sample_slots(slots, self._snap.nodes.count, chain.percentage, seed)
         custom = await self._normalized_by_plugins(chain, pod_class, known, slots)
         if isinstance(custom, status.Status):
             return custom
         extra = np.zeros(self._snap.nodes.size if extra_scores else 0, dtype=np.int64)
         given = np.array(extra_scores, dtype=np.int64)[: extra.shape[0]]
         extra[: given.shape[0]] = given
-        return making.of_all(slots, constraints, extra, custom, count), slots
+        return factory.for_all_nodes(slots, constraints, extra, custom, count), slots
 
     async def _normalized_by_plugins(
         self,
@@ -256,9 +258,9 @@ class ScoreEngine:
             return self._joint(chain.joint[name], pod_class, column, each).normalized(raw[first])[place]
         prepared = chain.asynchronous.get(name)
         if prepared is None:
-            return placement.normalized(raw, chain.plain[name].normalization)
+            return placement.normalize(raw, chain.plain[name].normalization)
         if prepared.normalization != interfaces.Normalization.CUSTOM:
-            return placement.normalized(raw, prepared.normalization)
+            return placement.normalize(raw, prepared.normalization)
         return await prepared.normalize(pod_class, self._snap, column.state, slots, raw)
 
     def _raw(

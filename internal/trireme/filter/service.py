@@ -46,7 +46,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         """The plugins that run, by profile."""
         return self._engine.chains
 
-    def statistics(self) -> filter_evaluator.EvaluatorStatistics:
+    def statistics(self) -> filter_evaluator.FilterEvaluatorStatistics:
         """What has been evaluated since the configuration came."""
         return self._engine.statistics()
 
@@ -64,7 +64,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.FilterPhasePrepareResponse:
         """Bring the class up to date."""
         engine = await self._ready(request.cycle, context)
-        await answering.answer(engine.prepare(request.cycle), context)
+        await answering.answer_or_abort(engine.prepare(request.cycle), context)
         return filter_phase_pb2.FilterPhasePrepareResponse(evaluated_generation=self._snap.generation)
 
     async def Filter(
@@ -72,7 +72,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.FilterPhaseFilterResponse:
         """The class on all nodes, or a patch to what the caller has."""
         engine = await self._ready(request.cycle, context)
-        response = await answering.answer(_filter(engine, request), context)
+        response = await answering.answer_or_abort(_filter(engine, request), context)
         response.evaluated_generation = self._snap.generation
         return response
 
@@ -81,7 +81,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.FilterNominatedResponse:
         """How many of the pods may run where they are nominated to."""
         engine = await self._ready(request.cycle, context)
-        answer = await answering.answer(engine.filter_nominated(request.cycle, request.nominees), context)
+        answer = await answering.answer_or_abort(engine.filter_nominated(request.cycle, request.nominees), context)
         return filter_phase_pb2.FilterNominatedResponse(
             admitted=answer.admitted,
             needs_reserve=answer.needs_reserve,
@@ -96,7 +96,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.RunPostFilterResponse:
         """What the PostFilter plugins of the profile answer."""
         engine = await self._ready(request.cycle, context)
-        response = await answering.answer(_run_post_filter(engine, request), context)
+        response = await answering.answer_or_abort(_run_post_filter(engine, request), context)
         response.evaluated_generation = self._snap.generation
         return response
 
@@ -105,7 +105,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
         """The nodes that preemption has to choose from."""
         engine = await self._ready(request.cycle, context)
-        response = await answering.answer(_list_candidates(engine, request), context)
+        response = await answering.answer_or_abort(_list_candidates(engine, request), context)
         response.evaluated_generation = self._snap.generation
         return response
 
@@ -114,7 +114,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
         """What the PostFilter plugins answer where preemption chooses among these nodes."""
         engine = await self._ready(request.cycle, context)
-        response = await answering.answer(_select_candidate(engine, request), context)
+        response = await answering.answer_or_abort(_select_candidate(engine, request), context)
         response.evaluated_generation = self._snap.generation
         return response
 
@@ -123,28 +123,28 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """Who may go for a group."""
         engine = await self._ready(request.cycle, context)
-        return await answering.answer(_async(engine.list_pod_group_victims, request), context)
+        return await answering.answer_or_abort(_call(engine.list_pod_group_victims, request), context)
 
     async def ReprievePodGroupVictims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """Who has to go for a group that was placed."""
         engine = await self._ready(request.cycle, context)
-        return await answering.answer(engine.reprieve_pod_group_victims(request), context)
+        return await answering.answer_or_abort(engine.reprieve_pod_group_victims(request), context)
 
     async def ListReleasableClaims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """Which claims a group may give up."""
         engine = await self._ready(request.cycle, context)
-        return await answering.answer(_async(engine.list_releasable_claims, request), context)
+        return await answering.answer_or_abort(_call(engine.list_releasable_claims, request), context)
 
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.ReserveResponse:
         """What the Reserve plugins of the profile assume."""
         engine = await self._ready(request.cycle, context)
-        reserved = await answering.answer(engine.reserve(request.cycle, request.placements), context)
+        reserved = await answering.answer_or_abort(engine.reserve(request.cycle, request.placements), context)
         return filter_pb2.ReserveResponse(reservations=reserved, evaluated_generation=self._snap.generation)
 
     async def Unreserve(
@@ -152,7 +152,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
     ) -> filter_pb2.UnreserveResponse:
         """Nothing is stored here; remote plugins that store something are notified."""
         engine = await self._ready(request.cycle, context)
-        await answering.answer(engine.unreserve(request.cycle, request.placements), context)
+        await answering.answer_or_abort(engine.unreserve(request.cycle, request.placements), context)
         return filter_pb2.UnreserveResponse()
 
     async def _ready(
@@ -187,14 +187,14 @@ async def _filter(
 async def _run_post_filter(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.RunPostFilterRequest
 ) -> filter_phase_pb2.RunPostFilterResponse:
-    results = await engine.run_post_filter(request.cycle, *_refusal(request), request.preemptors)
+    results = await engine.run_post_filter(request.cycle, *_read_refusal(request), request.preemptors)
     return filter_phase_pb2.RunPostFilterResponse(results=results)
 
 
 async def _list_candidates(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.ListPreemptionCandidatesRequest
 ) -> filter_phase_pb2.ListPreemptionCandidatesResponse:
-    found = await engine.list_preemption_candidates(request.cycle, *_refusal(request), request.preemptor)
+    found = await engine.list_preemption_candidates(request.cycle, *_read_refusal(request), request.preemptor)
     if isinstance(found, tuple):
         return filter_phase_pb2.ListPreemptionCandidatesResponse(candidates=found)
     return filter_phase_pb2.ListPreemptionCandidatesResponse(answer=found)
@@ -203,17 +203,17 @@ async def _list_candidates(
 async def _select_candidate(
     engine: filter_engine.FilterEngine, request: filter_phase_pb2.SelectPreemptionCandidateRequest
 ) -> filter_phase_pb2.SelectPreemptionCandidateResponse:
-    refusal = _refusal(request)
+    refusal = _read_refusal(request)
     answer = await engine.select_preemption_candidate(request.cycle, *refusal, request.preemptor, request.candidates)
     return filter_phase_pb2.SelectPreemptionCandidateResponse(answer=answer)
 
 
-async def _async(call: Callable[[Request], Answer], request: Request) -> Answer:
+async def _call(call: Callable[[Request], Answer], request: Request) -> Answer:
     """What answers at once, as `answering` takes it."""
     return call(request)
 
 
-def _refusal(
+def _read_refusal(
     request: filter_phase_pb2.RunPostFilterRequest
     | filter_phase_pb2.ListPreemptionCandidatesRequest
     | filter_phase_pb2.SelectPreemptionCandidateRequest,

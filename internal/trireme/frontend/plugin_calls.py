@@ -54,7 +54,7 @@ class PluginCalls:
     def rows(self) -> list[Json]:
         """Each remote plugin as `trireme status` shows it."""
         own = self._remote_queue.statistics()
-        found = [*self._of_phases, *(plugin_statistics.message(name, entry) for name, entry in own.items())]
+        found = [*self._of_phases, *(plugin_statistics.to_message(name, entry) for name, entry in own.items())]
         return [
             _row(status, [entry for entry in found if entry.plugin == status.name])
             for status in self._monitor.statuses()

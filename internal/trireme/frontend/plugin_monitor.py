@@ -290,7 +290,7 @@ class PluginMonitor:
     ) -> tuple[plugin_pb2.PluginInfo, str]:
         """The plugin's description in the normal form, and its version. Raises: HandshakeError."""
         try:
-            info = remote_client.hosted(plugin.config.name, response)
+            info = remote_client.select_info(plugin.config.name, response)
             plugin_checks.check_profiles(info, self._completed.profiles)
         except ValueError as error:
             raise remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {error}") from error

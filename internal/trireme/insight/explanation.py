@@ -115,7 +115,7 @@ async def _score(
     totals = np.zeros(slots.size, dtype=np.int64)
     for plugin in plugins:
         if plugin.scores is not None:
-            totals += placement.weighted(plugin.scores, plugin.weight)
+            totals += placement.apply_weight(plugin.scores, plugin.weight)
     ties = placement.tie_order(np.arange(evaluating.snap.nodes.capacity))[slots]
     order = np.argsort((totals << placement.TIE_BITS) + ties, kind="stable")[::-1]
     ordered = [

@@ -47,7 +47,7 @@ class LocalEvaluators(ports.Evaluators):
         cycle = self.cycle(profile, class_id, generation)
         if nominee is not None:
             cycle.pod.CopyFrom(nominee)
-        with self._answering(cycle):
+        with self._port_errors(cycle):
             found = await self.engine.filter.filter(
                 cycle, count, preemptors=identities.preemptors(preemptors, generation)
             )
@@ -62,7 +62,7 @@ class LocalEvaluators(ports.Evaluators):
         """As the port says."""
         cycle = self.cycle(profile, class_id, generation)
         pairs = [identities.nominee(pod, slot) for pod, slot in zip(nominees, slots, strict=True)]
-        with self._answering(cycle):
+        with self._port_errors(cycle):
             found = await self.engine.filter.filter_nominated(cycle, pairs)
         return FilterResult.of_nominated(
             slots[: found.admitted],
@@ -79,7 +79,7 @@ class LocalEvaluators(ports.Evaluators):
         """As the port says."""
         cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
         preemptors = identities.preemptors(pods, generation)
-        with self._answering(cycle):
+        with self._port_errors(cycle):
             results = await self.engine.filter.run_post_filter(cycle, refused, filtered.refusal, preemptors)
         return PostFilterResult.from_messages(results)
 
@@ -89,7 +89,7 @@ class LocalEvaluators(ports.Evaluators):
         """As the port says."""
         cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
         preemptor = identities.preemptor(pod, generation)
-        with self._answering(cycle):
+        with self._port_errors(cycle):
             found = await self.engine.filter.list_preemption_candidates(cycle, refused, filtered.refusal, preemptor)
         return found if isinstance(found, tuple) else PostFilterResult.from_message(found)
 
@@ -105,7 +105,7 @@ class LocalEvaluators(ports.Evaluators):
         """As the port says."""
         cycle, refused = self.cycle(profile, class_id, generation), _columns(filtered.answer)
         preemptor = identities.preemptor(pod, generation)
-        with self._answering(cycle):
+        with self._port_errors(cycle):
             answer = await self.engine.filter.select_preemption_candidate(
                 cycle, refused, filtered.refusal, preemptor, candidates
             )
@@ -115,28 +115,28 @@ class LocalEvaluators(ports.Evaluators):
         self, request: filter_phase_pb2.ListPodGroupVictimsRequest
     ) -> filter_phase_pb2.ListPodGroupVictimsResponse:
         """As the port says."""
-        with self._answering(request.cycle):
+        with self._port_errors(request.cycle):
             return self.engine.filter.list_pod_group_victims(request)
 
     async def reprieve_pod_group_victims(
         self, request: filter_phase_pb2.ReprievePodGroupVictimsRequest
     ) -> filter_phase_pb2.ReprievePodGroupVictimsResponse:
         """As the port says."""
-        with self._answering(request.cycle):
+        with self._port_errors(request.cycle):
             return await self.engine.filter.reprieve_pod_group_victims(request)
 
     async def list_releasable_claims(
         self, request: filter_phase_pb2.ListReleasableClaimsRequest
     ) -> filter_phase_pb2.ListReleasableClaimsResponse:
         """As the port says."""
-        with self._answering(request.cycle):
+        with self._port_errors(request.cycle):
             return self.engine.filter.list_releasable_claims(request)
 
     async def score_pod_group_placements(
         self, request: score_phase_pb2.ScorePodGroupPlacementsRequest
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
         """As the port says."""
-        with self._answering(request.cycle):
+        with self._port_errors(request.cycle):
             totals = await self.engine.score.score_pod_group_placements(request)
         failed = totals if isinstance(totals, status.Status) else status.SUCCESS
         return score_phase_pb2.ScorePodGroupPlacementsResponse(
@@ -151,7 +151,7 @@ class LocalEvaluators(ports.Evaluators):
         """As the port says."""
         cycle = self.cycle(profile, class_id, filtered.answer.generation)
         constraints = domain_constraints.from_messages(filtered.constraints)
-        with self._answering(cycle):
+        with self._port_errors(cycle):
             placed = await self.engine.score.place(
                 cycle, count, _columns(filtered.answer), constraints, extra_scores, cycle.generation
             )
@@ -167,23 +167,23 @@ class LocalEvaluators(ports.Evaluators):
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
     ) -> Sequence[filter_pb2.Reservation]:
         """As the port says."""
-        with self._answering(cycle):
+        with self._port_errors(cycle):
             return await self.engine.filter.reserve(cycle, placements)
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """As the port says."""
-        with self._answering(cycle):
+        with self._port_errors(cycle):
             await self.engine.filter.unreserve(cycle, placements)
 
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
         """As the port says."""
         cycle = self.cycle(profile, class_id, generation)
-        with self._answering(cycle):
+        with self._port_errors(cycle):
             await self.engine.filter.prepare(cycle)
             await self.engine.score.prepare(cycle)
 
     @contextlib.contextmanager
-    def _answering(self, cycle: cycle_pb2.Cycle) -> Iterator[None]:
+    def _port_errors(self, cycle: cycle_pb2.Cycle) -> Iterator[None]:
         """Run a call of the engine; what it raises becomes the port's exceptions."""
         if self.engine.snap.generation < cycle.generation:
             text = f"generation {cycle.generation} is not reached, the snapshot is at {self.engine.snap.generation}"

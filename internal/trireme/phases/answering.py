@@ -12,7 +12,7 @@ from trireme.snapshot import snapshot
 Answer = TypeVar("Answer")
 
 
-async def answer(answering: Awaitable[Answer], context: aio.ServicerContext[Any, Any]) -> Answer:
+async def answer_or_abort(answering: Awaitable[Answer], context: aio.ServicerContext[Any, Any]) -> Answer:
     """The engine's answer; where it raises, the call ends with the code that tells the caller what to do.
 
     FAILED_PRECONDITION where the snapshot was replaced meanwhile or the request builds on what is not known here,

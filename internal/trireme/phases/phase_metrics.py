@@ -78,10 +78,10 @@ def follower_instruments(
     phase: str, follow: follower.Follower, remotes: Remotes, own: Callable[[], Any]
 ) -> Iterable[Instrument]:
     """All that filter and score (`phase`) show beside what every process does."""
-    return (*_following(follow), *plugins(remotes), *_own(phase, own))
+    return (*_snapshot_instruments(follow), *plugin_instruments(remotes), *_statistics_instruments(phase, own))
 
 
-def _following(follow: follower.Follower) -> Iterable[Instrument]:
+def _snapshot_instruments(follow: follower.Follower) -> Iterable[Instrument]:
     def one(attribute: str) -> Reading:
         return lambda: {(): getattr(follow.statistics(), attribute)}
 
@@ -94,7 +94,7 @@ def _following(follow: follower.Follower) -> Iterable[Instrument]:
     )
 
 
-def plugins(remotes: Remotes) -> Iterable[Instrument]:
+def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
     """The calls to remote plugins, and how the plugins do."""
     labels = ("plugin",)
 
@@ -147,7 +147,7 @@ def plugins(remotes: Remotes) -> Iterable[Instrument]:
     )
 
 
-def _own(phase: str, own: Callable[[], Any]) -> Iterable[Instrument]:
+def _statistics_instruments(phase: str, own: Callable[[], Any]) -> Iterable[Instrument]:
     """A gauge for each number of the phase's own statistics; each field has its help text as metadata."""
 
     def one(attribute: str) -> Reading:

@@ -17,7 +17,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
 from trireme.phases import phase_metrics
-from trireme.remote import plugin_statistics, remote_connection, remote_plugin
+from trireme.remote import plugin_statistics, remote_connection, remote_plugins
 from trireme.rpc import follower, grpc_server, listening, parent_death
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
@@ -55,11 +55,11 @@ class Phase(Generic[ServiceT]):
     name: str
     point: plugin_pb2.ExtensionPoint.ValueType
     descriptor: ServiceDescriptor
-    make: Callable[[snapshot.Snapshot, remote_plugin.RemotePlugins], ServiceT]
+    make: Callable[[snapshot.Snapshot, remote_plugins.RemotePlugins], ServiceT]
     add_to: Callable[[ServiceT, aio.Server], None]
 
 
-class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
+class PhasePluginService(plugin_pb2_grpc.PluginServiceServicer):
     """The handshake of a phase: it names all plugins that its profiles run, at its own extension point."""
 
     def __init__(
@@ -95,10 +95,10 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
         self, request: plugin_pb2.GetPluginStatisticsRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.GetPluginStatisticsResponse:
         """How the calls to remote plugins went."""
-        return plugin_statistics.response(self._remotes())
+        return plugin_statistics.to_response(self._remotes())
 
 
-def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[grpc_server.Service, ...]:
+def shared_services(follow: follower.Follower, hosted: PhasePluginService) -> tuple[grpc_server.Service, ...]:
     """SnapshotFollower and PluginService."""
     return (
         grpc_server.Service(
@@ -115,7 +115,7 @@ def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[g
 
 def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
     """Parse the flags and serve until SIGTERM. Returns the exit code; what is wrong is one line on stderr."""
-    options = parser(phase.name).parse_args(argv)
+    options = flag_parser(phase.name).parse_args(argv)
     klog.setup(log_flags.options(options, "trireme"))
     if options.exit_with_parent:
         parent_death.exit_with_parent(options.exit_with_parent)
@@ -142,9 +142,9 @@ async def _lifespan(
         return service.follow.caller_identity()
 
     snap = snapshot.Snapshot()
-    remotes = remote_plugin.RemotePlugins(snap, caller_identity)
+    remotes = remote_plugins.RemotePlugins(snap, caller_identity)
     service = phase.make(snap, remotes)
-    hosted = HostedPlugins(service.follow.instance, phase.point, lambda: service.chains, remotes.statistics)
+    hosted = PhasePluginService(service.follow.instance, phase.point, lambda: service.chains, remotes.statistics)
     measured = phase_metrics.serve_follower(
         options.metrics_listen,
         phase.name,
@@ -164,7 +164,7 @@ async def _lifespan(
         await remotes.close()
 
 
-def parser(phase: str) -> argparse.ArgumentParser:
+def flag_parser(phase: str) -> argparse.ArgumentParser:
     """The flags of a process that follows the cluster."""
     description = f"The {phase} process of the Trireme scheduler."
     flags = argparse.ArgumentParser(prog=f"trireme-{phase}", description=description, allow_abbrev=False)

@@ -6,16 +6,16 @@ from trireme.remote import remote_connection
 from trireme.v1 import plugin_pb2
 
 
-def response(
+def to_response(
     connections: Mapping[str, remote_connection.ConnectionStatistics],
 ) -> plugin_pb2.GetPluginStatisticsResponse:
     """The response to GetPluginStatistics."""
     return plugin_pb2.GetPluginStatisticsResponse(
-        plugins=[message(name, statistics) for name, statistics in connections.items()]
+        plugins=[to_message(name, statistics) for name, statistics in connections.items()]
     )
 
 
-def message(plugin: str, statistics: remote_connection.ConnectionStatistics) -> plugin_pb2.PluginStatistics:
+def to_message(plugin: str, statistics: remote_connection.ConnectionStatistics) -> plugin_pb2.PluginStatistics:
     """The statistics of one plugin's connection."""
     return plugin_pb2.PluginStatistics(
         plugin=plugin,

@@ -33,12 +33,12 @@ class RemoteBindPlugin:
         self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]
     ) -> list[bind_pb2.PermitResult] | status.Status | None:
         """Whether each pod is bound now, waits or is refused; on failure the error, or None where that is ignored."""
-        request = bind_pb2.PermitRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+        request = bind_pb2.PermitRequest(cycle=self._client.project_cycle(cycle), items=self._own_items(items))
 
         prefix = f'running Permit plugin "{self.name}"'
 
         def read(response: bind_pb2.PermitResponse) -> list[bind_pb2.PermitResult]:
-            results = remote_results.results(
+            results = remote_results.read_results(
                 "results", response.results, len(items), self._client, prefix, status.Code.WAIT
             )
             for at, result in enumerate(results):
@@ -46,9 +46,9 @@ class RemoteBindPlugin:
             return results
 
         try:
-            return await self._client.connection.ask(_PERMIT, request.SerializeToString(), read)
+            return await self._client.connection.call(_PERMIT, request.SerializeToString(), read)
         except remote_connection.PluginError as error:
-            return self._client.failure(prefix, str(error))
+            return self._client.apply_failure_policy(prefix, str(error))
 
     async def pre_bind_pre_flight(
         self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]
@@ -57,7 +57,9 @@ class RemoteBindPlugin:
 
         Success where it has work, and where the plugin does not serve this RPC, else skip.
         """
-        request = bind_pb2.PreBindPreFlightRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+        request = bind_pb2.PreBindPreFlightRequest(
+            cycle=self._client.project_cycle(cycle), items=self._own_items(items)
+        )
 
         prefix = f'running PreBindPreFlight "{self.name}"'
 
@@ -65,17 +67,19 @@ class RemoteBindPlugin:
             remote_results.check_count("statuses", response.statuses, len(items))
             return [
                 wire_status.to_message(
-                    remote_results.read_status(entry, f"statuses[{at}]", self._client, prefix, status.Code.SKIP)
+                    remote_results.read_status_by_policy(
+                        entry, f"statuses[{at}]", self._client, prefix, status.Code.SKIP
+                    )
                 )
                 for at, entry in enumerate(response.statuses)
             ]
 
         try:
-            return await self._client.connection.ask(_PRE_BIND_PRE_FLIGHT, request.SerializeToString(), read)
+            return await self._client.connection.call(_PRE_BIND_PRE_FLIGHT, request.SerializeToString(), read)
         except remote_connection.NotServed:
             return [status_pb2.Status(code=status_pb2.CODE_SUCCESS) for _ in items]
         except remote_connection.PluginError as error:
-            return self._client.failure(prefix, str(error))
+            return self._client.apply_failure_policy(prefix, str(error))
 
     async def pre_bind(
         self,
@@ -84,13 +88,13 @@ class RemoteBindPlugin:
         during: remote_connection.During,
     ) -> list[bind_pb2.PreBindResult] | status.Status | None:
         """The result for each pod: done or waiting; on failure the error, or None where that is ignored."""
-        request = bind_pb2.PreBindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+        request = bind_pb2.PreBindRequest(cycle=self._client.project_cycle(cycle), items=self._own_items(items))
 
         prefix = f'running PreBind plugin "{self.name}"'
 
         def read(response: bind_pb2.PreBindResponse) -> list[bind_pb2.PreBindResult]:
             also = (status.Code.SKIP, status.Code.WAIT)
-            results = remote_results.results("results", response.results, len(items), self._client, prefix, *also)
+            results = remote_results.read_results("results", response.results, len(items), self._client, prefix, *also)
             for at, result in enumerate(results):
                 _check_timeout(f"results[{at}]", result)
                 if result.status.code == status_pb2.CODE_WAIT and not result.wait_for:
@@ -98,9 +102,9 @@ class RemoteBindPlugin:
             return results
 
         try:
-            return await self._client.connection.ask(_PRE_BIND, request.SerializeToString(), read, during)
+            return await self._client.connection.call(_PRE_BIND, request.SerializeToString(), read, during)
         except remote_connection.PluginError as error:
-            return self._client.failure(prefix, str(error))
+            return self._client.apply_failure_policy(prefix, str(error))
 
     async def bind(
         self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem], during: remote_connection.During
@@ -110,15 +114,17 @@ class RemoteBindPlugin:
         Raises:
             PluginError: the stream ended before all results came; the fate of the rest is open, whatever the policy.
         """
-        request = bind_pb2.BindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+        request = bind_pb2.BindRequest(cycle=self._client.project_cycle(cycle), items=self._own_items(items))
         prefix = f'running Bind plugin "{self.name}"'
         missing = set(range(len(items)))
-        async for response in self._client.connection.ask_stream(_BIND, request.SerializeToString(), during):
+        async for response in self._client.connection.call_stream(_BIND, request.SerializeToString(), during):
             for result in response.results:
                 if result.index not in missing:
                     raise remote_connection.PluginError(f"the answer to Bind is wrong: results.index: {result.index}")
                 try:
-                    value = remote_results.read_status(result.status, "status", self._client, prefix, status.Code.SKIP)
+                    value = remote_results.read_status_by_policy(
+                        result.status, "status", self._client, prefix, status.Code.SKIP
+                    )
                 except ValueError as error:
                     raise remote_connection.PluginError(f"the answer to Bind is wrong: results.{error}") from error
                 missing.remove(result.index)
@@ -128,7 +134,7 @@ class RemoteBindPlugin:
 
     async def post_bind(self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]) -> bool:
         """Notify the plugin that the pods were bound; return whether the call succeeded."""
-        request = bind_pb2.PostBindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
+        request = bind_pb2.PostBindRequest(cycle=self._client.project_cycle(cycle), items=self._own_items(items))
         return await remote_results.notify(self._client, _POST_BIND, request.SerializeToString())
 
     def _own_items(self, items: Sequence[bind_pb2.BindItem]) -> list[bind_pb2.BindItem]:

@@ -61,18 +61,18 @@ class Breaker:
             return True
         return False
 
-    def answered(self) -> None:
+    def record_answer(self) -> None:
         """Report a response."""
         self._state = State.CLOSED
         self._in_a_row = 0
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         """Report a failure: no response, or an unusable one."""
         self._in_a_row += 1
         if self._state is State.HALF_OPEN or (self._state is State.CLOSED and 0 < self._limit <= self._in_a_row):
             self._open()
 
-    def abandoned(self) -> None:
+    def record_abandoned(self) -> None:
         """Report a cancelled call: it proved nothing, and the next caller may probe."""
         if self._state is State.HALF_OPEN:
             self._state = State.OPEN

@@ -85,7 +85,7 @@ class PluginClient:
         pod = self.pods.of(pod_class)
         return remote_request.cycle(profile, pod_class.id, generation, pod, state, self._caller_identity())
 
-    def own_cycle(self, cycle: cycle_pb2.Cycle, state: bytes = b"") -> cycle_pb2.Cycle:
+    def project_cycle(self, cycle: cycle_pb2.Cycle, state: bytes = b"") -> cycle_pb2.Cycle:
         """Copy the cycle, with the plugin's projection of the pod and its state."""
         own = cycle_pb2.Cycle()
         own.CopyFrom(cycle)
@@ -93,11 +93,11 @@ class PluginClient:
         own.state = state
         return own
 
-    def own_pods(self, pods: Sequence[core_pb2.Pod]) -> list[core_pb2.Pod]:
+    def project_pods(self, pods: Sequence[core_pb2.Pod]) -> list[core_pb2.Pod]:
         """Project the pods to the fields that the plugin reads."""
         return [self.pods.project(pod) for pod in pods]
 
-    def failure(self, prefix: str, detail: str) -> status.Status | None:
+    def apply_failure_policy(self, prefix: str, detail: str) -> status.Status | None:
         """Apply the failure policy: the error as kube-scheduler words it, or None to ignore the failure."""
         if self.ignores_failure:
             return None
@@ -135,12 +135,12 @@ async def handshake(
         detail = remote_endpoint.one_line(error.details() or "")
         raise HandshakeError(f"{prefix}: {error.code().name}: {detail}") from error
     try:
-        return hosted(name, response)
+        return select_info(name, response)
     except ValueError as error:
         raise HandshakeError(f"{prefix}: {error}") from error
 
 
-def hosted(name: str, response: plugin_pb2.GetPluginInfoResponse) -> plugin_pb2.PluginInfo:
+def select_info(name: str, response: plugin_pb2.GetPluginInfoResponse) -> plugin_pb2.PluginInfo:
     """Select the description of the plugin called `name`.
 
     Raises:

@@ -151,7 +151,7 @@ class PluginConnection:
         """How long a call may take, from when its turn comes."""
         return self._deadline
 
-    async def ask(
+    async def call(
         self,
         method: Method[Response],
         request: bytes,
@@ -167,7 +167,7 @@ class PluginConnection:
         remaining = self._deadline
         untried = list(self._endpoints)
         while True:
-            endpoint = self._next(untried)
+            endpoint = self._choose_endpoint(untried)
             untried.remove(endpoint)
             async with endpoint.turn():
                 registration = during()
@@ -186,18 +186,18 @@ class PluginConnection:
                     remaining -= self._clock() - started
                     if error.code() in _TRY_ANOTHER and untried and remaining > 0:
                         self._avoid(endpoint)
-                        self._health.breaker.abandoned()
+                        self._health.breaker.record_abandoned()
                         continue
                     raise self._on_rpc_error(endpoint, error) from error
                 except (ValueError, message.DecodeError) as error:
                     raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
                 except asyncio.CancelledError as error:
-                    self._health.breaker.abandoned()
+                    self._health.breaker.record_abandoned()
                     raise self._unless_cancelled(error) from error
                 self._on_answer(endpoint)
                 return answer
 
-    async def ask_stream(
+    async def call_stream(
         self, method: Method[Response], request: bytes, during: During = contextlib.nullcontext
     ) -> AsyncIterator[Response]:
         """Yield the responses as they come. Tries one endpoint only: part of the work may be done when it fails.
@@ -205,7 +205,7 @@ class PluginConnection:
         Raises:
             PluginError: the stream failed, or nothing came.
         """
-        endpoint = self._next(self._endpoints)
+        endpoint = self._choose_endpoint(self._endpoints)
         async with endpoint.turn():
             registration = during()
             self._admit()
@@ -239,7 +239,7 @@ class PluginConnection:
             raise self._on_rpc_error(endpoint, error) from error
         except (asyncio.CancelledError, GeneratorExit) as error:
             call.cancel()
-            self._health.breaker.abandoned()
+            self._health.breaker.record_abandoned()
             raise self._unless_cancelled(error) from error
         finally:
             self._health.durations.observe(self._clock() - started)
@@ -286,7 +286,7 @@ class PluginConnection:
         log.info("sending plugin %s at %s its configuration again", self.name, endpoint.target)
         await plugin_control.configure(endpoint.channel, self._configurations, self._config_hash(), seconds)
 
-    def _next(self, endpoints: Sequence[remote_endpoint.Endpoint]) -> remote_endpoint.Endpoint:
+    def _choose_endpoint(self, endpoints: Sequence[remote_endpoint.Endpoint]) -> remote_endpoint.Endpoint:
         now = self._clock()
         return min(endpoints, key=lambda endpoint: (endpoint.avoid_until > now, endpoint.busy))
 
@@ -308,13 +308,13 @@ class PluginConnection:
 
     def _on_answer(self, endpoint: remote_endpoint.Endpoint) -> None:
         endpoint.avoid_until = 0.0
-        self._health.on_answer()
+        self._health.record_answer()
 
     def _on_rpc_error(self, endpoint: remote_endpoint.Endpoint, error: aio.AioRpcError) -> PluginError:
         detail = remote_endpoint.one_line(error.details() or "")
         if error.code() in _REQUEST_ERRORS:
             text = f"{endpoint.target}: {error.code().name}: {detail}"
-            self._health.on_rejected_request(text)
+            self._health.record_rejected_request(text)
             return PluginError(text)
         self._avoid(endpoint)
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -323,7 +323,7 @@ class PluginConnection:
 
     def _on_failure(self, endpoint: remote_endpoint.Endpoint, text: str) -> PluginError:
         text = f"{endpoint.target}: {text}"
-        self._health.on_failure(text)
+        self._health.record_failure(text)
         return PluginError(text)
 
 

@@ -15,7 +15,7 @@ from trireme.v1 import core_pb2, filter_pb2, plugin_pb2
 from trireme.wire import packing
 
 
-def request(
+def serialize_request(
     cycle: bytes, client: remote_client.PluginClient, snap: snapshot.Snapshot, runs: Sequence[interfaces.DryRun]
 ) -> bytes:
     """Serialise a FilterDryRunRequest. `cycle` is serialised already."""
@@ -34,8 +34,8 @@ def request(
         out.runs.add(
             node=views[at],
             slot=run.slot,
-            removed_pods=client.own_pods([_placed(snap, row) for row in run.removed_rows]),
-            added_pods=client.own_pods([snap.classes[number].pod for number in run.added_classes]),
+            removed_pods=client.project_pods([_placed(snap, row) for row in run.removed_rows]),
+            added_pods=client.project_pods([snap.classes[number].pod for number in run.added_classes]),
         )
     field = filter_pb2.FilterDryRunRequest.CYCLE_FIELD_NUMBER
     return packing.delimited(field, cycle) + out.SerializeToString()

@@ -83,7 +83,7 @@ class RemoteFilterPlugin:
         if client.serves(plugin_pb2.EXTENSION_POINT_PRE_FILTER):
             request = remote_request.pre_filter(client.cycle(self._profile, pod_class, snap.generation, b""))
             try:
-                result = await client.connection.ask(
+                result = await client.connection.call(
                     _PRE_FILTER, request, lambda response: remote_response.read_pre_filter(response, self.name)
                 )
             except remote_connection.PluginError as error:
@@ -149,11 +149,11 @@ class RemoteFilterPlugin:
                 index[part] = answers.intern(table)
                 return answers.error()
 
-            error_status = await client.connection.ask(_FILTER_DRY_RUN, request, read)
+            error_status = await client.connection.call(_FILTER_DRY_RUN, request, read)
             if error_status is not None:
                 raise call_parts.PluginFailed(error_status.message)
 
-        requests = ((part, remote_dry_run.request(cycle, client, snap, runs[part])) for part in parts)
+        requests = ((part, remote_dry_run.serialize_request(cycle, client, snap, runs[part])) for part in parts)
         try:
             await call_parts.call_in_parts(requests, call)
         except (remote_connection.PluginError, call_parts.PluginFailed) as error:
@@ -186,7 +186,7 @@ class RemoteFilterPlugin:
                     capacity[part] = answers.capacity
                 return error_status
 
-            error_status = await client.connection.ask(_FILTER, remote_request.filter_nodes(cycle, selection), read)
+            error_status = await client.connection.call(_FILTER, remote_request.filter_nodes(cycle, selection), read)
             if error_status is not None:
                 raise call_parts.PluginFailed(error_status.message)
 
@@ -197,8 +197,8 @@ class RemoteFilterPlugin:
         return interfaces.Verdicts(index, capacity)
 
     def _filter_failed(self, detail: str) -> status.Status | None:
-        return self._client.failure(f'running "{self.name}" filter plugin', detail)
+        return self._client.apply_failure_policy(f'running "{self.name}" filter plugin', detail)
 
     def _pre_filter_failed(self, detail: str) -> interfaces.PreFilterResult:
-        failed = self._client.failure(f'running PreFilter plugin "{self.name}"', detail)
+        failed = self._client.apply_failure_policy(f'running PreFilter plugin "{self.name}"', detail)
         return interfaces.PreFilterResult(status=failed, skip=failed is None, unanswered=failed is None)

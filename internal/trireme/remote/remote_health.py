@@ -30,26 +30,26 @@ class PluginHealth:
         self.rejected_by_breaker += 1
         return f"not called, after {self.breaker.failures_in_a_row} failures in a row: {self.last_error}"
 
-    def on_answer(self) -> None:
+    def record_answer(self) -> None:
         """Report a usable answer."""
         if self.breaker.failures_in_a_row:
             log.info("plugin %s responds again", self._plugin)
         self.answered += 1
-        self.breaker.answered()
+        self.breaker.record_answer()
 
-    def on_rejected_request(self, text: str) -> None:
+    def record_rejected_request(self, text: str) -> None:
         """Report that the plugin rejected the request; that is no failure of the plugin."""
         self.failed += 1
         self.last_error = text
-        self.breaker.answered()
+        self.breaker.record_answer()
 
-    def on_failure(self, text: str) -> None:
+    def record_failure(self, text: str) -> None:
         """Report that there was no answer, or an unusable one."""
         self.failed += 1
         self.last_error = text
         first = self.breaker.failures_in_a_row == 0
         opened = self.breaker.opened
-        self.breaker.failed()
+        self.breaker.record_failure()
         if self.breaker.opened > opened:
             log.warning("plugin %s: circuit breaker opened: %s", self._plugin, text)
         elif first:

@@ -27,7 +27,7 @@ class RemotePostFilterPlugin:
         refused: node_columns.NodeColumns | None,
     ) -> filter_pb2.PostFilterResponse | None:
         """The plugin's PostFilter result; on failure the error, or None where that is ignored."""
-        request = filter_pb2.PostFilterRequest(cycle=self._client.own_cycle(context.cycle))
+        request = filter_pb2.PostFilterRequest(cycle=self._client.project_cycle(context.cycle))
         request.columns.CopyFrom(filter_pb2.NodeColumns() if refused is None else node_columns.to_message(refused))
         if context.pre_filter is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(context.pre_filter))
@@ -40,7 +40,7 @@ class RemotePostFilterPlugin:
             return response
 
         try:
-            answer = await self._client.connection.ask(_POST_FILTER, request.SerializeToString(), read)
+            answer = await self._client.connection.call(_POST_FILTER, request.SerializeToString(), read)
         except remote_connection.PluginError as error:
             return self._failed(str(error))
         if answer.status.code == status_pb2.CODE_ERROR:
@@ -48,5 +48,5 @@ class RemotePostFilterPlugin:
         return answer
 
     def _failed(self, detail: str) -> filter_pb2.PostFilterResponse | None:
-        failed = self._client.failure(f'running PostFilter plugin "{self.name}"', detail)
+        failed = self._client.apply_failure_policy(f'running PostFilter plugin "{self.name}"', detail)
         return None if failed is None else filter_pb2.PostFilterResponse(status=wire_status.to_message(failed))

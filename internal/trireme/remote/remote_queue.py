@@ -22,21 +22,21 @@ class RemoteQueuePlugin:
     async def pre_enqueue(self, profile: str, pods: Sequence[core_pb2.Pod]) -> list[status.Status]:
         """Whether each pod may enter the queue. On failure each has the error, or passes where that is ignored."""
         request = queue_pb2.PreEnqueueRequest(
-            profile=profile, pods=self._client.own_pods(pods), config_hash=self._client.config_hash
+            profile=profile, pods=self._client.project_pods(pods), config_hash=self._client.config_hash
         )
         prefix = self.pre_enqueue_error_prefix
 
         def read(response: queue_pb2.PreEnqueueResponse) -> list[status.Status]:
             remote_results.check_count("statuses", response.statuses, len(pods))
             return [
-                remote_results.read_status(entry, f"statuses[{at}]", self._client, prefix)
+                remote_results.read_status_by_policy(entry, f"statuses[{at}]", self._client, prefix)
                 for at, entry in enumerate(response.statuses)
             ]
 
         try:
-            return await self._client.connection.ask(_PRE_ENQUEUE, request.SerializeToString(), read)
+            return await self._client.connection.call(_PRE_ENQUEUE, request.SerializeToString(), read)
         except remote_connection.PluginError as error:
-            return [self._client.failure(prefix, str(error)) or status.SUCCESS] * len(pods)
+            return [self._client.apply_failure_policy(prefix, str(error)) or status.SUCCESS] * len(pods)
 
     async def queueing_hint(
         self, event: plugin_pb2.ClusterEvent, old_json: bytes, new_json: bytes, pods: Sequence[core_pb2.Pod]
@@ -47,7 +47,7 @@ class RemoteQueuePlugin:
             event=event,
             old_json=old_json,
             new_json=new_json,
-            pods=self._client.own_pods(pods),
+            pods=self._client.project_pods(pods),
             config_hash=self._client.config_hash,
         )
 
@@ -56,6 +56,6 @@ class RemoteQueuePlugin:
             return [hint != queue_pb2.HINT_QUEUE_SKIP for hint in response.hints]
 
         try:
-            return await self._client.connection.ask(_HINT, request.SerializeToString(), read)
+            return await self._client.connection.call(_HINT, request.SerializeToString(), read)
         except remote_connection.PluginError:
             return None

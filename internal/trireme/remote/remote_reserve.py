@@ -29,19 +29,21 @@ class RemoteReservePlugin:
         snap: snapshot.Snapshot,
     ) -> Sequence[filter_pb2.Reservation]:
         """What to assume beside each placement; on failure each has the error, or success where that is ignored."""
-        request = filter_pb2.ReserveRequest(cycle=self._client.own_cycle(cycle), placements=placements)
+        request = filter_pb2.ReserveRequest(cycle=self._client.project_cycle(cycle), placements=placements)
         prefix = f'running Reserve plugin "{self.name}"'
 
         def read(response: filter_pb2.ReserveResponse) -> list[filter_pb2.Reservation]:
-            return remote_results.results("reservations", response.reservations, len(placements), self._client, prefix)
+            return remote_results.read_results(
+                "reservations", response.reservations, len(placements), self._client, prefix
+            )
 
         try:
-            return await self._client.connection.ask(_RESERVE, request.SerializeToString(), read)
+            return await self._client.connection.call(_RESERVE, request.SerializeToString(), read)
         except remote_connection.PluginError as error:
-            failed = wire_status.to_message(self._client.failure(prefix, str(error)) or status.SUCCESS)
+            failed = wire_status.to_message(self._client.apply_failure_policy(prefix, str(error)) or status.SUCCESS)
             return [filter_pb2.Reservation(status=failed) for _ in placements]
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """Notify the plugin that the placements are void."""
-        request = filter_pb2.UnreserveRequest(cycle=self._client.own_cycle(cycle), placements=placements)
+        request = filter_pb2.UnreserveRequest(cycle=self._client.project_cycle(cycle), placements=placements)
         await remote_results.notify(self._client, _UNRESERVE, request.SerializeToString())

@@ -14,7 +14,7 @@ Result = TypeVar("Result", filter_pb2.Reservation, bind_pb2.PermitResult, bind_p
 async def notify(client: remote_client.PluginClient, method: remote_connection.Method[Any], request: bytes) -> bool:
     """Call a method without a result; return whether the call succeeded."""
     try:
-        return await client.connection.ask(method, request, lambda _: True)
+        return await client.connection.call(method, request, lambda _: True)
     except remote_connection.PluginError:
         return False
 
@@ -25,7 +25,7 @@ def check_count(field: str, entries: Sequence[object], count: int) -> None:
         raise ValueError(f"{field}: has {len(entries)} entries, must have {count}")
 
 
-def read_status(
+def read_status_by_policy(
     message: status_pb2.Status, field: str, client: remote_client.PluginClient, prefix: str, *also: status.Code
 ) -> status.Status:
     """The status; an error as kube-scheduler words it, or success where the plugin's errors are ignored.
@@ -35,11 +35,11 @@ def read_status(
     """
     value = remote_response.read_status(message, client.name, field, also)
     if value.code is status.Code.ERROR:
-        return client.failure(prefix, value.message) or status.SUCCESS
+        return client.apply_failure_policy(prefix, value.message) or status.SUCCESS
     return value
 
 
-def results(
+def read_results(
     field: str,
     results: Sequence[Result],
     count: int,
@@ -50,6 +50,6 @@ def results(
     """The results with their statuses as `_read_status` has them. Raises: ValueError naming what is wrong."""
     check_count(field, results, count)
     for at, result in enumerate(results):
-        value = read_status(result.status, f"{field}[{at}].status", client, prefix, *also)
+        value = read_status_by_policy(result.status, f"{field}[{at}].status", client, prefix, *also)
         result.status.CopyFrom(wire_status.to_message(value))
     return list(results)

@@ -32,7 +32,7 @@ class RemoteScoreState:
         self.raw = np.zeros(0, dtype=np.int64)
 
     @property
-    def handed_on(self) -> bytes:
+    def pre_score_state(self) -> bytes:
         """The state that PreScore gave for Score and NormalizeScore."""
         return b"" if self.pre_score is None else self.pre_score[1]
 
@@ -98,20 +98,20 @@ class RemoteScorePlugin:
     ) -> arrays.Int64Array | status.Status:
         """Call NormalizeScore: the raw scores of all feasible slots become 0 to 100; 0 if a failure is ignored."""
         client = self._client
-        cycle = client.cycle(self._profile, pod_class, snap.generation, state.handed_on)
+        cycle = client.cycle(self._profile, pod_class, snap.generation, state.pre_score_state)
         request = remote_request.normalize_score(cycle, client.nodes.names(snap.nodes, slots), raw)
 
         def read(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status:
             return remote_response.read_score(response, self.name, slots.shape[0], interfaces.Normalization.NONE)
 
         try:
-            answer = await client.connection.ask(_NORMALIZE, request, read)
+            answer = await client.connection.call(_NORMALIZE, request, read)
         except remote_connection.PluginError as error:
             answer = status.error(self.name, str(error))
         if not isinstance(answer, status.Status):
             return answer
         prefix = f'running Normalize on Score plugins: plugin "{self.name}" failed with'
-        return client.failure(prefix, answer.message) or np.zeros_like(raw)
+        return client.apply_failure_policy(prefix, answer.message) or np.zeros_like(raw)
 
     async def _pre_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray
@@ -122,7 +122,7 @@ class RemoteScorePlugin:
         if state.pre_score is not None and self.depends_on is not interfaces.Dependency.CLUSTER:
             return state.pre_score[0]
         cycle = client.cycle(self._profile, pod_class, snap.generation, b"")
-        result = await client.connection.ask(
+        result = await client.connection.call(
             _PRE_SCORE,
             remote_request.score(cycle, client.nodes.names(snap.nodes, slots)),
             lambda response: remote_response.read_pre_score(response, self.name),
@@ -135,14 +135,14 @@ class RemoteScorePlugin:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: RemoteScoreState, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
         client = self._client
-        cycle = client.cycle(self._profile, pod_class, snap.generation, state.handed_on)
+        cycle = client.cycle(self._profile, pod_class, snap.generation, state.pre_score_state)
         scores = np.zeros(slots.shape[0], dtype=np.int64)
 
         async def call(part: slice, selection: bytes) -> None:
             def read(response: score_pb2.ScoreResponse) -> arrays.Int64Array | status.Status:
                 return remote_response.read_score(response, self.name, part.stop - part.start, self.normalization)
 
-            answer = await client.connection.ask(_SCORE, remote_request.score(cycle, selection), read)
+            answer = await client.connection.call(_SCORE, remote_request.score(cycle, selection), read)
             if isinstance(answer, status.Status):
                 raise call_parts.PluginFailed(answer.message)
             scores[part] = answer
@@ -151,5 +151,5 @@ class RemoteScorePlugin:
         return scores
 
     def _failed(self, state: RemoteScoreState, prefix: str, detail: str) -> interfaces.PreparedScores:
-        failed = self._client.failure(prefix, detail)
+        failed = self._client.apply_failure_policy(prefix, detail)
         return interfaces.PreparedScores(state, silent=failed is None, failure=failed)

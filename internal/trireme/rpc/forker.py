@@ -39,7 +39,7 @@ SHARED = (
     "trireme.phases.answering",
     "trireme.phases.phase_metrics",
     "trireme.phases.phase_process",
-    "trireme.remote.remote_plugin",
+    "trireme.remote.remote_plugins",
     "trireme.remote.remote_results",
     "trireme.evaluation.plugin_timer",
     "trireme.wire.domain_constraints",

@@ -19,7 +19,7 @@ from trireme.wire import status as wire_status
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceStatistics:
+class ScorePhaseStatistics:
     """What the service has done."""
 
     placed: int = field(metadata={"help": "Pods placed."})
@@ -45,10 +45,10 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
         """The plugins that run, by profile."""
         return self._engine.chains
 
-    def statistics(self) -> ServiceStatistics:
+    def statistics(self) -> ScorePhaseStatistics:
         """What it has done so far."""
         engine = self._engine.statistics()
-        return ServiceStatistics(
+        return ScorePhaseStatistics(
             self._placed, self._batches, engine.classes, engine.column_bytes, engine.slots_evaluated
         )
 
@@ -64,7 +64,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     ) -> score_phase_pb2.ScorePhasePrepareResponse:
         """Bring the class's raw scores up to date."""
         engine = await self._ready(request.cycle, context)
-        await answering.answer(engine.prepare(request.cycle), context)
+        await answering.answer_or_abort(engine.prepare(request.cycle), context)
         return score_phase_pb2.ScorePhasePrepareResponse(evaluated_generation=self._snap.generation)
 
     async def ScorePodGroupPlacements(
@@ -72,7 +72,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     ) -> score_phase_pb2.ScorePodGroupPlacementsResponse:
         """How good each placement of a group is."""
         engine = await self._ready(request.cycle, context)
-        totals = await answering.answer(engine.score_pod_group_placements(request), context)
+        totals = await answering.answer_or_abort(engine.score_pod_group_placements(request), context)
         failed = totals if isinstance(totals, status.Status) else status.SUCCESS
         return score_phase_pb2.ScorePodGroupPlacementsResponse(
             status=wire_status.to_message(failed),
@@ -85,7 +85,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
     ) -> score_phase_pb2.PlaceResponse:
         """The hosts of the next pods."""
         engine = await self._ready(request.cycle, context)
-        answer = await answering.answer(_place(engine, request), context)
+        answer = await answering.answer_or_abort(_place(engine, request), context)
         if answer.failure is not None:
             return score_phase_pb2.PlaceResponse(
                 status=wire_status.to_message(answer.failure), evaluated_generation=self._snap.generation

@@ -107,7 +107,7 @@ def test_scores_are_normalised_as_kube_scheduler_normalises_them(
     raw: list[int], normalization: Normalization, scores: list[int]
 ) -> None:
     """Else plugins count more or less than their weights say."""
-    assert placement.normalized(np.array(raw, dtype=np.int64), normalization).tolist() == scores
+    assert placement.normalize(np.array(raw, dtype=np.int64), normalization).tolist() == scores
 
 
 def test_places_among_equals_are_an_order_that_more_slots_do_not_change() -> None:
@@ -140,7 +140,7 @@ def test_a_share_of_the_nodes_is_scored_where_the_profile_asks_for_it(
 ) -> None:
     """Else percentageOfNodesToScore is ignored, or leaves too few nodes."""
     slots = np.arange(feasible) * 2
-    chosen = sampling.sample(slots, nodes, percentage, 3)
+    chosen = sampling.sample_slots(slots, nodes, percentage, 3)
     assert chosen.size == expected == len(np.unique(chosen))
     assert set(chosen.tolist()) <= set(slots.tolist())
 
@@ -150,5 +150,5 @@ def test_the_share_moves_on_over_the_nodes() -> None:
     slots = np.arange(1000)
     seen: set[int] = set()
     for generation in range(40):
-        seen |= set(sampling.sample(slots, 1000, 10, generation).tolist())
+        seen |= set(sampling.sample_slots(slots, 1000, 10, generation).tolist())
     assert len(seen) > 900

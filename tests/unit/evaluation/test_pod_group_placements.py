@@ -100,7 +100,9 @@ def _totals(
         request.plugins.add(plugin=name, weight=weight)
     for slots, pods in placements:
         request.placements.add(slots=slots, pod_classes=[1] * pods)
-    return group_placements.totals(request, builder.snap, score_sides.placement_score_plugins(lambda name: args, {}))
+    return group_placements.placement_totals(
+        request, builder.snap, score_sides.placement_score_plugins(lambda name: args, {})
+    )
 
 
 def test_a_placement_is_better_the_more_of_its_nodes_is_used() -> None:

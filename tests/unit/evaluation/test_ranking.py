@@ -29,15 +29,15 @@ def test_the_best_nodes_are_those_of_all_totals(
         ranking.RankedPlugin(raw, 3, normalization, own=False),
         ranking.RankedPlugin(own, 1, interfaces.Normalization.NONE, own=True),
     ]
-    ranked = cached.ranked(plugins, TIES)
+    ranked = cached.refresh_ranking(plugins, TIES)
     for patch in patches:
         for slot, preferred, fullness, opened in patch:
             raw.write(np.array([slot]), np.array([preferred]), SIZE)
             own.write(np.array([slot]), np.array([fullness]), SIZE)
             cached.open[slot] = opened
-            cached.scored_again(np.array([slot]))
-        ranked = cached.ranked(plugins, TIES)
+            cached.mark_unranked(np.array([slot]))
+        ranked = cached.refresh_ranking(plugins, TIES)
     feasible = np.flatnonzero(cached.open)
-    totals = placement.normalized(raw.raw[feasible], normalization) * 3 + own.raw[feasible]
+    totals = placement.normalize(raw.raw[feasible], normalization) * 3 + own.raw[feasible]
     keys = (totals << placement.TIE_BITS) + TIES[feasible]
     assert ranked.best(count).tolist() == sorted(feasible[np.argsort(-keys)[:count]].tolist())

@@ -11,7 +11,7 @@ def opened(clock: Clock, failures: int = 3) -> Breaker:
     breaker = Breaker(failures, 10, clock)
     for _ in range(failures):
         assert breaker.admit()
-        breaker.failed()
+        breaker.record_failure()
     return breaker
 
 
@@ -27,9 +27,9 @@ def test_an_answer_in_between_starts_the_count_again() -> None:
     """Broken, a plugin that fails now and then is shut out."""
     breaker = Breaker(3, 10, Clock(100.0))
     for _ in range(5):
-        breaker.failed()
-        breaker.failed()
-        breaker.answered()
+        breaker.record_failure()
+        breaker.record_failure()
+        breaker.record_answer()
     assert breaker.state is State.CLOSED
     assert breaker.failures_in_a_row == 0
 
@@ -38,7 +38,7 @@ def test_zero_failures_never_opens() -> None:
     """Broken, the configuration's "always asked" is not honoured."""
     breaker = Breaker(0, 10, Clock(100.0))
     for _ in range(100):
-        breaker.failed()
+        breaker.record_failure()
     assert breaker.admit()
 
 
@@ -56,7 +56,11 @@ def test_one_call_tries_when_the_time_is_over() -> None:
 
 @pytest.mark.parametrize(
     ("outcome", "state", "admits_next"),
-    [("answered", State.CLOSED, True), ("failed", State.OPEN, False), ("abandoned", State.OPEN, True)],
+    [
+        ("record_answer", State.CLOSED, True),
+        ("record_failure", State.OPEN, False),
+        ("record_abandoned", State.OPEN, True),
+    ],
 )
 def test_outcome_of_a_half_open_call(outcome: str, state: State, admits_next: bool) -> None:
     """Broken, the try has the wrong consequence; above all, a caller that left would shut the plugin out for ever."""
@@ -74,7 +78,7 @@ def test_late_failures_do_not_prolong_the_time() -> None:
     clock = Clock(100.0)
     breaker = opened(clock)
     clock.now += 5
-    breaker.failed()
+    breaker.record_failure()
     clock.now += 5
     assert breaker.admit()
     assert breaker.opened == 1

@@ -19,7 +19,7 @@ class ClassFilter:
     """PreFilter and Filter of one profile, on one snapshot."""
 
     def __init__(
-        self, snap: snapshot.Snapshot, chain: filter_chain.FilterChain, nominated: nominated_filter.NominatedFilter
+        self, snap: snapshot.Snapshot, chain: filter_chain.FilterChain, nominated: nominated_filter.NominatedPodFilter
     ) -> None:
         self._snap = snap
         self._chain = chain
@@ -34,16 +34,16 @@ class ClassFilter:
         """Bring the columns to the snapshot's generation."""
         started = timer.now()
         if cached.generation == self._snap.generation and not cached.uncombined:
-            timer.point("PreFilter", started)
-            timer.point("Filter", started)
+            timer.record_point("PreFilter", started)
+            timer.record_point("Filter", started)
             return
         changed = self._pre_filtering.refresh(pod_class, cached, timer)
         if cached.refusal is not None:
-            timer.point("PreFilter", started, cached.refusal.code)
+            timer.record_point("PreFilter", started, cached.refusal.code)
             cached.generation = -1
             self._filter_prepared(pod_class, cached)
             return
-        timer.point("PreFilter", started)
+        timer.record_point("PreFilter", started)
         started = timer.now()
         changed |= cached.generation < 0
         cached.reserve(max(self._snap.nodes.size, self._snap.nodes.capacity))
@@ -54,7 +54,7 @@ class ClassFilter:
             parts.append(self._snap.nodes.changed_since(cached.generation, pods=False))
             due = changes.union(parts, self._snap.nodes.size)
         self._combine(pod_class, cached, due, changed or renewed)
-        timer.point("Filter", started)
+        timer.record_point("Filter", started)
 
     def refresh_pre_filter(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
@@ -63,7 +63,7 @@ class ClassFilter:
         started = timer.now()
         if self._pre_filtering.refresh(pod_class, cached, timer) or cached.refusal is not None:
             cached.generation = -1
-        timer.point("PreFilter", started)
+        timer.record_point("PreFilter", started)
 
     def constraints(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts
@@ -90,10 +90,10 @@ class ClassFilter:
             column = cached.plugins[plugin.name]
             if not column.prefilter.skip:
                 renewed |= column.generation < 0
-                slots = column.due(plugin, self._snap, live)
+                slots = column.due_slots(plugin, self._snap, live)
                 started = timer.now()
-                parts.append(self._run(plugin, pod_class, column, slots, cached.table))
-                timer.plugin(plugin.name, "Filter", started)
+                parts.append(self._call_filter(plugin, pod_class, column, slots, cached.table))
+                timer.record_plugin(plugin.name, "Filter", started)
         for prepared in self._chain.asynchronous:
             column = cached.plugins[prepared.name]
             column.reserve(nodes.capacity)
@@ -106,9 +106,9 @@ class ClassFilter:
         for plugin in self._chain.preparing:
             column = cached.plugins[plugin.name]
             if column.prefilter.state is not None:
-                self._run(plugin, pod_class, column, column.due(plugin, self._snap, live), cached.table)
+                self._call_filter(plugin, pod_class, column, column.due_slots(plugin, self._snap, live), cached.table)
 
-    def _run(
+    def _call_filter(
         self,
         plugin: interfaces.FilterPlugin,
         pod_class: classes.PodClass,
@@ -122,7 +122,7 @@ class ClassFilter:
         if slots.size:
             verdicts = plugin.filter(pod_class, self._snap, column.prefilter.state, slots, table)
             self.slots_evaluated += slots.size
-            differing = column.differing(slots, verdicts)
+            differing = column.changed_slots(slots, verdicts)
             column.write(slots, verdicts, capacity)
         elif column.index.shape[0] < capacity:
             column.index = arrays.grow_last_axis(column.index, capacity)
@@ -134,7 +134,7 @@ class ClassFilter:
     def _combine(
         self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, due: arrays.SlotArray, renewed: bool
     ) -> None:
-        """Combine the plugins' verdicts on the slots that are due; `renewed` as in NominatedFilter.verdicts."""
+        """Combine the plugins' verdicts on the slots that are due; `renewed` as in NominatedPodFilter.verdicts."""
         generation = self._snap.generation
         due, with_nominees = self._nominated.verdicts(pod_class, cached, due, renewed)
         there = self._snap.nodes.alive[due]

@@ -52,7 +52,7 @@ class ClassVerdicts:
     unanswered_statuses: set[int] = field(default_factory=set)
 
     @property
-    def undecided(self) -> bool:
+    def is_undecided(self) -> bool:
         """No node passes, and of some it is not known yet."""
         if not self.unanswered_statuses or ((self.index == interfaces.PASSES) & (self.capacity > 0)).any():
             return False
@@ -108,7 +108,7 @@ class ClassVerdicts:
             if column.prefilter.skip:
                 continue
             refused = column.index[slots]
-            stale = column.unanswered(table, slots)
+            stale = column.unanswered_slots(table, slots)
             if stale is not None:
                 refused[stale] = interfaces.PASSES
                 waiting = np.zeros_like(index) if waiting is None else waiting

@@ -100,7 +100,7 @@ class DryRunFilter:
                 yield part, self._filter_with_nominees(part, over)
 
     def _filter_with_nominees(self, slots: arrays.SlotArray, over: overlay.SnapshotOverlay) -> interfaces.Verdicts:
-        there = self._nominees.on(slots, self._snap.nodes.size)
+        there = self._nominees.on_slots(slots, self._snap.nodes.size)
         mark = over.mark
         over.add(there.class_ids, there.slots)
         out = self._filter(slots, over)
@@ -160,7 +160,7 @@ class DryRunFilter:
         """The verdicts that the plugin prepared; slots that changed since are refused."""
         state, table = column.prefilter.state, self._cached.table
         index = plugin.filter(self._class, over, state, slots, table).index
-        unanswered = column.unanswered(self._snap.nodes, slots)
+        unanswered = column.unanswered_slots(self._snap.nodes, slots)
         if unanswered is not None:
             index[unanswered] = self._cached.unanswered_status(plugin.name)
         return interfaces.Verdicts(index)

@@ -37,6 +37,6 @@ class FilterChain:
         """What a plugin says of a node may depend on any other one, so that pods are placed one at a time."""
         return any(plugin.depends_on == interfaces.Dependency.CLUSTER for plugin in self.asynchronous)
 
-    def passes_over(self, plugin: str, pod_class: classes.PodClass) -> bool:
+    def skips_class(self, plugin: str, pod_class: classes.PodClass) -> bool:
         """Whether the plugin has nothing to say of the class, whatever it asks for."""
         return pod_class.resize_deferred and plugin in self._not_for_resizes

@@ -41,7 +41,7 @@ class FilterColumn:
         """The slots about which an AsyncFilter may say something else than at the generation, ascending."""
         return table.changed_since(generation, self.asynchronous is not interfaces.Dependency.NODE)
 
-    def unanswered(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray | None:
+    def unanswered_slots(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray | None:
         """Which of the slots an AsyncFilter has given no answer about as they are now; None: it has about all of them.
 
         Shape: as `slots`.
@@ -62,7 +62,9 @@ class FilterColumn:
             return self.prefilter_generation != snap.generation
         return snap.changed(plugin.reads) > self.prefilter_generation
 
-    def due(self, plugin: interfaces.FilterPlugin, snap: snapshot.Snapshot, live: arrays.BoolArray) -> arrays.SlotArray:
+    def due_slots(
+        self, plugin: interfaces.FilterPlugin, snap: snapshot.Snapshot, live: arrays.BoolArray
+    ) -> arrays.SlotArray:
         """The slots about which Filter may answer something else by now, ascending. Shape: live (slot,)."""
         if self.generation >= 0 and self.affected is not None:
             changed = snap.nodes.changed_since(self.generation, pods=False)
@@ -83,7 +85,7 @@ class FilterColumn:
             grown[: self.capacity.shape[0]] = self.capacity
             self.capacity = grown
 
-    def renew(
+    def take_pre_filter(
         self, prefilter: interfaces.PreFilterResult, generation: int, affected: arrays.SlotArray | None = None
     ) -> None:
         """Take PreFilter's answer of this generation: Filter is due for the slots that it affects, None: for all."""
@@ -118,7 +120,7 @@ class FilterColumn:
                 self.capacity = arrays.grow_last_axis(self.capacity, size)
             self.capacity[where] = interfaces.UNLIMITED
 
-    def differing(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> arrays.SlotArray:
+    def changed_slots(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> arrays.SlotArray:
         """Those of the slots about which the verdicts say something else than is written. Shape: (n,)."""
         known = self.index.shape[0]
         if slots.size and int(slots[-1]) >= known:

@@ -19,7 +19,7 @@ ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatorStatistics:
+class FilterEvaluatorStatistics:
     """What the evaluator has done."""
 
     classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
@@ -34,7 +34,7 @@ class _Profile:
     def __init__(self, snap: snapshot.Snapshot, chain: filter_chain.FilterChain) -> None:
         self.chain = chain
         self.preparation = preparing.Preparation(snap, chain)
-        self.nominated = nominated_filter.NominatedFilter(snap, chain)
+        self.nominated = nominated_filter.NominatedPodFilter(snap, chain)
         self.filter = class_filter.ClassFilter(snap, chain, self.nominated)
 
 
@@ -46,10 +46,10 @@ class FilterEvaluator:
         self._profiles = {profile: _Profile(snap, chain) for profile, chain in chains.items()}
         self._cache = column_cache.ColumnCache(snap, class_verdicts.ClassVerdicts)
 
-    def statistics(self) -> EvaluatorStatistics:
+    def statistics(self) -> FilterEvaluatorStatistics:
         """What it has done so far."""
         slots_evaluated = sum(profile.filter.slots_evaluated for profile in self._profiles.values())
-        return EvaluatorStatistics(len(self._cache), self._cache.nbytes, self._cache.made, slots_evaluated)
+        return FilterEvaluatorStatistics(len(self._cache), self._cache.nbytes, self._cache.made, slots_evaluated)
 
     @property
     def cached_classes(self) -> Container[tuple[str, int]]:
@@ -63,7 +63,7 @@ class FilterEvaluator:
 
         Raises: OutOfStepError where the snapshot was replaced while plugins prepared their answers.
         """
-        cached = self._cache.of(profile, pod_class)
+        cached = self._cache.columns_of(profile, pod_class)
         timer = timer or plugin_timer.PluginTimer()
         of_profile = self._profiles[profile]
         plugins = of_profile.chain.asynchronous
@@ -79,7 +79,7 @@ class FilterEvaluator:
                 return _refused(cached, failed)
             await of_profile.preparation.prepare_synchronous(pod_class, cached)
             of_profile.filter.refresh(pod_class, cached, timer)
-            if cached.refusal is not None or not cached.undecided:
+            if cached.refusal is not None or not cached.is_undecided:
                 return cached
         text = f"nodes change faster than {_list_names(plugins)} can be called about them"
         return _refused(cached, status.error("", text))
@@ -98,7 +98,7 @@ class FilterEvaluator:
         own = self._snap.nominations.get(cycle.pod.metadata.uid)
         if own is None or of_profile.chain.asynchronous:
             return None
-        cached = self._cache.of(cycle.profile, pod_class)
+        cached = self._cache.columns_of(cycle.profile, pod_class)
         if cached.generation != generation:
             await of_profile.preparation.prepare_slot(pod_class, cached, own.slot)
             of_profile.filter.refresh_pre_filter(pod_class, cached, timer)
@@ -106,19 +106,19 @@ class FilterEvaluator:
         verdict = of_profile.nominated.own_verdict(cycle, cached)
         if verdict is None or not verdict.passes:
             return None
-        timer.point("Filter", started)
+        timer.record_point("Filter", started)
         return cached, verdict.slot
 
     def admit_others(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts, pods: Sequence[cycle_pb2.PodIdentity]
     ) -> list[int]:
-        """As NominatedFilter.admit_others."""
+        """As NominatedPodFilter.admit_others."""
         return self._profiles[cycle.profile].nominated.admit_others(cycle, cached, pods)
 
     def own_verdict(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts
     ) -> nominated_filter.SlotVerdict | None:
-        """As NominatedFilter.own_verdict."""
+        """As NominatedPodFilter.own_verdict."""
         return self._profiles[cycle.profile].nominated.own_verdict(cycle, cached)
 
     def constraints(

@@ -31,7 +31,7 @@ class SlotVerdict:
         return self.index == interfaces.PASSES and self.capacity > 0
 
 
-class NominatedFilter:
+class NominatedPodFilter:
     """Filter with nominated pods, for one profile on one snapshot."""
 
     def __init__(self, snap: snapshot.Snapshot, chain: filter_chain.FilterChain) -> None:

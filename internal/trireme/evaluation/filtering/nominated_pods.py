@@ -15,7 +15,7 @@ class Nominees:
     class_ids: arrays.Int32Array
     slots: arrays.Int32Array
 
-    def on(self, slots: arrays.SlotArray, size: int) -> "Nominees":
+    def on_slots(self, slots: arrays.SlotArray, size: int) -> "Nominees":
         """Those that are nominated to one of these slots; there are `size` slots."""
         there = np.zeros(size, dtype=np.bool_)
         there[slots] = True
@@ -32,7 +32,7 @@ def nominees(snap: snapshot.Snapshot, priority: int, *but: str) -> Nominees:
     if not len(nominated):
         return _NONE
     slots, class_ids = nominated.slots, nominated.class_ids
-    by_class = class_priorities.of(snap)
+    by_class = class_priorities.priorities_by_class(snap)
     counting = (slots >= 0) & (class_ids < by_class.shape[0])
     counting &= by_class[np.where(counting, class_ids, 0)] >= priority
     counting &= snap.nodes.alive[slots]

@@ -29,18 +29,18 @@ class PreFiltering:
             if column is None or column.is_stale(plugin, self._snap):
                 started = timer.now()
                 answer = self._call(plugin, pod_class, cached.table)
-                timer.plugin(plugin.name, "PreFilter", started, _code(answer))
+                timer.record_plugin(plugin.name, "PreFilter", started, _code(answer))
                 if column is None:
                     column = cached.plugins[plugin.name] = filter_column.FilterColumn(answer, self._snap.generation)
                     changed = True
                 changed |= answer.skip != column.prefilter.skip
-                column.renew(answer, self._snap.generation, self._affected(plugin, column, answer))
+                column.take_pre_filter(answer, self._snap.generation, self._affected(plugin, column, answer))
         return self._narrow(cached) or changed
 
     def _call(
         self, plugin: interfaces.FilterPlugin, pod_class: classes.PodClass, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        if self._chain.passes_over(plugin.name, pod_class):
+        if self._chain.skips_class(plugin.name, pod_class):
             return interfaces.PreFilterResult(skip=True)
         return plugin.pre_filter(pod_class, self._snap, table)
 

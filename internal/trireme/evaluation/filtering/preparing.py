@@ -3,8 +3,8 @@
 Some plugins of this process answer faster what they prepared. An AsyncFilter, such as a service, answers only about
 what it prepared, and nodes change while it is called: its verdicts are about the nodes as they were when the call
 began. Nodes that changed meanwhile go into a further call, a few times over. A node that has still no answer about its
-current state is refused by `FilterColumn.unanswered`, whatever the column says of an earlier one; so no node is ever
-feasible that a plugin has not seen as it is.
+current state is refused (`FilterColumn.unanswered_slots`), whatever the column says of an earlier one; so no node is
+ever feasible that a plugin has not seen as it is.
 """
 
 import numpy as np
@@ -51,8 +51,8 @@ class Preparation:
                     started = timer.now()
                     failed = await self._prepare(plugin, pod_class, cached, only_changed or number > 0)
                     code = status.Code.SUCCESS if failed is None else failed.code
-                    timer.plugin(plugin.name, "Filter", started, code)
-                    timer.point("Filter", started, code)
+                    timer.record_plugin(plugin.name, "Filter", started, code)
+                    timer.record_point("Filter", started, code)
                     if failed is not None:
                         return failed
                 if not any(self._due_asynchronous(plugin, cached, only_changed=True).size for plugin in plugins):
@@ -68,21 +68,21 @@ class Preparation:
             return
         incarnation = self._snap.incarnation
         for plugin in self._chain.preparing:
-            if self._chain.passes_over(plugin.name, pod_class):
+            if self._chain.skips_class(plugin.name, pod_class):
                 continue
             live = self._snap.nodes.alive[: self._snap.nodes.size]
             column = cached.plugins.get(plugin.name)
             if column is None or column.is_stale(plugin, self._snap):
                 await plugin.prepare(pod_class, self._snap, np.flatnonzero(live))
             elif not column.prefilter.skip:
-                await plugin.prepare(pod_class, self._snap, column.due(plugin, self._snap, live))
+                await plugin.prepare(pod_class, self._snap, column.due_slots(plugin, self._snap, live))
         self._snap.must_still_be(incarnation)
 
     async def prepare_slot(self, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts, slot: int) -> None:
         """As prepare_synchronous, for one slot."""
         incarnation = self._snap.incarnation
         for plugin in self._chain.preparing:
-            if self._chain.passes_over(plugin.name, pod_class):
+            if self._chain.skips_class(plugin.name, pod_class):
                 continue
             column = cached.plugins.get(plugin.name)
             if column is None or column.is_stale(plugin, self._snap) or not column.prefilter.skip:

@@ -34,7 +34,7 @@ def _set_costs(candidates: Sequence[dry_run.Candidate], snap: snapshot.Snapshot)
     counts = np.array([len(candidate.rows) for candidate in candidates])
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
     rows = np.fromiter((row for candidate in candidates for row in candidate.rows), dtype=np.intp)
-    priority = class_priorities.of(snap)[snap.pods.pod_class[rows]]
+    priority = class_priorities.priorities_by_class(snap)[snap.pods.pod_class[rows]]
     start = snap.pods.start[rows]
     start = np.where(start == 0, potential_victims.NOT_STARTED, start)
     important = priority == np.repeat(np.maximum.reduceat(priority, first), counts)

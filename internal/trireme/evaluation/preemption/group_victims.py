@@ -72,7 +72,7 @@ class GroupMembership:
         generations = snap.classes_generation, snap.objects.generation(_KIND), snap.objects.generation(_COMPOSITE)
         if self._generations == generations:
             return
-        self.priority = class_priorities.of(snap).copy()
+        self.priority = class_priorities.priorities_by_class(snap).copy()
         self.whole_group = np.zeros(self.priority.shape, dtype=np.int64)
         self.rank = np.full(self.priority.shape, _POD, dtype=np.int8)
         numbers: dict[tuple[str, str, str], int] = {}

@@ -14,7 +14,7 @@ def has_victims(snap: snapshot.Snapshot, priority: int) -> arrays.BoolArray:
     table = snap.pods
     out = np.zeros(snap.nodes.size + 1, dtype=np.bool_)
     # Rows without a pod are at slot −1: the last entry, which is left off.
-    lower = class_priorities.of(snap)[table.pod_class[: table.size]] < priority
+    lower = class_priorities.priorities_by_class(snap)[table.pod_class[: table.size]] < priority
     out[table.slot[: table.size][lower]] = True
     return out[:-1]
 
@@ -28,7 +28,7 @@ def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority: int)
     # Rows without a pod are at slot −1: the last entry, which stays false.
     wanted = np.zeros(snap.nodes.size + 1, dtype=np.bool_)
     wanted[slots] = True
-    by_class = class_priorities.of(snap)
+    by_class = class_priorities.priorities_by_class(snap)
     rows = np.flatnonzero(wanted[table.slot[: table.size]])
     rows = rows[by_class[table.pod_class[rows]] < priority]
     start = table.start[rows]

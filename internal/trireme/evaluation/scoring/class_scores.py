@@ -46,7 +46,7 @@ class ClassScores:
         own += 0 if self.cached_ranking is None else self.cached_ranking.nbytes
         return own + sum(column.raw.nbytes for column in self.plugins.values())
 
-    def see_open(self, table: nodes.NodeTable) -> None:
+    def refresh_open_slots(self, table: nodes.NodeTable) -> None:
         """Find out which slots are open as things are."""
         # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
         size = min(table.size, self.capacity.shape[0])
@@ -61,11 +61,11 @@ class ClassScores:
         opened = (self.capacity[slots] > 0) & table.alive[slots] & ~self.refused[slots]
         self.open_count += int(np.count_nonzero(opened)) - int(np.count_nonzero(self.open[slots]))
         self.open[slots] = opened
-        self.scored_again(slots)
+        self.mark_unranked(slots)
         self._unopened = []
         self._seen = table.object_changes.latest
 
-    def scored_again(self, slots: arrays.SlotArray) -> None:
+    def mark_unranked(self, slots: arrays.SlotArray) -> None:
         """These slots rank otherwise now. Shape: (n,)."""
         if self.unranked is not None and slots.shape[0]:
             self.unranked.append(slots)
@@ -96,7 +96,7 @@ class ClassScores:
                 self._unopened.append(slots)
         self.capacity_generation = generation
 
-    def ranked(self, plugins: Sequence[ranking.RankedPlugin], ties: arrays.Int64Array) -> ranking.Ranking:
+    def refresh_ranking(self, plugins: Sequence[ranking.RankedPlugin], ties: arrays.Int64Array) -> ranking.Ranking:
         """The ranking of the slots under these plugins, as things are. Shape: ties (slot,), or longer."""
         size = self.open.shape[0]
         if self.cached_ranking is None or not self.cached_ranking.is_about(plugins, size):

@@ -49,7 +49,7 @@ class DomainPlacer:
         self._even = sum(_even_score(each) for each in even)
         assert scored.own_now is not None
         own_now = scored.own_now
-        reach = _reach(count, scored.ties, uneven, own_now, joint=joint, constraints=constraints, slots=slots)
+        reach = _reachable_nodes(count, scored.ties, uneven, own_now, joint=joint, constraints=constraints, slots=slots)
         nodes = self._nodes = reach.nodes
         self._stands_for = reach.stands_for
         self._capacity = scored.capacity[nodes]
@@ -69,20 +69,20 @@ class DomainPlacer:
         self._closed: arrays.BoolArray | None = None  # None: all are feasible
         self._open = 0
 
-    def place(self, count: int) -> list[placement.Choice]:
+    def place(self, count: int) -> list[placement.ChosenNode]:
         """The hosts of the next `count` pods, in order; fewer where no more fit."""
-        choices: list[placement.Choice] = []
-        self._see_feasible()
+        choices: list[placement.ChosenNode] = []
+        self._refresh_feasible()
         while self._open and len(choices) < count:
             keys = self._keys()
             node = int(keys.argmax())
             total = int(keys[node]) >> placement.TIE_BITS if self._open > 1 else 0
-            choices.append(placement.Choice(int(self._nodes[node]), total))
+            choices.append(placement.ChosenNode(int(self._nodes[node]), total))
             if len(choices) < count:
-                self._take(node, keys, count)
+                self._place_on(node, keys, count)
         return choices
 
-    def _take(self, node: int, keys: arrays.Int64Array, count: int) -> None:
+    def _place_on(self, node: int, keys: arrays.Int64Array, count: int) -> None:
         self._capacity[node] -= 1
         placed = self._copies[node] = self._copies.get(node, 0) + 1
         if self._own is not None and self._capacity[node] > 0:
@@ -93,7 +93,7 @@ class DomainPlacer:
         for each in self._joint:
             each.scores.place(node)
         if self._constraints.place(node) or self._capacity[node] == 0:
-            self._see_feasible()
+            self._refresh_feasible()
 
     def _own_row(self, node: int, placed: int, keys: arrays.Int64Array, count: int) -> arrays.Int64Array:
         """The node's own scores with one copy, two, …: a few, or as many as there will be where a few were not enough.
@@ -112,7 +112,7 @@ class DomainPlacer:
         self._rows.update(zip(new, self._own(self._nodes[new], min(count, _COPIES)), strict=True))
         return self._rows[node]
 
-    def _see_feasible(self) -> None:
+    def _refresh_feasible(self) -> None:
         feasible = self._capacity > 0
         feasible &= self._constraints.admitted()
         if np.array_equal(feasible, self._feasible):
@@ -134,14 +134,14 @@ class DomainPlacer:
         """
         total = np.full(self._capacity.shape[0], self._even, dtype=np.int64)
         for each, most in zip(self._uneven, maxima, strict=True):
-            total += placement.weighted(placement.scaled(each.raw, each.normalization, most), each.weight)
+            total += placement.apply_weight(placement.scale(each.raw, each.normalization, most), each.weight)
         return total
 
     def _keys(self) -> arrays.Int64Array:
         """Totals, and places among equals below them; −1 where a node is not feasible. Shape: (node,)."""
         total = self._static + self._own_now
         for each in self._joint:
-            total += placement.weighted(each.scores.normalized(each.scores.raw()), each.weight)
+            total += placement.apply_weight(each.scores.normalized(each.scores.raw()), each.weight)
         keys = (total << placement.TIE_BITS) + self._ties
         if self._closed is not None:
             keys[self._closed] = -1
@@ -150,11 +150,11 @@ class DomainPlacer:
 
 def _even_score(plugin: placement.ScoredPlugin) -> int:
     """What a plugin that scores all nodes alike adds to their totals."""
-    scores = placement.normalized(plugin.raw[:1], plugin.normalization)
-    return int(placement.weighted(scores, plugin.weight)[0])
+    scores = placement.normalize(plugin.raw[:1], plugin.normalization)
+    return int(placement.apply_weight(scores, plugin.weight)[0])
 
 
-def _reach(
+def _reachable_nodes(
     count: int,
     ties: arrays.Int64Array,
     uneven: Sequence[placement.ScoredPlugin],
@@ -163,17 +163,17 @@ def _reach(
     joint: Sequence[JointPlugin],
     constraints: Sequence[domain_rules.DomainConstraint],
     slots: arrays.SlotArray,
-) -> narrowing.Reach:
+) -> narrowing.ReachableNodes:
     """The nodes that so many placements can go to."""
     alone = own_now
     columns = [column for each in joint for column in each.scores.alike()]
-    columns += [column for each in constraints for column in domain_state.alike(each, slots)]
+    columns += [column for each in constraints for column in domain_state.distinguishing_columns(each, slots)]
     for each in uneven:
         if each.normalization == interfaces.Normalization.NONE:
-            alone = alone + placement.weighted(each.raw, each.weight)
+            alone = alone + placement.apply_weight(each.raw, each.weight)
         else:
             columns.append(each.raw)
-    return narrowing.reach((alone << placement.TIE_BITS) + ties, columns, count)
+    return narrowing.reachable_nodes((alone << placement.TIE_BITS) + ties, columns, count)
 
 
 def _best(keys: arrays.Int64Array, count: int) -> list[int]:

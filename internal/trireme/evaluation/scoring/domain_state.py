@@ -10,7 +10,9 @@ from trireme.framework import domain_rules
 from trireme.snapshot import arrays
 
 
-def alike(constraint: domain_rules.DomainConstraint, slots: arrays.SlotArray) -> list[npt.NDArray[Any]]:
+def distinguishing_columns(
+    constraint: domain_rules.DomainConstraint, slots: arrays.SlotArray
+) -> list[npt.NDArray[Any]]:
     """Columns in which two nodes are the same only if the constraint treats them alike. Shapes: (node,).
 
     It admits both or neither, while nothing is placed on either.
@@ -19,7 +21,7 @@ def alike(constraint: domain_rules.DomainConstraint, slots: arrays.SlotArray) ->
     return domain_rules.distinguishing_columns(arrays.at(constraint.domain, slots) + 1, np.append(-1, constraint.count))
 
 
-class _Skew:
+class _MaxSkewState:
     """One skew rule over nodes 0 … n−1."""
 
     def __init__(
@@ -69,7 +71,7 @@ def _compact(
     return number[domain], np.append(count[used], count[~within[:-1]].min())
 
 
-class _Presence:
+class _PresenceState:
     """A group of presence rules over nodes 0 … n−1."""
 
     def __init__(self, constraints: Sequence[domain_rules.DomainConstraint], slots: arrays.SlotArray) -> None:
@@ -98,7 +100,7 @@ class _Presence:
         return bool(changed)
 
 
-class _Absence:
+class _AbsenceState:
     """One absence rule over nodes 0 … n−1."""
 
     def __init__(self, constraint: domain_rules.DomainConstraint, slots: arrays.SlotArray) -> None:
@@ -123,16 +125,16 @@ class DomainState:
     """All constraints of a batch over the nodes at some slots."""
 
     def __init__(self, constraints: Iterable[domain_rules.DomainConstraint], slots: arrays.SlotArray) -> None:
-        self._rules: list[_Skew | _Presence | _Absence] = []
+        self._rules: list[_MaxSkewState | _PresenceState | _AbsenceState] = []
         groups: dict[int, list[domain_rules.DomainConstraint]] = {}
         for each in constraints:
             if isinstance(each.rule, domain_rules.SkewRule):
-                self._rules.append(_Skew(each, each.rule, slots))
+                self._rules.append(_MaxSkewState(each, each.rule, slots))
             elif isinstance(each.rule, domain_rules.PresenceRule):
                 groups.setdefault(each.rule.group, []).append(each)
             else:
-                self._rules.append(_Absence(each, slots))
-        self._rules += [_Presence(group, slots) for group in groups.values()]
+                self._rules.append(_AbsenceState(each, slots))
+        self._rules += [_PresenceState(group, slots) for group in groups.values()]
         self._admitted = [rule.admitted() for rule in self._rules]
         self._nodes = slots.shape[0]
 

@@ -8,7 +8,7 @@ from trireme.snapshot import snapshot
 from trireme.v1 import score_phase_pb2
 
 
-def totals(
+def placement_totals(
     request: score_phase_pb2.ScorePodGroupPlacementsRequest,
     snap: snapshot.Snapshot,
     plugins: Mapping[str, PlacementScorePlugin],

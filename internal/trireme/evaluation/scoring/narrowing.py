@@ -24,14 +24,14 @@ _LIKELY = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ReachableNodes:
     """Nodes, ascending, and for how many each stands. Shapes: both (node,)."""
 
     nodes: arrays.SlotArray
     stands_for: arrays.Int64Array
 
 
-def reach(alone: arrays.Int64Array, columns: Sequence[npt.NDArray[Any]], count: int) -> Reach:
+def reachable_nodes(alone: arrays.Int64Array, columns: Sequence[npt.NDArray[Any]], count: int) -> ReachableNodes:
     """The nodes that `count` placements can go to, of those that take pods by themselves.
 
     `alone` orders nodes that are alike, the best highest; those are alike that have the same in all `columns`, of
@@ -40,11 +40,11 @@ def reach(alone: arrays.Int64Array, columns: Sequence[npt.NDArray[Any]], count: 
     size = alone.shape[0]
     kind = None if count < 2 or size <= count else _kinds(columns, size)
     if kind is None:
-        return Reach(np.arange(size), np.ones(size, dtype=np.int64))
+        return ReachableNodes(np.arange(size), np.ones(size, dtype=np.int64))
     sizes = np.bincount(kind)
     large = np.flatnonzero(sizes > count).tolist()
     if len(large) > _MOST_GROUPS:
-        return Reach(np.arange(size), np.ones(size, dtype=np.int64))
+        return ReachableNodes(np.arange(size), np.ones(size, dtype=np.int64))
     within = sizes <= count
     found = [np.flatnonzero(within[kind])] if within.any() else []
     last = []
@@ -61,7 +61,7 @@ def reach(alone: arrays.Int64Array, columns: Sequence[npt.NDArray[Any]], count: 
     stands_for = np.ones(nodes.shape[0], dtype=np.int64)
     for node, others in last:
         stands_for[np.searchsorted(nodes, node)] += others
-    return Reach(nodes, stands_for)
+    return ReachableNodes(nodes, stands_for)
 
 
 def _best(alone: arrays.Int64Array, count: int) -> arrays.SlotArray:

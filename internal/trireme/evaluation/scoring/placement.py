@@ -40,21 +40,21 @@ OwnScores = Callable[[arrays.SlotArray, int], arrays.Int64Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenNode:
     """Where one pod goes, and the weighted total of that node at that moment; 0 where no other node was feasible."""
 
     node: int
     total: int
 
 
-def normalized(raw: arrays.Int64Array, normalization: interfaces.Normalization) -> arrays.Int64Array:
+def normalize(raw: arrays.Int64Array, normalization: interfaces.Normalization) -> arrays.Int64Array:
     """Scores of 0 to 100. Shape: as `raw`. Source: framework/plugins/helper DefaultNormalizeScore."""
     if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
         return raw
-    return scaled(raw, normalization, max(int(raw.max(initial=0)), 0))
+    return scale(raw, normalization, max(int(raw.max(initial=0)), 0))
 
 
-def scaled(raw: arrays.Int64Array, normalization: interfaces.Normalization, most: int) -> arrays.Int64Array:
+def scale(raw: arrays.Int64Array, normalization: interfaces.Normalization, most: int) -> arrays.Int64Array:
     """As normalized, where `most` is the highest raw score, or 0."""
     if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
         return raw
@@ -65,7 +65,7 @@ def scaled(raw: arrays.Int64Array, normalization: interfaces.Normalization, most
     return MAX_SCORE - scaled if reverse else scaled
 
 
-def weighted(scores: arrays.Int64Array, weight: int) -> arrays.Int64Array:
+def apply_weight(scores: arrays.Int64Array, weight: int) -> arrays.Int64Array:
     """What a plugin's scores of 0 to 100 add to the totals. Shape: as `scores`, which it may be."""
     return scores if weight == 1 else scores * weight
 
@@ -124,9 +124,9 @@ class Placer:
         self._likely = np.zeros(0, dtype=np.intp)
         self._likely_keys = np.zeros(0, dtype=np.int64)
 
-    def place(self, count: int) -> list[Choice]:
+    def place(self, count: int) -> list[ChosenNode]:
         """The hosts of the next `count` pods, in order; fewer where no more fit."""
-        choices: list[Choice] = []
+        choices: list[ChosenNode] = []
         if not self._keys.size:
             return choices
         self._narrow(count)
@@ -135,12 +135,12 @@ class Placer:
             key = int(self._likely_keys[at])
             if key < 0:
                 break
-            choices.append(Choice(int(self._likely[at]), key >> TIE_BITS if self._open > 1 else 0))
+            choices.append(ChosenNode(int(self._likely[at]), key >> TIE_BITS if self._open > 1 else 0))
             if len(choices) < count:
-                self._take(at, count, count - len(choices))
+                self._place_on(at, count, count - len(choices))
         return choices
 
-    def _take(self, at: int, count: int, left: int) -> None:
+    def _place_on(self, at: int, count: int, left: int) -> None:
         """The node at this place among the likely ones has one copy more; `left` pods are still to be placed."""
         node = int(self._likely[at])
         self._capacity[node] -= 1
@@ -187,10 +187,10 @@ class Placer:
         everywhere = bool(feasible.all())
         for plugin in self._static:
             if everywhere:
-                totals += weighted(normalized(plugin.raw, plugin.normalization), plugin.weight)
+                totals += apply_weight(normalize(plugin.raw, plugin.normalization), plugin.weight)
             else:
-                scores = normalized(plugin.raw[feasible], plugin.normalization)
-                totals[feasible] += weighted(scores, plugin.weight)
+                scores = normalize(plugin.raw[feasible], plugin.normalization)
+                totals[feasible] += apply_weight(scores, plugin.weight)
         keys = (totals << TIE_BITS) + self._ties
         return keys if everywhere else np.where(feasible, keys, -1)
 

@@ -12,7 +12,7 @@ from trireme.snapshot import arrays, classes, snapshot
 AnyPlacer = placement.Placer | domain_placement.DomainPlacer
 
 
-def ranked(chain: score_chain.ScoreChain, cached: class_scores.ClassScores) -> Sequence[ranking.RankedPlugin]:
+def ranked_plugins(chain: score_chain.ScoreChain, cached: class_scores.ClassScores) -> Sequence[ranking.RankedPlugin]:
     """The plugins whose scores of a node do not depend on other nodes, but by their maximum."""
     out = []
     plugins: list[interfaces.ScorePlugin | interfaces.AsyncScore] = [
@@ -46,12 +46,12 @@ class PlacerFactory:
         self._ranked = ranked
         self._ties = ties
 
-    def stays(self, constraints: Sequence[domain_rules.DomainConstraint]) -> bool:
+    def affects_own_node_only(self, constraints: Sequence[domain_rules.DomainConstraint]) -> bool:
         """Whether all nodes are scored, and a placement changes nothing on another node than its own."""
         chain = self._chain
         return not (constraints or chain.percentage or self._joint() or chain.custom_normalization)
 
-    def of_best(self, slots: arrays.SlotArray) -> placement.Placer:
+    def for_best_nodes(self, slots: arrays.SlotArray) -> placement.Placer:
         """Places on the best nodes, as many as there are pods: no other one can be chosen."""
         cached, ranked = self._cached, self._ranked
         static = placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, ranked.static[slots])
@@ -61,7 +61,7 @@ class PlacerFactory:
         )
         return placement.Placer(nodes, cached.open_count)
 
-    def of_all(
+    def for_all_nodes(
         self,
         slots: arrays.SlotArray,
         constraints: Sequence[domain_rules.DomainConstraint],
@@ -122,7 +122,7 @@ class PlacerFactory:
             total = np.zeros((nodes.shape[0], copies), dtype=np.int64)
             for plugin, state, weight in own:
                 scores = plugin.score_copies(self._class, self._snap, state, slots[nodes], copies)
-                total += placement.weighted(scores, weight)
+                total += placement.apply_weight(scores, weight)
             return total
 
         return own_scores if own else None

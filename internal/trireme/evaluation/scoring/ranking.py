@@ -93,7 +93,7 @@ class Ranking:
         for number, each in enumerate(self._plugins):
             raw = each.column.raw[slots]
             if each.own:
-                own += placement.weighted(raw, each.weight)
+                own += placement.apply_weight(raw, each.weight)
             elif number in self._maxima:
                 moved |= self._maxima[number].take(slots, np.where(opened, raw, _NONE))
         self.own[slots] = own
@@ -110,7 +110,7 @@ class Ranking:
             touched = np.unique(slots >> _BLOCK_BITS)
             self._best[touched] = self._blocks[touched].max(axis=1)
 
-    def holds(self, count: int) -> bool:
+    def keeps_maxima(self, count: int) -> bool:
         """Whether no maximum is lost when so many nodes fill up: then a placement changes no other node's total."""
         return all(each.most == 0 or each.holders > count for each in self._maxima.values())
 
@@ -133,6 +133,6 @@ class Ranking:
                 continue
             raw = each.column.raw[slots]
             if number in self._maxima:
-                raw = placement.scaled(raw, each.normalization, self._maxima[number].most)
-            total += placement.weighted(raw, each.weight)
+                raw = placement.scale(raw, each.normalization, self._maxima[number].most)
+            total += placement.apply_weight(raw, each.weight)
         return total

@@ -13,7 +13,7 @@ MIN_FEASIBLE = 100
 _STRIDE = 0x9E37_79B9_7F4A_7C15
 
 
-def sample(slots: arrays.SlotArray, nodes: int, percentage: int, seed: int) -> arrays.SlotArray:
+def sample_slots(slots: arrays.SlotArray, nodes: int, percentage: int, seed: int) -> arrays.SlotArray:
     """So many of the feasible slots as kube-scheduler would find, from a start that moves on with the seed."""
     sampled = nodes if nodes < MIN_FEASIBLE or percentage >= 100 else max(nodes * percentage // 100, MIN_FEASIBLE)
     if slots.size <= sampled:

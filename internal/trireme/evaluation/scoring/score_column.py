@@ -41,7 +41,7 @@ class ScoreColumn:
             return self.state_generation != snap.generation
         return snap.changed(plugin.reads) > self.state_generation
 
-    def due(self, depends_on: interfaces.Dependency, snap: snapshot.Snapshot) -> arrays.SlotArray:
+    def due_slots(self, depends_on: interfaces.Dependency, snap: snapshot.Snapshot) -> arrays.SlotArray:
         """The slots of which a plugin that depends on this may have another score by now, ascending."""
         if self.generation == snap.generation and depends_on != interfaces.Dependency.CLUSTER:
             return changes.NO_SLOTS

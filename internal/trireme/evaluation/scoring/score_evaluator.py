@@ -14,7 +14,7 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatorStatistics:
+class ScoreEvaluatorStatistics:
     """What the evaluator has done."""
 
     classes: int  # whose columns are cached
@@ -31,13 +31,13 @@ class ScoreEvaluator:
         self._cache = column_cache.ColumnCache(snap, class_scores.ClassScores)
         self._slots_evaluated = 0
 
-    def statistics(self) -> EvaluatorStatistics:
+    def statistics(self) -> ScoreEvaluatorStatistics:
         """What it has done so far."""
-        return EvaluatorStatistics(len(self._cache), self._cache.nbytes, self._slots_evaluated)
+        return ScoreEvaluatorStatistics(len(self._cache), self._cache.nbytes, self._slots_evaluated)
 
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> class_scores.ClassScores:
         """What is cached of the class, made if nothing is."""
-        return self._cache.of(profile, pod_class)
+        return self._cache.columns_of(profile, pod_class)
 
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, timer: plugin_timer.PluginTimer | None = None
@@ -61,7 +61,7 @@ class ScoreEvaluator:
             if column is None or column.is_stale(plugin, self._snap):
                 await plugin.prepare(pod_class, self._snap, self._snap.nodes.live_slots())
             elif not column.silent:
-                slots = column.due(plugin.depends_on, self._snap)
+                slots = column.due_slots(plugin.depends_on, self._snap)
                 await plugin.prepare(pod_class, self._snap, slots)
             self._snap.must_still_be(incarnation)
         failed = self._refresh(profile, pod_class, cached, timer)
@@ -85,23 +85,23 @@ class ScoreEvaluator:
                 column = cached.plugins[plugin.name] = score_column.ScoreColumn(
                     state, self._snap.generation, silent=state is None
                 )
-                timer.plugin(plugin.name, "PreScore", started, _code(state))
+                timer.record_plugin(plugin.name, "PreScore", started, _code(state))
             if isinstance(column.state, status.Status):
-                timer.point("PreScore", started, column.state.code)
+                timer.record_point("PreScore", started, column.state.code)
                 return column.state
-            timer.point("PreScore", started)
+            timer.record_point("PreScore", started)
             started = timer.now()
             scorer = self._chains[profile].plain.get(plugin.name)
             if scorer is not None and not column.silent:
-                slots = column.due(plugin.depends_on, self._snap)
+                slots = column.due_slots(plugin.depends_on, self._snap)
                 if slots.size:
                     raw = scorer.score(pod_class, self._snap, column.state, slots)
                     column.write(slots, raw, self._snap.nodes.capacity)
-                    cached.scored_again(slots)
+                    cached.mark_unranked(slots)
                     self._slots_evaluated += slots.size
-                    timer.plugin(plugin.name, "Score", started)
+                    timer.record_plugin(plugin.name, "Score", started)
             column.generation = self._snap.generation
-            timer.point("Score", started)
+            timer.record_point("Score", started)
         return None
 
     async def _prepare_asynchronous(
@@ -128,8 +128,8 @@ class ScoreEvaluator:
                     failed = await self._prepare(plugin, pod_class, cached, slots)
                     called[plugin.name] = generation
                     code = status.Code.SUCCESS if failed is None else failed.code
-                    timer.plugin(plugin.name, "Score", started, code)
-                    timer.point("Score", started, code)
+                    timer.record_plugin(plugin.name, "Score", started, code)
+                    timer.record_point("Score", started, code)
                     if failed is not None:
                         return failed
                 if not any(self._due_asynchronous(plugin, cached, called[plugin.name]).size for plugin in plugins):
@@ -145,7 +145,7 @@ class ScoreEvaluator:
         if column is None:
             return self._snap.nodes.live_slots()
         if called is None:
-            return column.due(plugin.depends_on, self._snap)
+            return column.due_slots(plugin.depends_on, self._snap)
         if column.silent:
             return changes.NO_SLOTS
         changed = self._snap.nodes.changed_since(called, plugin.depends_on != interfaces.Dependency.NODE)
@@ -174,7 +174,7 @@ class ScoreEvaluator:
                 return None
             raw = plugin.score(pod_class, self._snap, column.state, slots)
             column.write(slots, raw, self._snap.nodes.capacity)
-            cached.scored_again(slots)
+            cached.mark_unranked(slots)
         column.generation = generation
         return None
 

@@ -37,7 +37,7 @@ class Deallocation:
 
         Fails if PreFilter ended before this plugin's turn: kube-scheduler does not find what it keeps there.
         """
-        if context.chain.passes_over(self.name, context.pod_class):
+        if context.chain.skips_class(self.name, context.pod_class):
             return _answer(status.unschedulable(self.name))
         if context.pre_filter is not None and not self._reached(context):
             return _answer(status.error(self.name, "not found"))
