@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from trireme.config import command_flags, conversion, options, own, own_loading, serving, validation
-from trireme.config.connection import Connection, check, connect
+from trireme.config.connection import Connection, check_connection, connect
 from trireme.config.gates import FeatureGates, GateError, aggregate, from_flags
 from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import ConfigurationError, default_configuration, load_file, os_error
@@ -269,7 +269,7 @@ class Start:
         version: str,
     ) -> CompletedConfig:
         try:
-            check(connection, qps=config.client_connection.qps, burst=config.client_connection.burst)
+            check_connection(connection, qps=config.client_connection.qps, burst=config.client_connection.burst)
             check_lock(config.leader_election)
         except ConfigurationError as error:
             raise self._fail("load", str(error)) from error

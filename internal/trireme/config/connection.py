@@ -106,7 +106,7 @@ def from_kubeconfig(path: str, master: str, environment: Mapping[str, str]) -> C
         raise ConfigurationError(_NO_CONFIGURATION) from None
 
 
-def check(connection: Connection, *, qps: float = 0.0, burst: int = 1) -> None:
+def check_connection(connection: Connection, *, qps: float = 0.0, burst: int = 1) -> None:
     """Find the errors that making a client would find.
 
     Raises: ConfigurationError: the host is invalid, or TLS cannot be set up.

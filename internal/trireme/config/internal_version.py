@@ -42,7 +42,7 @@ def _core_types() -> frozenset[str]:
     return frozenset(name for args in config_sides.plugin_args().values() for name in args.core_types)
 
 
-def schema(of: Struct) -> Struct:
+def internal_schema(of: Struct) -> Struct:
     """The struct with its fields by kube-scheduler's own names."""
     if of.name in _core_types():
         return of
@@ -57,7 +57,7 @@ def _own(entry: Field) -> str:
 def _own_type(of: Type) -> Type:
     if isinstance(of, Many):
         return Many(_own_type(of.of))
-    return schema(of) if isinstance(of, Struct) else of
+    return internal_schema(of) if isinstance(of, Struct) else of
 
 
 def with_all_fields(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:

@@ -204,7 +204,7 @@ def _decode_as(source: Source, kind: GroupVersionKind) -> tuple[dict[str, Any], 
     if schema is None or kind.group != API_GROUP or not (own or kind.api_version == API_VERSION):
         raise ConfigurationError(not_registered(kind))
     try:
-        decoded = decode(source.node, internal_version.schema(schema) if own else schema)
+        decoded = decode(source.node, internal_version.internal_schema(schema) if own else schema)
     except DecodeError as error:
         raise ConfigurationError(str(error)) from error
     value = internal_version.with_all_fields(decoded.value, schema) if own else decoded.value

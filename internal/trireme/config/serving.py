@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trireme.config.connection import Connection, check, from_kubeconfig, in_cluster
+from trireme.config.connection import Connection, check_connection, from_kubeconfig, in_cluster
 from trireme.config.loading import ConfigurationError, os_error, read_file
 from trireme.config.options import AuthenticationOptions, AuthorizationOptions, ServingOptions
 from trireme.config.trust import check_bundle, check_pair, readable
@@ -224,7 +224,7 @@ def _reviewer(kubeconfig: str, what: str, environment: Mapping[str, str], log: L
             connection = from_kubeconfig(kubeconfig, "", environment)
         except ConfigurationError as error:
             raise ConfigurationError(f"failed to get delegated {what} kubeconfig: {error}") from error
-        check(connection)
+        check_connection(connection)
         return connection
     if not (environment.get("KUBERNETES_SERVICE_HOST") and environment.get("KUBERNETES_SERVICE_PORT")):
         return None

@@ -255,7 +255,7 @@ class DomainFilter(Protocol):
     def constraints(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
     ) -> Sequence[domain_rules.DomainConstraint]:
-        """How it does, over all slots; empty where a placement changes nothing elsewhere."""
+        """The rules by which a placement changes verdicts, over all slots; empty if it changes none elsewhere."""
         ...
 
     def affected(self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int) -> arrays.SlotArray | None:

@@ -15,7 +15,7 @@ sides.preload(ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
 
 def score_plugin(name: str, args_json: bytes, features: Mapping[str, bool]) -> interfaces.AnyScorePlugin | None:
     """The score plugin of this name, None where there is no such in-tree plugin. Raises: ValueError for bad args."""
-    made: interfaces.AnyScorePlugin | None = sides.make(name, ExtensionPoint.SCORE, args_json, features)
+    made: interfaces.AnyScorePlugin | None = sides.make_side(name, ExtensionPoint.SCORE, args_json, features)
     return made
 
 
@@ -24,5 +24,5 @@ def placement_score_plugins(
 ) -> dict[str, placements.PlacementScorePlugin]:
     """All that score placements, by name; `args_of` answers a plugin's arguments. Raises: ValueError for bad args."""
     point = ExtensionPoint.PLACEMENT_SCORE
-    made = {name: sides.make(name, point, args_of(name), features) for name in IN_TREE.plugins}
+    made = {name: sides.make_side(name, point, args_of(name), features) for name in IN_TREE.plugins}
     return {name: plugin for name, plugin in made.items() if plugin is not None}

@@ -32,7 +32,7 @@ def plugins_ignoring_resizes() -> frozenset[str]:
     return frozenset(name for name, spec in IN_TREE.plugins.items() if spec.ignores_deferred_resizes)
 
 
-def make(
+def make_side(
     name: str,
     point: ExtensionPoint,
     args_json: bytes,

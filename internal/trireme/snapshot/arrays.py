@@ -35,7 +35,7 @@ def grow_last_axis(array: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
     return out
 
 
-def region(slots: SlotArray) -> SlotArray | slice:
+def slot_index(slots: SlotArray) -> SlotArray | slice:
     """An index of the same entries: a slice if `slots` are the first ones without a gap, else `slots` themselves.
 
     The slots are ascending, or a rotation of ascending slots.
@@ -51,5 +51,5 @@ def at(column: npt.NDArray[Any], slots: SlotArray) -> npt.NDArray[Any]:
 
     Shape: as `slots`.
     """
-    out: npt.NDArray[Any] = column[region(slots)]
+    out: npt.NDArray[Any] = column[slot_index(slots)]
     return out

@@ -105,7 +105,7 @@ class ClassCounter:
             sums = self._sums[key] = arrays.grow_last_axis(sums, size)
         return sums[:size]
 
-    def over(
+    def by_domain(
         self,
         domains: Hashable,
         numbers: Callable[[], arrays.Int32Array],
@@ -219,7 +219,7 @@ class AdjustedClassCounter:
         sums, weights = self.base.at_slots(key, size), self.base.weights(key)
         return sums if weights is None else self._changes.adjusted(sums, weights, live_only=self.base.live_only)
 
-    def over(
+    def by_domain(
         self,
         domains: Hashable,
         numbers: Callable[[], arrays.Int32Array],

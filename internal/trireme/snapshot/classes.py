@@ -74,7 +74,7 @@ class PodClass:
         value: Derived = self._memo[key]
         return value
 
-    def filtering(self, names: resources.ResourceNames) -> arrays.Int64Array:
+    def filter_requests(self, names: resources.ResourceNames) -> arrays.Int64Array:
         """The requests that Filter checks. Shape: (resource,), perhaps shorter than `names`, which may have grown."""
         return self._vector("filtering", names)
 
@@ -82,7 +82,7 @@ class PodClass:
         """The resources that one pod of the class uses. Shape: (resource,), perhaps shorter than `names`."""
         return self._vector("placed", names)
 
-    def scoring(self, names: resources.ResourceNames) -> arrays.Int64Array:
+    def scoring_requests(self, names: resources.ResourceNames) -> arrays.Int64Array:
         """The resources that scorers count for the pod. Shape: (resource,), perhaps shorter than `names`."""
         return self._vector("scoring", names)
 

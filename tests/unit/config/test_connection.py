@@ -141,12 +141,14 @@ def test_secrets_are_not_in_the_representation(tmp_path: Path) -> None:
 def test_tls_that_cannot_be_set_up_is_refused(tls: ClientTLS, message: str) -> None:
     """Else the program starts and cannot connect, or connects to anybody."""
     with pytest.raises(ConfigurationError, match=message):
-        connection.check(Connection("https://x", tls))
+        connection.check_connection(Connection("https://x", tls))
 
 
 def test_tls_that_can_be_set_up_is_taken() -> None:
     """Else a working kubeconfig is refused."""
-    connection.check(Connection("https://x", ClientTLS(ca_data=CERTIFICATE, cert_data=CERTIFICATE, key_data=KEY)))
+    connection.check_connection(
+        Connection("https://x", ClientTLS(ca_data=CERTIFICATE, cert_data=CERTIFICATE, key_data=KEY))
+    )
 
 
 def test_data_in_a_kubeconfig_is_decoded(tmp_path: Path) -> None:
@@ -159,8 +161,8 @@ def test_data_in_a_kubeconfig_is_decoded(tmp_path: Path) -> None:
 def test_requests_need_a_burst() -> None:
     """Else a client with a rate and no burst never sends anything."""
     with pytest.raises(ConfigurationError, match="burst is required to be greater than 0"):
-        connection.check(Connection("https://x"), qps=5.0, burst=0)
-    connection.check(Connection("https://x"), qps=-1.0, burst=0)
+        connection.check_connection(Connection("https://x"), qps=5.0, burst=0)
+    connection.check_connection(Connection("https://x"), qps=-1.0, burst=0)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class FilterColumn:
 
     def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
         """Verdicts about these slots from now on; `size` is how many slots there may be."""
-        where = arrays.region(slots)
+        where = arrays.slot_index(slots)
         if verdicts.domain_refused is not None or self.domain_refused is not None:
             if self.domain_refused is None:
                 self.domain_refused = np.zeros(size, dtype=np.bool_)

@@ -17,7 +17,10 @@ _FORBIDDEN: Final = "node had resize preemption disabled"
 
 
 class DeferredPodScheduling:
-    """Source: pkg/scheduler/framework/plugins/deferredpodscheduling."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/deferredpodscheduling.
+    """
 
     name = "DeferredPodScheduling"
     depends_on = interfaces.Dependency.NODE

@@ -76,7 +76,7 @@ class _PodClaims:
         self._wall = wall
 
     async def pre_bind(self) -> bind_pb2.PreBindResult:
-        """One call."""
+        """Reserve the pod's claims, or continue with it: one call of PreBind."""
         try:
             state = bind_phase_plugin.own_state(NAME, self._item)
             if not state:

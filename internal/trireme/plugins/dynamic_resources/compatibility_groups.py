@@ -26,8 +26,8 @@ class CompatibilityGroups:
             for counter_set, groups in _groups(device):
                 self._common[counter_set] = _with(self._common.get(counter_set), groups)
 
-    def take(self, device: devices.Device) -> Before | None:
-        """Add the device to all sets of counters that it draws on; returns what `put_back` needs.
+    def add(self, device: devices.Device) -> Before | None:
+        """Add the device to all sets of counters that it draws on; returns what `undo_add` needs.
 
         None: the device does not go with those that are there, and nothing has changed.
         """
@@ -35,14 +35,14 @@ class CompatibilityGroups:
         for counter_set, groups in _groups(device):
             common = self._common.get(counter_set)
             if common is not None and not _compatible(common, groups):
-                self.put_back(before)
+                self.undo_add(before)
                 return None
             before.setdefault(counter_set, common)
             self._common[counter_set] = _with(common, groups)
         return before
 
-    def put_back(self, before: Before) -> None:
-        """Undo the last `take` that has not been undone."""
+    def undo_add(self, before: Before) -> None:
+        """Undo the last `add` that has not been undone."""
         for counter_set, common in before.items():
             if common is None:
                 del self._common[counter_set]

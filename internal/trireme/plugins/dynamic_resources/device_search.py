@@ -282,7 +282,7 @@ class DeviceSearch:
     ) -> SearchOutcome:
         view, lacking = kind
         if view.problem:
-            return self.failed(f"gather pool information: {view.problem}")
+            return self.error_outcome(f"gather pool information: {view.problem}")
         claims = state.to_allocate
         if state.extended_resources:
             requests, _ = extended_resources.device_requests(pod_class.pod, lacking, state.inventory.class_of_resource)
@@ -296,11 +296,11 @@ class DeviceSearch:
             solutions = search.allocate()
         except allocation_errors.TimedOutError:
             text = f"node {snap.nodes.names[slot]}: timed out trying to allocate devices"
-            return SearchOutcome(refusal=self.failed(text).refusal, late=True)
+            return SearchOutcome(refusal=self.error_outcome(text).refusal, late=True)
         except allocation_errors.InvalidPoolsError as error:
             return SearchOutcome(refusal=device_demand.unresolvable(str(error)))
         except allocation_errors.AllocationError as error:
-            return self.failed(str(error))
+            return self.error_outcome(str(error))
         if solutions is None:
             return SearchOutcome(refusal=device_demand.unresolvable(CANNOT_ALLOCATE))
         return SearchOutcome(solutions=solutions)
@@ -315,7 +315,7 @@ class DeviceSearch:
 
         return expired
 
-    def failed(self, text: str) -> SearchOutcome:
+    def error_outcome(self, text: str) -> SearchOutcome:
         """An error, which ends the attempt."""
         return SearchOutcome(refusal=status.error(NAME, f'running "{NAME}" filter plugin: {text}'))
 

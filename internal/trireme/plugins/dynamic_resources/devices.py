@@ -97,7 +97,7 @@ class Device:
         if result is None:
             known.compiled(expression)
             try:
-                result = known.matches(expression, self.values(), expired)
+                result = known.matches(expression, self.cel_values(), expired)
             except expressions.DeviceExpressionError as error:
                 result = error
             self.matched[expression] = result
@@ -105,7 +105,7 @@ class Device:
             raise result
         return result
 
-    def values(self) -> cel_values.Map:
+    def cel_values(self) -> cel_values.Map:
         """As expressions see it. Raises: DeviceExpressionError where an attribute cannot be read."""
         if self._values is None:
             try:
@@ -127,7 +127,7 @@ class Device:
         if computed is None:
             known.compiled(expression, attribute=True)
             try:
-                computed = known.attribute(expression, self.values(), expired)
+                computed = known.attribute(expression, self.cel_values(), expired)
             except expressions.DeviceExpressionError as error:
                 computed = error
             self.derived[expression] = computed
@@ -230,7 +230,7 @@ def _placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> De
     if selector is None or spec.node_name or spec.all_nodes:
         return DevicePlacement(spec.node_name, spec.all_nodes, selector)
     terms = selectors.parse_terms(selector.node_selector_terms)
-    return DevicePlacement("", False, selector, terms, node_selectors.problem(selector))
+    return DevicePlacement("", False, selector, terms, node_selectors.selector_problem(selector))
 
 
 def _amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:

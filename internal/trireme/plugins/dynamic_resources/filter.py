@@ -38,7 +38,10 @@ _OF_EXTENDED = (
 
 
 class DynamicResourcesFilter:
-    """Source: pkg/scheduler/framework/plugins/dynamicresources."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/dynamicresources.
+    """
 
     name = NAME
     reads: tuple[str, ...] = device_search.READS
@@ -123,7 +126,7 @@ class DynamicResourcesFilter:
         try:
             stated = self._search.claim_statuses(pod_class, state, snap, slot, solutions)
         except node_allocatable.NodeAllocatableError as error:
-            return self._search.failed(str(error)).refusal
+            return self._search.error_outcome(str(error)).refusal
         if stated is None:
             return None
         return node_allocatable.resource_refusal(pod_class.pod, stated, snap, slot, self._rules)

@@ -11,7 +11,7 @@ _API = "scheduling.k8s.io"
 _RESOURCE = "podgroups"
 
 
-def made_for(claim: resource_pb2.ResourceClaim, group: str) -> bool:
+def made_for_group(claim: resource_pb2.ResourceClaim, group: str) -> bool:
     """Whether the claim was made for the PodGroup of this name, whatever the version of its API."""
     owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
     return (
@@ -21,7 +21,7 @@ def made_for(claim: resource_pb2.ResourceClaim, group: str) -> bool:
     )
 
 
-def used_by(claim: resource_pb2.ResourceClaim, group: str) -> bool:
+def used_by_group(claim: resource_pb2.ResourceClaim, group: str) -> bool:
     """Whether the claim lists the PodGroup of this name as one that uses it."""
     wanted = (_API, _RESOURCE, group)
     return any((user.api_group, user.resource, user.name) == wanted for user in claim.status.reserved_for)

@@ -9,7 +9,7 @@ from trireme.framework import selectors
 from trireme.v1 import core_pb2
 
 
-def problem(selector: core_pb2.NodeSelector) -> str:
+def selector_problem(selector: core_pb2.NodeSelector) -> str:
     """Why the selector cannot be read; empty: it can."""
     found = [
         text

@@ -94,7 +94,7 @@ def claims_of_group(
 def reserved_for(claim: resource_pb2.ResourceClaim, uid: str, group: str = "") -> bool:
     """Whether the claim lists the pod, or its group, as one that uses it. `group`: the name; empty: none counts."""
     return any(user.uid == uid for user in claim.status.reserved_for) or (
-        bool(group) and group_claims.used_by(claim, group)
+        bool(group) and group_claims.used_by_group(claim, group)
     )
 
 
@@ -118,7 +118,7 @@ def _check_owner(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups
     group = pod.spec.scheduling_group.pod_group_name
     whose = "Pod is not owner"
     if of_groups and group:
-        if group_claims.made_for(claim, group):
+        if group_claims.made_for_group(claim, group):
             return
         whose = f"neither Pod nor PodGroup {group} is the owner"
     wanted = f"Pod {pod.metadata.namespace}/{pod.metadata.name} ({whose})"

@@ -68,4 +68,4 @@ def _made_for(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups: b
     if controller is not None and controller.uid == pod.metadata.uid:
         return True
     group = pod.spec.scheduling_group.pod_group_name
-    return of_groups and bool(group) and group_claims.made_for(claim, group)
+    return of_groups and bool(group) and group_claims.made_for_group(claim, group)

@@ -25,7 +25,10 @@ class _Unscored:
 
 
 class DynamicResourcesScore:
-    """Source: pkg/scheduler/framework/plugins/dynamicresources."""
+    """The score plugin.
+
+    Source: pkg/scheduler/framework/plugins/dynamicresources.
+    """
 
     name = device_demand.NAME
     normalization = interfaces.Normalization.MAX

@@ -27,11 +27,11 @@ class SharedCounters:
     def take(self, device: devices.Device) -> Callable[[], None]:
         """Take what the device consumes; returns what gives it back, which is called in reverse order."""
         self._consume(device, 1)
-        before = self._groups_of(device).take(device) if self._on.compatibility_groups else None
+        before = self._groups_of(device).add(device) if self._on.compatibility_groups else None
 
         def give_back() -> None:
             if before is not None:
-                self._groups_of(device).put_back(before)
+                self._groups_of(device).undo_add(before)
             self._consume(device, -1)
 
         return give_back
@@ -40,10 +40,10 @@ class SharedCounters:
         if not self._on.compatibility_groups:
             return True
         groups = self._groups_of(device)
-        before = groups.take(device)
+        before = groups.add(device)
         if before is None:
             return False
-        groups.put_back(before)
+        groups.undo_add(before)
         return True
 
     def _groups_of(self, device: devices.Device) -> compatibility_groups.CompatibilityGroups:

@@ -14,7 +14,10 @@ _MAX_CONTAINER_THRESHOLD = 1000 * _MIB
 
 
 class ImageLocality:
-    """Source: pkg/scheduler/framework/plugins/imagelocality."""
+    """The score plugin.
+
+    Source: pkg/scheduler/framework/plugins/imagelocality.
+    """
 
     name = "ImageLocality"
     depends_on = interfaces.Dependency.NODE

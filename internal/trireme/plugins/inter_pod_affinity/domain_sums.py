@@ -17,7 +17,7 @@ def sums_over_domains(
     snap: snapshot_view.SnapshotView, key: str, counter: class_counters.AnyClassCounter, under: str
 ) -> class_counters.DomainSums:
     """What the counter counts under a name, over the domains of one key."""
-    return counter.over(key, lambda: domain_values(snap, key), domain_count(snap, key), under, snap)
+    return counter.by_domain(key, lambda: domain_values(snap, key), domain_count(snap, key), under, snap)
 
 
 def domain_count(snap: snapshot_view.SnapshotView, key: str) -> int:

@@ -41,7 +41,10 @@ class _State:
 
 
 class InterPodAffinityFilter:
-    """Source: pkg/scheduler/framework/plugins/interpodaffinity."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/interpodaffinity.
+    """
 
     name = "InterPodAffinity"
     depends_on = interfaces.Dependency.CLUSTER

@@ -1,4 +1,4 @@
-"""InterPodAffinity's Score: who is liked or disliked in a node's domains, by the pod and by those there."""
+"""InterPodAffinity's Score: the weights of affinity terms, of the pod and of the pods in a node's domains, added up."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -26,7 +26,10 @@ class _ScoreState:
 
 
 class InterPodAffinityScore:
-    """Source: pkg/scheduler/framework/plugins/interpodaffinity."""
+    """The score plugin.
+
+    Source: pkg/scheduler/framework/plugins/interpodaffinity.
+    """
 
     name = "InterPodAffinity"
     depends_on = interfaces.Dependency.CLUSTER

@@ -17,7 +17,10 @@ _CONFLICT = "pod affinity terms conflict"
 
 
 class NodeAffinityFilter:
-    """Source: pkg/scheduler/framework/plugins/nodeaffinity."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/nodeaffinity.
+    """
 
     name = "NodeAffinity"
     depends_on = interfaces.Dependency.NODE

@@ -21,7 +21,10 @@ class _Preferred:
 
 
 class NodeAffinityScore:
-    """Source: pkg/scheduler/framework/plugins/nodeaffinity."""
+    """The score plugin.
+
+    Source: pkg/scheduler/framework/plugins/nodeaffinity.
+    """
 
     name = "NodeAffinity"
     depends_on = interfaces.Dependency.NODE

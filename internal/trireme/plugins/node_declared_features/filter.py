@@ -22,7 +22,10 @@ BIND_MOUNT_OPTIONS = "VolumeBindMountOptions"
 
 
 class NodeDeclaredFeatures:
-    """Source: pkg/scheduler/framework/plugins/nodedeclaredfeatures; component-helpers/nodedeclaredfeatures/features."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/nodedeclaredfeatures; component-helpers/nodedeclaredfeatures/features.
+    """
 
     name = "NodeDeclaredFeatures"
     depends_on = interfaces.Dependency.NODE

@@ -15,7 +15,10 @@ _REASON = "node(s) didn't have the requested labels"
 
 
 class NodeLabelFilter:
-    """Source: pkg/scheduler/framework/plugins/nodelabel of Kubernetes 1.22."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/nodelabel of Kubernetes 1.22.
+    """
 
     name = "NodeLabel"
     depends_on = interfaces.Dependency.NODE

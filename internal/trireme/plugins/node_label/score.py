@@ -14,7 +14,10 @@ _MAX_SCORE = 100
 
 
 class NodeLabelScore:
-    """Source: pkg/scheduler/framework/plugins/nodelabel of Kubernetes 1.22."""
+    """The score plugin.
+
+    Source: pkg/scheduler/framework/plugins/nodelabel of Kubernetes 1.22.
+    """
 
     name = "NodeLabel"
     depends_on = interfaces.Dependency.NODE

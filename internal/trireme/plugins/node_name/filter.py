@@ -13,7 +13,10 @@ _REASON = "node(s) didn't match the requested node name"
 
 
 class NodeName:
-    """Source: pkg/scheduler/framework/plugins/nodename."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/nodename.
+    """
 
     name = "NodeName"
     depends_on = interfaces.Dependency.NODE

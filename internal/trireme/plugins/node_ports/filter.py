@@ -27,7 +27,10 @@ def ports_conflict(wanted: classes.Port, used: classes.Port) -> bool:
 
 
 class NodePorts:
-    """Source: pkg/scheduler/framework/plugins/nodeports."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/nodeports.
+    """
 
     name = "NodePorts"
     depends_on = interfaces.Dependency.NODE_PODS

@@ -11,7 +11,10 @@ from trireme.snapshot import arrays, classes, snapshot
 
 
 class NodeResourcesBalancedAllocation:
-    """Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation."""
+    """The score plugin.
+
+    Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.
+    """
 
     name = "NodeResourcesBalancedAllocation"
     normalization = interfaces.Normalization.NONE

@@ -32,7 +32,10 @@ class _Demand:
 
 
 class NodeResourcesFitFilter:
-    """Source: pkg/scheduler/framework/plugins/noderesources (fit)."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/noderesources (fit).
+    """
 
     name = "NodeResourcesFit"
     depends_on = interfaces.Dependency.NODE_PODS

@@ -31,7 +31,10 @@ def interpolated(shape: Sequence[tuple[int, int]]) -> arrays.Int64Array:
 
 
 class NodeResourcesFitScore:
-    """Source: pkg/scheduler/framework/plugins/noderesources (least_allocated, most_allocated, requested_to_…)."""
+    """The score plugin.
+
+    Source: pkg/scheduler/framework/plugins/noderesources (least_allocated, most_allocated, requested_to_…).
+    """
 
     name = "NodeResourcesFit"
     normalization = interfaces.Normalization.NONE

@@ -13,7 +13,10 @@ _REASON = "node(s) were unschedulable"
 
 
 class NodeUnschedulable:
-    """Source: pkg/scheduler/framework/plugins/nodeunschedulable."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/nodeunschedulable.
+    """
 
     name = "NodeUnschedulable"
     depends_on = interfaces.Dependency.NODE
@@ -27,7 +30,7 @@ class NodeUnschedulable:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """Who tolerates the taint need not be filtered."""
+        """Skip pods that tolerate the taint of unschedulable nodes."""
         own = pod_class.pod.spec.tolerations
         tolerated = tolerations.tolerated(own, tolerations.UNSCHEDULABLE, comparing=self._comparing)
         return interfaces.PreFilterResult(skip=tolerated)

@@ -30,7 +30,10 @@ class _SlotSubset:
 
 
 class NodeVolumeLimits:
-    """Source: pkg/scheduler/framework/plugins/nodevolumelimits."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/nodevolumelimits.
+    """
 
     name = "NodeVolumeLimits"
     depends_on = interfaces.Dependency.NODE_PODS

@@ -83,7 +83,10 @@ class _State:
 
 
 class PodTopologySpreadFilter:
-    """Source: pkg/scheduler/framework/plugins/podtopologyspread."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/podtopologyspread.
+    """
 
     name = "PodTopologySpread"
     depends_on = interfaces.Dependency.CLUSTER

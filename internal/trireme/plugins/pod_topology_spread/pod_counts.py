@@ -36,7 +36,7 @@ def matching_pods_per_domain(
         per_slot = matching_pods_per_slot(pod_class, snap, constraint)[1]
         return class_counters.DomainSums(numbers(), count, per_slot, 0).sums
     counter = _counter(pod_class.namespace, constraint.selector, snap)
-    return counter.over(numbering, numbers, count, "", snap).sums
+    return counter.by_domain(numbering, numbers, count, "", snap).sums
 
 
 def _counter(

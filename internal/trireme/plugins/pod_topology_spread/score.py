@@ -37,7 +37,10 @@ class _Soft:
 
 
 class PodTopologySpreadScore:
-    """Source: pkg/scheduler/framework/plugins/podtopologyspread."""
+    """The score plugin.
+
+    Source: pkg/scheduler/framework/plugins/podtopologyspread.
+    """
 
     name = "PodTopologySpread"
     depends_on = interfaces.Dependency.CLUSTER

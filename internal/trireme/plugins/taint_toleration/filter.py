@@ -15,7 +15,10 @@ _HARD = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
 
 
 class TaintTolerationFilter:
-    """Source: pkg/scheduler/framework/plugins/tainttoleration."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/tainttoleration.
+    """
 
     name = "TaintToleration"
     depends_on = interfaces.Dependency.NODE

@@ -10,7 +10,10 @@ from trireme.snapshot import arrays, classes, snapshot
 
 
 class TaintTolerationScore:
-    """Source: pkg/scheduler/framework/plugins/tainttoleration."""
+    """The score plugin.
+
+    Source: pkg/scheduler/framework/plugins/tainttoleration.
+    """
 
     name = "TaintToleration"
     depends_on = interfaces.Dependency.NODE

@@ -86,7 +86,7 @@ class _PodVolumes:
         self._node: _Node | None = None
 
     async def pre_bind(self) -> bind_pb2.PreBindResult:
-        """One call."""
+        """Bind the pod's volumes, or continue with it: one call of PreBind."""
         state = bind_phase_plugin.own_state(NAME, self._item)
         if not state:
             return _result(status_pb2.CODE_SKIP)

@@ -36,7 +36,10 @@ _REASONS = (
 
 
 class VolumeBindingFilter:
-    """Source: pkg/scheduler/framework/plugins/volumebinding."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/volumebinding.
+    """
 
     name = NAME
     depends_on = interfaces.Dependency.NODE

@@ -18,7 +18,10 @@ _FULL = 100
 
 
 class VolumeBindingScore:
-    """Source: pkg/scheduler/framework/plugins/volumebinding."""
+    """The score plugin.
+
+    Source: pkg/scheduler/framework/plugins/volumebinding.
+    """
 
     name = "VolumeBinding"
     depends_on = interfaces.Dependency.NODE

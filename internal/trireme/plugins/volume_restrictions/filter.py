@@ -36,7 +36,10 @@ class _State:
 
 
 class VolumeRestrictions:
-    """Source: pkg/scheduler/framework/plugins/volumerestrictions."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/volumerestrictions.
+    """
 
     name = "VolumeRestrictions"
     depends_on = interfaces.Dependency.CLUSTER
@@ -116,11 +119,11 @@ class VolumeRestrictions:
         conflicting = [
             class_id
             for class_id in volumes_index.volume_index_of(snap).classes_with_disks()
-            if conflict(pod_class.pod, snap.classes[class_id].pod)
+            if disks_conflict(pod_class.pod, snap.classes[class_id].pod)
         ]
         taken = snap.count_pods(snap.class_mask(conflicting))[slots] > 0
         index[taken] = table.intern(self._disk_conflict)
-        if not conflict(pod_class.pod, pod_class.pod):
+        if not disks_conflict(pod_class.pod, pod_class.pod):
             return interfaces.Verdicts(index)
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
 
@@ -146,7 +149,7 @@ def _changed(exclusive: frozenset[str], snap: snapshot_view.SnapshotView) -> arr
     return snap.dry_run.adjusted(none, weights, live_only=False)
 
 
-def conflict(wanted: core_pb2.Pod, placed: core_pb2.Pod) -> bool:
+def disks_conflict(wanted: core_pb2.Pod, placed: core_pb2.Pod) -> bool:
     """Whether a pod on the same node has one of the wanted pod's disks in a way that excludes it."""
     return any(
         _same_disk(mine.volume_source, theirs.volume_source)

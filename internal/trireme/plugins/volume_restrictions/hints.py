@@ -22,7 +22,7 @@ def events_to_register(context: HintContext) -> Sequence[ClusterEventWithHint]:
         def helps(pod_class: classes.PodClass) -> bool:
             if pod_class.namespace != gone.namespace:
                 return False
-            if volume_restrictions.conflict(pod_class.pod, gone.pod):
+            if volume_restrictions.disks_conflict(pod_class.pod, gone.pod):
                 return True
             return not claims.isdisjoint(volumes_events.claim_names(pod_class, ephemeral=False))
 

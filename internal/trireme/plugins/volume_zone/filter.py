@@ -35,7 +35,10 @@ class Topology:
 
 
 class VolumeZone:
-    """Source: pkg/scheduler/framework/plugins/volumezone."""
+    """The filter plugin.
+
+    Source: pkg/scheduler/framework/plugins/volumezone.
+    """
 
     name = "VolumeZone"
     depends_on = interfaces.Dependency.NODE
