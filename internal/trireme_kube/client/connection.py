@@ -12,10 +12,13 @@ import functools
 import os
 import pathlib
 import ssl
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 _MEMORY = "/proc/self/fd/"
+
+Renewal: TypeAlias = Callable[[bool], Awaitable[None]]
+"""Renews the credentials of a connection; True: also those that have not expired, because they were rejected."""
 
 
 @dataclasses.dataclass(slots=True)

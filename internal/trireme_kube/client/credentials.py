@@ -21,7 +21,7 @@ import time
 import types
 import urllib.parse
 import urllib.request
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import multidict
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 # A multidict because Impersonate-Group is repeated for each group.
 Headers: TypeAlias = "multidict.CIMultiDict[str]"
-
-Renewal: TypeAlias = Callable[[bool], Awaitable[None]]
 
 # How often rotating credentials are read again, as client-go does with token files.
 RENEWAL_SECONDS = 60.0
@@ -55,7 +53,7 @@ class Credentials:
         self,
         configuration: connection.Connection,
         origin: str,
-        renewal: Renewal | None = None,
+        renewal: connection.Renewal | None = None,
         extra_headers: Sequence[tuple[str, str]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -173,7 +171,7 @@ def _external() -> types.ModuleType:
     return external_credentials
 
 
-def _from_kubeconfig(context: kubeconfig.Context) -> tuple[connection.Connection, Renewal | None]:
+def _from_kubeconfig(context: kubeconfig.Context) -> tuple[connection.Connection, connection.Renewal | None]:
     try:
         config = connection.of(context.document)
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.config import incluster_config
@@ -19,9 +19,6 @@ from kubernetes.aio.config import kube_config as kube_config_loader
 
 from trireme_kube.client import connection, kubeconfig
 from trireme_kube.client.errors import KubeconfigError
-
-if TYPE_CHECKING:
-    from trireme_kube.client.credentials import Renewal
 
 # The package's config module has no type hints.
 _package: Any = kube_config_loader
@@ -31,7 +28,7 @@ _in_cluster_package: Any = incluster_config
 PLUGIN_DEADLINE_SECONDS = 60.0
 
 
-def in_cluster() -> tuple[connection.Connection, Renewal]:
+def in_cluster() -> tuple[connection.Connection, connection.Renewal]:
     """Connect as the pod's service account. Raises: KubeconfigError: there is none."""
     config = connection.Connection()
     try:
@@ -51,7 +48,7 @@ def in_cluster() -> tuple[connection.Connection, Renewal]:
     return config, renew
 
 
-async def load(context: kubeconfig.Context) -> tuple[connection.Connection, Renewal]:
+async def load(context: kubeconfig.Context) -> tuple[connection.Connection, connection.Renewal]:
     """Run the context's credential plugin or identity provider. Raises: KubeconfigError: no usable credentials."""
     config = connection.Connection()
     loader = await _load_context(context, config)
