@@ -151,17 +151,16 @@ class AttemptReporter:
         self._events.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
 
     def _set_condition(self, pending: pending_pod.PendingPod, failure: Failure) -> None:
+        """Send the condition PodScheduled, and the nomination, if either differs from what was written last."""
         parsed = pending.parsed
-        known = self._sent.get(parsed.uid)
-        if known is None and parsed.condition and parsed.condition[0] == "False":
-            known = parsed.condition[1], parsed.condition[2], _unix_seconds(parsed.condition[3])
+        last = self._last_condition(parsed)
         nominated = failure.nominated_node
-        shown = self._expected.pop(parsed.uid, parsed.nominated_node)
-        renominated = nominated is not None and nominated != shown
+        written_node = self._expected.pop(parsed.uid, parsed.nominated_node)
+        renominated = nominated is not None and nominated != written_node
         message = event_text.cut(failure.message, event_text.MAX_MESSAGE_BYTES)
-        if known is not None and known[:2] == (failure.reason, message) and not renominated:
+        if last is not None and last[:2] == (failure.reason, message) and not renominated:
             return
-        since = known[2] if known is not None and known[2] else int(self._wall())
+        since = last[2] if last is not None and last[2] else int(self._wall())
         self._sent[parsed.uid] = (failure.reason, message, since)
         condition = core_pb2.PodCondition(
             type="PodScheduled",
@@ -178,17 +177,28 @@ class AttemptReporter:
         if renominated and nominated is not None:
             action.set_condition.nominated_node_name = nominated
         if klog.enabled(log, 3):
-            klog.info(
-                log,
-                3,
-                "Updating pod condition and nominated node name",
-                pod=klog.Ref(parsed.key),
-                conditionType=condition.type,
-                conditionStatus=condition.status,
-                conditionReason=condition.reason,
-                nominatedNodeName=nominated or "",
-            )
+            _log_condition(parsed.key, condition, nominated or "")
         self._outbox.send(action)
+
+    def _last_condition(self, parsed: pod_projection.ParsedPod) -> tuple[str, str, int] | None:
+        """Reason, message and time (Unix s) of the condition that was sent, or that the object shows; None: none."""
+        sent = self._sent.get(parsed.uid)
+        if sent is None and parsed.condition and parsed.condition[0] == "False":
+            return parsed.condition[1], parsed.condition[2], _unix_seconds(parsed.condition[3])
+        return sent
+
+
+def _log_condition(key: str, condition: core_pb2.PodCondition, nominated_node: str) -> None:
+    klog.info(
+        log,
+        3,
+        "Updating pod condition and nominated node name",
+        pod=klog.Ref(key),
+        conditionType=condition.type,
+        conditionStatus=condition.status,
+        conditionReason=condition.reason,
+        nominatedNodeName=nominated_node,
+    )
 
 
 def _log_failure(key: str, failure: Failure) -> None:

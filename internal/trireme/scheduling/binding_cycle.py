@@ -331,18 +331,18 @@ class BindingCycle:
         if assumed.reserved:
             self._reserved.unreserve(cycle, [assumed.placement])
         placed = self._cache.pod(assumed.pod.uid)
-        was = None
+        removed = None
         if placed is not None and placed.assumed:
             pod = self._cache.registry[placed.class_id].pod
-            was = queue_notifier.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
+            removed = queue_notifier.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
             self._cache.forget(placed.uid)
         rejectors = frozenset({why.plugin}) if why.rejected and why.plugin else frozenset()
         self._reporter.failed(assumed.pod, Failure(text or why.message, rejectors, nominated_node=""))
-        if was is not None:
+        if removed is not None:
             # For other pods it is as if a pod had left the node.
             event, started = cluster_event.ASSIGNED_POD_DELETE, self._observer.clock()
             exclude_uid = assumed.pod.uid if rejectors else ""
-            instructions = self._queue.on_event(event, was, None, self._now(), exclude_uid=exclude_uid)
+            instructions = self._queue.on_event(event, removed, None, self._now(), exclude_uid=exclude_uid)
             self._observer.event_handled(event.label, started)
             self._execute(instructions)
 

@@ -168,17 +168,21 @@ class PodEventHandlers:
         if pending is None:
             self._notifier.add(record)
             return
-        events: list[cluster_event.ClusterEvent] = []
-        old_object = new_object = None
-        if pending.class_id and new.class_id:
-            old_object = self._in_event(self._registry[pending.class_id].pod, pending.parsed)
-            new_object = self._in_event(self._registry[new.class_id].pod, parsed)
-            events = self._pod_events(old_object.pod, new_object.pod, target=True)
-        self._notifier.update(record, events, old_object, new_object)
+        self._notify_of_update(record, pending, new)
         if pending.parsed.nominated_node and pending.parsed.nominated_node != parsed.nominated_node:
             self._nomination_gone(pending)
         if pending.class_id:
             self._registry.release(pending.class_id)
+
+    def _notify_of_update(self, record: pod_info.PodInfo, before: PendingPod, after: PendingPod) -> None:
+        """The object of a queued pod changed. Of a pod whose fields cannot be read no changes are named."""
+        events: list[cluster_event.ClusterEvent] = []
+        old = new = None
+        if before.class_id and after.class_id:
+            old = self._in_event(self._registry[before.class_id].pod, before.parsed)
+            new = self._in_event(self._registry[after.class_id].pod, after.parsed)
+            events = self._pod_events(old.pod, new.pod, target=True)
+        self._notifier.update(record, events, old, new)
 
     def _pod_events(self, old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool) -> list[cluster_event.ClusterEvent]:
         return cluster_event.pod_update_events(old, new, target=target, rules=self._registry.rules)
@@ -200,13 +204,7 @@ class PodEventHandlers:
         if known is None:
             self._notifier.add(self._record(new))
             return
-        events: list[cluster_event.ClusterEvent] = []
-        old_object = new_object = None
-        if known.class_id and new.class_id:
-            old_object = self._in_event(self._registry[known.class_id].pod, known.parsed)
-            new_object = self._in_event(self._registry[new.class_id].pod, alone)
-            events = self._pod_events(old_object.pod, new_object.pod, target=True)
-        self._notifier.update(self._record(new), events, old_object, new_object)
+        self._notify_of_update(self._record(new), known, new)
         if known.class_id:
             self._registry.release(known.class_id)
 
