@@ -9,7 +9,7 @@ from trireme.framework.plugin_spec import Role
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.componentbase.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
 
-_VOLUME_BINDING = IN_TREE.name_of(Role.VOLUMES)
+_VOLUMES_PLUGIN = IN_TREE.name_of(Role.VOLUMES)
 _MILLISECONDS = exponential(0.001, 2, 15)
 _TENTHS_OF_MILLISECONDS = exponential(0.0001, 2, 12)
 _PLUGIN_SECONDS = exponential(0.00001, 1.5, 20)
@@ -201,7 +201,7 @@ class SchedulerInstruments:
     def _make_volumes(self) -> None:
         self.volume_errors = Counter(
             "scheduler_volume_scheduling_stage_error_total",
-            f"Errors of {_VOLUME_BINDING} by stage: predicate (Filter), assume (Reserve), bind (PreBind).",
+            f"Errors of {_VOLUMES_PLUGIN} by stage: predicate (Filter), assume (Reserve), bind (PreBind).",
             ("operation",),
         )
         self.device_attempts = Counter(

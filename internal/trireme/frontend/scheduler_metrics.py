@@ -28,7 +28,7 @@ from trireme.v1 import filter_pb2, filter_phase_pb2
 
 _SCHEDULED = "scheduled"
 
-_VOLUME_BINDING = IN_TREE.name_of(Role.VOLUMES)
+_VOLUMES_PLUGIN = IN_TREE.name_of(Role.VOLUMES)
 _SUCCESS = status.Code.SUCCESS.label
 
 # Attempts from this number on share a label.
@@ -209,7 +209,7 @@ class SchedulerMetrics:
 
     def volume_stage_ended(self, operation: str, result: status.Status) -> None:
         """This error stopped a pod; those of VolumeBinding are counted by stage."""
-        if result.code is status.Code.ERROR and result.plugin == _VOLUME_BINDING:
+        if result.code is status.Code.ERROR and result.plugin == _VOLUMES_PLUGIN:
             self.instruments.volume_errors.add((operation,))
 
     def devices_prepared(self, profile: str, drivers: Iterable[str], result: status.Status, seconds: float) -> None:
