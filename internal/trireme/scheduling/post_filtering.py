@@ -57,14 +57,14 @@ class PostFilters:
         # The class whose last pod preempted: the next one most likely fits nowhere either.
         self._last_preempting_class: ports.ClassKey | None = None
 
-    def expected(self, class_key: ports.ClassKey, pods: Sequence[queued_pod.QueuedPodInfo]) -> bool:
+    def expects_preemption(self, class_key: ports.ClassKey, pods: Sequence[queued_pod.QueuedPodInfo]) -> bool:
         """Whether PostFilter most likely has to run for the first of these pods."""
         if self._last_preempting_class != class_key:
             return False
         return len(pods) > 1 or not self._nominations.node_of(pods[0].uid)
 
-    def not_needed(self) -> None:
-        """A pod for which PostFilter was expected to run fits after all."""
+    def expect_no_preemption(self) -> None:
+        """Expect no preemption any more: a pod for which PostFilter was expected to run fits after all."""
         self._last_preempting_class = None
 
     def preemptors(self, profile: str, pods: Sequence[queued_pod.QueuedPodInfo]) -> list[core_pb2.Pod]:
@@ -89,13 +89,11 @@ class PostFilters:
         """
         refusal = Refusal.of(filtered, self._cache.node_count)
         if refusal.error is not None:
-            self._observer.volume_stage_ended("predicate", refusal.error)
-            self._reporter.all_failed(pods, refusal.failure())
-            return []
+            return self._fail(pods, refusal, refusal.error)
         if class_key[0] not in self._asynchronous:
             self._reporter.all_failed(pods, refusal.failure(nominated_node=""))
             return []
-        results = filtered.post_filter or await self._evaluate(class_key, pods, filtered)
+        results = filtered.post_filter or await self._run_plugins(class_key, pods, filtered)
         left, changed = pods, dict[int, status.Status]()
         for number, result in enumerate(results):
             # Each result assumes that the pods before are nominated by the results before.
@@ -103,16 +101,26 @@ class PostFilters:
                 break
             if result.changed is not None:
                 changed.update((result.changed,))
-            refusal = Refusal.of(filtered, self._cache.node_count, changed)
+                refusal = Refusal.of(filtered, self._cache.node_count, changed)
+                if refusal.error is not None:
+                    return self._fail(left, refusal, refusal.error)
             first, before = left[0], len(left)
-            left = await self._finish(class_key, left, refusal, result)
+            left = await self._end_attempt(class_key, left, refusal, result)
             node = result.nominated_node
             if not node or len(left) != before - 1 or self._nominations.node_of(first.uid) != node:
                 break
             left = [pod for pod in left if pod.in_attempt]
         return left
 
-    async def _finish(
+    def _fail(
+        self, pods: list[queued_pod.QueuedPodInfo], refusal: Refusal, error: status.Status
+    ) -> list[queued_pod.QueuedPodInfo]:
+        """End the attempts of the pods by a plugin's error; none is left."""
+        self._observer.volume_stage_ended("predicate", error)
+        self._reporter.all_failed(pods, refusal.failure())
+        return []
+
+    async def _end_attempt(
         self,
         class_key: ports.ClassKey,
         pods: list[queued_pod.QueuedPodInfo],
@@ -137,7 +145,7 @@ class PostFilters:
         self._reporter.failed(first, refusal.failure(result.message, result.nominated_node))
         return left
 
-    async def _evaluate(
+    async def _run_plugins(
         self, class_key: ports.ClassKey, pods: Sequence[queued_pod.QueuedPodInfo], filtered: FilterResult
     ) -> Sequence[PostFilterResult]:
         """Have filter run the PostFilter plugins for the first pods, at least for one."""

@@ -96,11 +96,11 @@ class SchedulingCycle:
             known = self._speculation.placement(class_key, len(pods))
             if known is not None:
                 return await self._attempt_speculative(known, pods)
-        expected = self._post_filters.expected(class_key, pods)
+        expected = self._post_filters.expects_preemption(class_key, pods)
         preemptors = self._post_filters.preemptors(class_key[0], pods) if expected else ()
         made = await self._attempts.attempt(class_key, pods, preemptors=preemptors)
         if expected and made.placed is not None:
-            self._post_filters.not_needed()
+            self._post_filters.expect_no_preemption()
         return made
 
     async def _attempt_speculative(
