@@ -99,30 +99,10 @@ class ClassVerdicts:
         """
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
-        waiting: arrays.Int16Array | None = None
         if allowed is not None:
             index[~allowed] = outside
             capacity[~allowed] = 0
-        for name in order:
-            column = self.plugins[name]
-            if column.prefilter.skip:
-                continue
-            refused = column.index[slots]
-            stale = column.unanswered_slots(table, slots)
-            if stale is not None:
-                refused[stale] = interfaces.PASSES
-                waiting = np.zeros_like(index) if waiting is None else waiting
-                waiting[stale] = self.unanswered_status(name)
-            np.copyto(index, refused, where=index == interfaces.PASSES)
-            if column.domain_refused is None:
-                capacity[refused != interfaces.PASSES] = 0
-            else:
-                capacity[(refused != interfaces.PASSES) & ~column.domain_refused[slots]] = 0
-            if column.capacity is not None:
-                np.minimum(capacity, column.capacity[slots], out=capacity)
-        if waiting is not None:
-            capacity[waiting != interfaces.PASSES] = 0
-            np.copyto(index, waiting, where=index == interfaces.PASSES)
+        self._combine_plugins(slots, order, table, index, capacity)
         for part, verdicts in with_nominees:
             at = np.searchsorted(slots, part)
             refuses = verdicts.index != interfaces.PASSES
@@ -135,6 +115,37 @@ class ClassVerdicts:
         self.index[slots] = index
         self.capacity[slots] = capacity
         self.changed.touch(slots[differs], stamp)
+
+    def _combine_plugins(
+        self,
+        slots: arrays.SlotArray,
+        order: Sequence[str],
+        table: nodes.NodeTable,
+        index: arrays.Int16Array,
+        capacity: arrays.Int32Array,
+    ) -> None:
+        """Put the plugins' verdicts on the slots into `index` and `capacity`. Shapes: (n,)."""
+        unanswered: arrays.Int16Array | None = None
+        for name in order:
+            column = self.plugins[name]
+            if column.prefilter.skip:
+                continue
+            refused = column.index[slots]
+            stale = column.unanswered_slots(table, slots)
+            if stale is not None:
+                refused[stale] = interfaces.PASSES
+                unanswered = np.zeros_like(index) if unanswered is None else unanswered
+                unanswered[stale] = self.unanswered_status(name)
+            np.copyto(index, refused, where=index == interfaces.PASSES)
+            if column.domain_refused is None:
+                capacity[refused != interfaces.PASSES] = 0
+            else:
+                capacity[(refused != interfaces.PASSES) & ~column.domain_refused[slots]] = 0
+            if column.capacity is not None:
+                np.minimum(capacity, column.capacity[slots], out=capacity)
+        if unanswered is not None:
+            capacity[unanswered != interfaces.PASSES] = 0
+            np.copyto(index, unanswered, where=index == interfaces.PASSES)
 
     def clear(self, slots: arrays.SlotArray, stamp: int) -> None:
         """The slots hold no node any more."""
