@@ -140,7 +140,7 @@ class _PodClaims:
             left = await claim_writes.delete_claim(self._writer, one.namespace, one.stale, "")
             if left is not None and not isinstance(left, api_writes.Written):
                 raise _Failed(f"delete claim {one.namespace}/{one.stale}: {left.message}")
-        collection = claim_writes.collection_of(one.namespace)
+        collection = claim_writes.claims_path(one.namespace)
         try:
             made = await extended_claims.create_claim(self._writer, collection, pod, one, claim_writes.DEADLINE_SECONDS)
         except extended_claims.NotMadeError as error:
@@ -149,7 +149,7 @@ class _PodClaims:
 
     async def _reserve(self, one: reserve_state.ClaimToReserve) -> Json:
         """Write allocation and user; answers the claim. Raises: _Failed."""
-        path, full = claim_writes.path_of(one.namespace, one.name), f"{one.namespace}/{one.name}"
+        path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
         doing, why = "", ""
         unread = await self._protect(one)
         for _ in range(claim_writes.ROUNDS):
@@ -173,10 +173,10 @@ class _PodClaims:
 
     async def _put_reservation(self, one: reserve_state.ClaimToReserve, claim: Json) -> tuple[str, api_writes.Outcome]:
         """Protect the claim if necessary, and write its status; returns what was done last, and the outcome of that."""
-        path, full = claim_writes.path_of(one.namespace, one.name), f"{one.namespace}/{one.name}"
+        path, full = claim_writes.claim_path(one.namespace, one.name), f"{one.namespace}/{one.name}"
         reserved = self._reserved_claim(one, claim)
         if reserved is None:
-            outcome = await self._writer.put(path, claim_bodies.protected(claim), claim_writes.DEADLINE_SECONDS)
+            outcome = await self._writer.put(path, claim_bodies.protected_claim(claim), claim_writes.DEADLINE_SECONDS)
             if not isinstance(outcome, api_writes.Written):
                 return f"add finalizer to claim {full}", outcome
             reserved = self._reserved_claim(one, outcome.obj)
@@ -191,9 +191,9 @@ class _PodClaims:
         """
         if one.allocation is None or one.reserved or one.make:
             return None
-        patch = claim_bodies.protection(one.uid)
+        patch = claim_bodies.protection_patch(one.uid)
         outcome = await self._writer.patch(
-            claim_writes.path_of(one.namespace, one.name), patch, claim_writes.DEADLINE_SECONDS
+            claim_writes.claim_path(one.namespace, one.name), patch, claim_writes.DEADLINE_SECONDS
         )
         return outcome if isinstance(outcome, api_writes.Written) else None
 
@@ -223,7 +223,7 @@ class _PodClaims:
         now = None if self._timeout is None else timestamps.seconds(self._wall())
         pod = self._item.pod
         user = claim_bodies.group_user(one.group, one.group_uid) if one.group_uid else claim_bodies.pod_user(pod)
-        return claim_bodies.reserved(claim, allocation, user, now)
+        return claim_bodies.reserved_claim(claim, allocation, user, now)
 
     async def _note(self, one: reserve_state.ClaimToReserve) -> None:
         """Tell in the pod's status which requests give its containers what they ask for."""

@@ -19,7 +19,7 @@ ROUNDS = 4
 async def deallocate(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
     """Take a claim's allocation away, or delete the claim."""
     requested = action.deallocate
-    path = claim_writes.path_of(requested.namespace, requested.name)
+    path = claim_writes.claim_path(requested.namespace, requested.name)
     outcome: api_writes.Outcome = api_writes.Uncertain("")
     for _ in range(ROUNDS):
         context.begin_round()
@@ -41,7 +41,7 @@ async def _deallocate(
     if requested.delete:
         return await _delete(writer, path, found.obj, requested.uid)
     try:
-        freed = claim_bodies.deallocated(found.obj, requested.user_uid or action.pod.uid)
+        freed = claim_bodies.deallocated_claim(found.obj, requested.user_uid or action.pod.uid)
     except ValueError as error:
         return api_writes.Refused(f"resourceclaim {requested.namespace}/{requested.name}: {error}", 0)
     return found if freed is None else await writer.put(f"{path}/status", freed, claim_writes.DEADLINE_SECONDS)
@@ -50,8 +50,8 @@ async def _deallocate(
 async def remove_user(action: bind_pb2.Action, context: bind_phase_plugin.ActionContext) -> api_writes.Outcome:
     """Remove a user from a claim's reservedFor."""
     requested = action.remove_claim_user
-    path = f"{claim_writes.path_of(requested.namespace, requested.name)}/status"
-    patch = claim_bodies.without_user(requested.uid, requested.user_uid)
+    path = f"{claim_writes.claim_path(requested.namespace, requested.name)}/status"
+    patch = claim_bodies.remove_user_patch(requested.uid, requested.user_uid)
     outcome: api_writes.Outcome = api_writes.Uncertain("")
     for _ in range(ROUNDS):
         outcome = await context.writer.patch(path, patch, claim_writes.DEADLINE_SECONDS)
@@ -61,7 +61,7 @@ async def remove_user(action: bind_pb2.Action, context: bind_phase_plugin.Action
 
 
 async def _delete(writer: ApiWriter, path: str, claim: Mapping[str, Any], uid: str) -> api_writes.Outcome:
-    freed = claim_bodies.unprotected(claim)
+    freed = claim_bodies.unprotected_claim(claim)
     if freed is not None:
         outcome = await writer.put(path, freed, claim_writes.DEADLINE_SECONDS)
         if not isinstance(outcome, api_writes.Written):

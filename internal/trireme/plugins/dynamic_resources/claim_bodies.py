@@ -17,7 +17,7 @@ DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 CLAIM_STATUSES = "nodeAllocatableResourceClaimStatuses"
 
 
-def deallocated(claim: Mapping[str, Any], user_uid: str) -> dict[str, Any] | None:
+def deallocated_claim(claim: Mapping[str, Any], user_uid: str) -> dict[str, Any] | None:
     """The claim without its allocation, or None if there is nothing to take away.
 
     Raises:
@@ -33,13 +33,13 @@ def deallocated(claim: Mapping[str, Any], user_uid: str) -> dict[str, Any] | Non
     return {**claim, "status": left}
 
 
-def protected(claim: Mapping[str, Any]) -> dict[str, Any]:
+def protected_claim(claim: Mapping[str, Any]) -> dict[str, Any]:
     """The claim with the finalizer that keeps it while it has devices."""
     finalizers = [*(claim["metadata"].get("finalizers") or ()), DELETE_PROTECTION]
     return {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
 
 
-def protection(claim_uid: str) -> dict[str, Any]:
+def protection_patch(claim_uid: str) -> dict[str, Any]:
     """The patch that gives a claim the finalizer, whatever finalizers it has."""
     return {"metadata": {"uid": claim_uid, "finalizers": [DELETE_PROTECTION]}}
 
@@ -54,12 +54,12 @@ def group_user(name: str, uid: str) -> dict[str, Any]:
     return {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": name, "uid": uid}
 
 
-def without_user(claim_uid: str, user_uid: str) -> dict[str, Any]:
+def remove_user_patch(claim_uid: str, user_uid: str) -> dict[str, Any]:
     """The patch that takes one user out of a claim's list, whatever else is in it by now."""
     return {"metadata": {"uid": claim_uid}, "status": {"reservedFor": [{"$patch": "delete", "uid": user_uid}]}}
 
 
-def reserved(
+def reserved_claim(
     claim: Mapping[str, Any], allocation: Mapping[str, Any] | None, user: Mapping[str, Any], now: str | None
 ) -> dict[str, Any]:
     """The claim as used by the user, and with the allocation if it has none yet.
@@ -75,7 +75,7 @@ def reserved(
     return {**claim, "status": status}
 
 
-def unprotected(claim: Mapping[str, Any]) -> dict[str, Any] | None:
+def unprotected_claim(claim: Mapping[str, Any]) -> dict[str, Any] | None:
     """The claim without the finalizer that the scheduler put on it, or None if it has none."""
     finalizers = claim["metadata"].get("finalizers") or []
     if DELETE_PROTECTION not in finalizers:

@@ -11,25 +11,25 @@ ROUNDS = 5
 """How often a claim is read again after another client's change."""
 
 
-def collection_of(namespace: str) -> str:
+def claims_path(namespace: str) -> str:
     """Where the API has the claims of the namespace."""
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
 
-def path_of(namespace: str, name: str) -> str:
+def claim_path(namespace: str, name: str) -> str:
     """Where the API has the claim."""
-    return f"{collection_of(namespace)}/{name}"
+    return f"{claims_path(namespace)}/{name}"
 
 
 async def delete_claim(writer: ApiWriter, namespace: str, name: str, uid: str) -> api_writes.Outcome | None:
     """Delete a claim that the scheduler made, protected or not; None: it is gone, else the write that failed."""
-    path = path_of(namespace, name)
+    path = claim_path(namespace, name)
     outcome: api_writes.Outcome = api_writes.Uncertain("")
     for _ in range(ROUNDS):
         outcome = await writer.get(path, DEADLINE_SECONDS)
         if not isinstance(outcome, api_writes.Written) or (uid and outcome.obj["metadata"].get("uid") != uid):
             break
-        claim, freed = outcome.obj, claim_bodies.unprotected(outcome.obj)
+        claim, freed = outcome.obj, claim_bodies.unprotected_claim(outcome.obj)
         if freed is not None:
             outcome = await writer.put(path, freed, DEADLINE_SECONDS)
         if isinstance(outcome, api_writes.Written):

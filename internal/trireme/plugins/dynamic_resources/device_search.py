@@ -212,7 +212,7 @@ class DeviceSearch:
 
     def _memory(self, state: device_demand.DeviceDemand) -> dict[inventory.NodeView, tuple[int, SearchOutcome]]:
         """Outcomes for claims that ask for the same, by what nodes see; those for extended resources are not kept."""
-        return {} if state.extended_resources else state.inventory.remember(state.claim_specs)
+        return {} if state.extended_resources else state.inventory.remembered_outcomes(state.claim_specs)
 
     def _by_kind(
         self, state: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray

@@ -26,7 +26,7 @@ RULE = "device_taint_rule"
 
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 
-# So many different wishes are remembered with what they came to.
+# Outcomes are remembered for so many different specs of claims.
 _REMEMBERED = 64
 
 
@@ -108,14 +108,14 @@ class DeviceInventory:
         """Whether any device stands for a resource of its node, or costs some of one in addition."""
         return any(entry.stands_for_resources for entry in self._slices.values())
 
-    def remember(self, wish: bytes) -> dict[NodeView, tuple[int, Any]]:
-        """What is remembered for those who ask for this: by view, what was found out and at which version."""
-        found = self.remembered.get(wish)
+    def remembered_outcomes(self, claim_specs: bytes) -> dict[NodeView, tuple[int, Any]]:
+        """Outcomes of searches for claims of these specs, by view, each with the version that it is of."""
+        found = self.remembered.get(claim_specs)
         if found is None:
-            found = self.remembered[wish] = {}
+            found = self.remembered[claim_specs] = {}
             if len(self.remembered) > _REMEMBERED:
                 self.remembered.popitem(last=False)
-        self.remembered.move_to_end(wish)
+        self.remembered.move_to_end(claim_specs)
         return found
 
     def pools(self, view: NodeView) -> tuple[pools.Pool, ...]:

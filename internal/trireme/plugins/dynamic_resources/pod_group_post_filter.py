@@ -72,7 +72,7 @@ def _post_filter(
         # A claim that several pods share is given up once; one that was only going to get devices has nothing to lose.
         if freed is not None and freed.metadata.uid not in given_up and freed.status.HasField("allocation"):
             given_up.add(freed.metadata.uid)
-            out.actions.append(deallocation.action(member.pod, freed, delete=claim is None))
+            out.actions.append(deallocation.release_action(member.pod, freed, delete=claim is None))
     result = None
     if not all_found and plugin.group_claims and not request.scheduled:
         try:
@@ -123,7 +123,7 @@ def _of_group(
     for claim in (claim for claims in unavailable for claim in claims):
         if deallocation.unused_but_by(claim, uid):
             if claim.metadata.uid not in given_up and claim.status.HasField("allocation"):
-                actions.append(deallocation.action(pod, claim, user_uid=uid))
+                actions.append(deallocation.release_action(pod, claim, user_uid=uid))
             return status.unschedulable(device_filter.NAME, _FREED)
     for claim in () if group is None else pod_claims.claims_of_group(group, snap):
         if claim.status.HasField("allocation") and pod_claims.reserved_for(claim, pod.uid, identity.name):

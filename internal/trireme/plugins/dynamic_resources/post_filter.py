@@ -46,10 +46,10 @@ class Deallocation:
         claims = self._plugin.unavailable_claims(context.pod_class, snap, self._refusing(context, snap))
         for claim in claims:
             if unused_but_by(claim, pod.uid):
-                return _answer(status.unschedulable(self.name, _FREED), action(pod, claim))
+                return _answer(status.unschedulable(self.name, _FREED), release_action(pod, claim))
         stale = self._plugin.stale_claim(context.pod_class, snap, pod.uid)
         if stale is not None and context.pre_filter is None:
-            return _answer(status.unschedulable(self.name, _DELETED), action(pod, stale, delete=True))
+            return _answer(status.unschedulable(self.name, _DELETED), release_action(pod, stale, delete=True))
         return _answer(status.unschedulable(self.name))
 
     def _reached(self, context: post_filter_context.PostFilterContext) -> bool:
@@ -79,7 +79,7 @@ def refusing(refusals: Sequence[status.Status], index: arrays.Int16Array, snap: 
     return slots[snap.nodes.alive[slots]]
 
 
-def action(
+def release_action(
     pod: cycle_pb2.PodIdentity, claim: resource_pb2.ResourceClaim, *, delete: bool = False, user_uid: str = ""
 ) -> bind_pb2.Action:
     """Take the claim's devices away, or the claim itself, where nobody but the pod uses it, or that user."""

@@ -39,7 +39,7 @@ async def _take_back_resources(writer: ApiWriter, pod: api_writes.PodName) -> ap
 
 async def _leave(writer: ApiWriter, one: reserve_state.ClaimToReserve, uid: str) -> api_writes.Outcome | None:
     """The pod does not use the claim any more."""
-    path = claim_writes.path_of(one.namespace, one.name)
+    path = claim_writes.claim_path(one.namespace, one.name)
     found = await writer.get(path, claim_writes.DEADLINE_SECONDS)
     if isinstance(found, api_writes.Gone):
         return None
@@ -48,7 +48,7 @@ async def _leave(writer: ApiWriter, one: reserve_state.ClaimToReserve, uid: str)
     users = (found.obj.get("status") or {}).get("reservedFor") or ()
     if not any(user.get("uid") == uid for user in users):
         return None
-    patch = claim_bodies.without_user(found.obj["metadata"]["uid"], uid)
+    patch = claim_bodies.remove_user_patch(found.obj["metadata"]["uid"], uid)
     outcome = await writer.patch(f"{path}/status", patch, claim_writes.DEADLINE_SECONDS)
     return None if isinstance(outcome, (api_writes.Written, api_writes.Gone)) else outcome
 
@@ -67,7 +67,7 @@ async def _unmake_for(
     names = [noted] if noted else []
     if not noted and not one.name:
         identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
-        collection = claim_writes.collection_of(one.namespace)
+        collection = claim_writes.claims_path(one.namespace)
         made = extended_claims.created_claim(writer, collection, identity, one, claim_writes.DEADLINE_SECONDS)
         names = [name async for name in made]
     for name in names or ([one.name] if one.name else []):

@@ -101,7 +101,7 @@ def matches_all(terms: Sequence[AffinityTerm], other: classes.PodClass) -> bool:
     return bool(terms) and all(term.is_about(other, _NO_LABELS) for term in terms)
 
 
-def about(terms: Iterable[AffinityTerm], other: classes.PodClass, sign: int = 1) -> Iterable[tuple[str, int]]:
+def weights_by_key(terms: Iterable[AffinityTerm], other: classes.PodClass, sign: int = 1) -> Iterable[tuple[str, int]]:
     """Of resolved terms that are about the other class, the key and the weight, times `sign`."""
     return ((term.key, sign * term.weight) for term in terms if term.is_about(other, _NO_LABELS))
 

@@ -290,7 +290,7 @@ def _anti_affinity_counter(
     """Pods that any of the terms is about, per topology key."""
 
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
-        return Counter(key for key, _ in affinity_terms.about(terms, existing))
+        return Counter(key for key, _ in affinity_terms.weights_by_key(terms, existing))
 
     return class_counters.class_counter(snap, ("anti_affinity", terms), weigh)
 
@@ -298,7 +298,7 @@ def _anti_affinity_counter(
 def _apart(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, terms: Terms) -> tuple[str, ...]:
     """The keys of anti-affinity by which the class keeps itself out, seen from either side."""
     labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
-    keys = [key for key, _ in affinity_terms.about(terms.anti_affinity, pod_class)]
+    keys = [key for key, _ in affinity_terms.weights_by_key(terms.anti_affinity, pod_class)]
     stated = affinity_terms.terms_of(pod_class).anti_affinity
     keys += [term.key for term in stated if term.is_about(pod_class, labels)]
     return tuple(dict.fromkeys(keys))

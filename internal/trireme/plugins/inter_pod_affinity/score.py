@@ -106,8 +106,8 @@ class InterPodAffinityScore:
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:
             out: Counter[str] = Counter()
-            pairs = [*affinity_terms.about(own.preferred, existing)]
-            pairs += affinity_terms.about(own.preferred_anti, existing, -1)
+            pairs = [*affinity_terms.weights_by_key(own.preferred, existing)]
+            pairs += affinity_terms.weights_by_key(own.preferred_anti, existing, -1)
             terms = affinity_terms.terms_of(existing)
             if terms.any:
                 if hard_weight > 0:

@@ -20,21 +20,21 @@ CLAIM: dict[str, Any] = {
 
 def test_a_claim_loses_its_allocation_and_nothing_else() -> None:
     """Fields that we do not know survive, and the version makes the write conditional."""
-    freed = claim_bodies.deallocated(CLAIM, "pod")
+    freed = claim_bodies.deallocated_claim(CLAIM, "pod")
     assert freed == {**CLAIM, "status": {"extra": 1}}
-    assert claim_bodies.deallocated(freed, "pod") is None
+    assert claim_bodies.deallocated_claim(freed, "pod") is None
     assert "allocation" in CLAIM["status"]
 
 
 def test_a_claim_of_another_pod_is_not_touched() -> None:
     """Somebody reserved it since the decision was made."""
     with pytest.raises(ValueError, match="somebody else"):
-        claim_bodies.deallocated(CLAIM, "other")
+        claim_bodies.deallocated_claim(CLAIM, "other")
 
 
 def test_the_protection_of_a_claim_is_taken_off_before_it_is_deleted() -> None:
     """Only our own finalizer goes."""
-    freed = claim_bodies.unprotected(CLAIM)
+    freed = claim_bodies.unprotected_claim(CLAIM)
     assert freed is not None
     assert freed["metadata"]["finalizers"] == ["other"]
-    assert claim_bodies.unprotected(freed) is None
+    assert claim_bodies.unprotected_claim(freed) is None
