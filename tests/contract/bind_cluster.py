@@ -50,7 +50,7 @@ class Bind:
 
     cluster: EmbeddedCluster
     api: client.ApiClient
-    stub: bind_phase_pb2_grpc.BindPhaseStub
+    stub: Any  # BindPhaseStub: the generated types are those of the blocking API
     channel: aio.Channel
     epoch: int = 0
     holder: str = HOLDER
@@ -79,12 +79,11 @@ class Bind:
 
     async def configure(self, config: snapshot_pb2.Configuration | None = None) -> bind_phase_pb2.FenceResponse:
         """Fence with a configuration."""
-        return await self.stub.Fence(
-            bind_phase_pb2.FenceRequest(
-                fence=self.fence(), config_hash=CONFIG_HASH, configuration=config or configuration()
-            ),
-            timeout=10,
+        request = bind_phase_pb2.FenceRequest(
+            fence=self.fence(), config_hash=CONFIG_HASH, configuration=config or configuration()
         )
+        response: bind_phase_pb2.FenceResponse = await self.stub.Fence(request, timeout=20)
+        return response
 
     async def make_pods(self, *names: str) -> None:
         """Creates pods that nobody has placed."""

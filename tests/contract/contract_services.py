@@ -14,7 +14,7 @@ from grpc import aio
 
 from trireme.plugin_api import interfaces
 from trireme.remote import remote_response
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, meta_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
 UNLIMITED = 2**31 - 1
@@ -80,7 +80,7 @@ CYCLE = cycle_pb2.Cycle(
     profile="default-scheduler",
     generation=3,
     config_hash=CONFIG_HASH,
-    pod=core_pb2.Pod(metadata={"namespace": "shop"}),
+    pod=core_pb2.Pod(metadata=meta_pb2.ObjectMeta(namespace="shop")),
 )
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from trireme.cache import pod_projection
@@ -29,7 +29,7 @@ from trireme.v1 import bind_pb2, bind_phase_pb2, bind_phase_pb2_grpc, core_pb2, 
 from trireme_kube.client.watch import Event, EventKind
 from trireme_kube.componentbase import supervision
 
-_PHASES = {"filter": filter_process.PHASE, "score": score_process.PHASE}
+_PHASES: Mapping[str, phase_process.Phase[Any]] = {"filter": filter_process.PHASE, "score": score_process.PHASE}
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 
 
@@ -37,10 +37,12 @@ SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 def _completed() -> commandline.CompletedConfig:
     found: list[commandline.CompletedConfig] = []
     arguments = ["--master=http://127.0.0.1:1", "--secure-port=0", "--leader-elect=false"]
-    code = commandline.run(
-        arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=lambda line: None
-    )
-    assert code == 0
+
+    def build(completed: commandline.CompletedConfig) -> int:
+        found.append(completed)
+        return 0
+
+    assert commandline.run(arguments, environment={}, build=build, log=lambda line: None) == 0
     return found[0]
 
 
@@ -151,15 +153,13 @@ class _Bind(bind_phase_pb2_grpc.BindPhaseServicer):
     async def Fence(self, request: bind_phase_pb2.FenceRequest, context: Any) -> bind_phase_pb2.FenceResponse:
         return bind_phase_pb2.FenceResponse(epoch=request.fence.epoch)
 
-    async def Bind(  # type: ignore[override]  # a generator, as grpc.aio wants it
-        self, request: bind_pb2.BindRequest, context: Any
-    ) -> AsyncIterator[bind_pb2.BindResponse]:
+    async def Bind(self, request: bind_pb2.BindRequest, context: Any) -> AsyncIterator[bind_pb2.BindResponse]:
         for index, item in enumerate(request.items):
             await asyncio.sleep(0)
             result = bind_pb2.BindResult(index=index, status=self._cluster.bind(item))
             yield bind_pb2.BindResponse(results=[result])
 
-    async def Apply(  # type: ignore[override]  # as above
+    async def Apply(
         self, request: bind_phase_pb2.ApplyRequest, context: Any
     ) -> AsyncIterator[bind_phase_pb2.ApplyResponse]:
         results = [bind_pb2.BindResult(index=index, status=SUCCESS) for index in range(len(request.actions))]
@@ -189,14 +189,14 @@ class Server:
 
     def _services(self) -> Sequence[grpc_server.Service]:
         if self._phase == "bind":
-            servicer = _Bind(self._cluster)
+            servicer = _Bind(self._cluster)  # type: ignore[abstract]  # no plugin: pods are bound and nothing else
             descriptor = bind_phase_pb2.DESCRIPTOR.services_by_name["BindPhase"]
             return [
                 grpc_server.Service(
                     descriptor, lambda server: bind_phase_pb2_grpc.add_BindPhaseServicer_to_server(servicer, server)
                 )
             ]
-        phase: phase_process.Phase[Any] = _PHASES[self._phase]
+        phase = _PHASES[self._phase]
         snap = snapshot.Snapshot()
         service = phase.make(snap, remote_plugins.RemotePlugins(snap, cycle_pb2.Cycle))
         hosted = phase_process.PhasePluginService("i", phase.point, lambda: service.chains)

@@ -93,6 +93,8 @@ def of_phases() -> dict[str, dict[str, Instrument]]:
     everywhere = event_loop.LoopLag().instrument, certificate_expiry.Expiries(()).instrument
     unread: Any = None  # only what is declared is looked at, never a value
 
+    no_remotes: Any = _NoRemotes
+
     def no_remote(plugin: Any, profile: str) -> Any:
         raise AssertionError("no remote plugin is configured")
 
@@ -102,7 +104,7 @@ def of_phases() -> dict[str, dict[str, Instrument]]:
         "filter": phase_metrics.follower_instruments("filter", filters.follow, dict, filters.statistics),
         "score": phase_metrics.follower_instruments("score", scores.follow, dict, scores.statistics),
         "insight": phase_metrics.follower_instruments("insight", insights.follow, dict, insights.statistics),
-        "bind": bind_metrics.instruments(unread, unread, _NoRemotes),
+        "bind": bind_metrics.instruments(unread, unread, no_remotes),
     }
     return {
         phase: {instrument.name: instrument for instrument in (*instruments, *everywhere)}

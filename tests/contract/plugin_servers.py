@@ -12,7 +12,7 @@ from grpc import aio
 from trireme import sdk
 from trireme.rpc import grpc_server, listening
 from trireme.snapshot import classes, snapshot
-from trireme.v1 import core_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import core_pb2, filter_pb2, meta_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
 
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 UNLIMITED = 2**31 - 1
@@ -139,7 +139,7 @@ def scored(request: score_pb2.ScoreRequest) -> score_pb2.ScoreResponse:
 
 def remote(*targets: str, **fields: Any) -> snapshot_pb2.RemotePlugin:
     """The configuration of the plugin P; its info says Filter and Score, on nodes alone, unless told otherwise."""
-    info = {
+    info: dict[str, Any] = {
         "name": "P",
         "extension_points": [plugin_pb2.EXTENSION_POINT_FILTER, plugin_pb2.EXTENSION_POINT_SCORE],
         "depends_on": plugin_pb2.DEPENDENCY_NODE,
@@ -155,7 +155,9 @@ def fill(snap: snapshot.Snapshot, count: int) -> classes.PodClass:
     pod.metadata.namespace = "shop"
     pod.metadata.labels["app"] = "web"
     nodes = [
-        snapshot_pb2.NodeEntry(slot=slot, node=core_pb2.Node(metadata={"name": f"node-{slot}"}), json=b'{"a":1}')
+        snapshot_pb2.NodeEntry(
+            slot=slot, node=core_pb2.Node(metadata=meta_pb2.ObjectMeta(name=f"node-{slot}")), json=b'{"a":1}'
+        )
         for slot in range(count)
     ]
     entry = snapshot_pb2.PodClass(id=1, pod=pod)

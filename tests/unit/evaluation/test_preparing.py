@@ -1,20 +1,20 @@
 """Filter plugins that are services, evaluated while the cluster changes under their calls."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import hypothesis.strategies as st
-import numpy as np
 import pytest
+from fake_remote_filter import FakeRemoteFilter
 from hypothesis import given, settings
 from snapshot_views import SnapshotBuilder, pod_of
 
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_evaluator, nominated_filter, preparing
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_filter
-from trireme.snapshot import arrays, classes, snapshot, snapshot_view
+from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
 
 CLASS = 1
@@ -64,59 +64,39 @@ class Cluster:
         return nodes.names[slot], nodes.labels.labels_of(slot).get("v", ""), int(nodes.pod_count[slot])
 
 
-class SlowPlugin:
+class SlowPlugin(FakeRemoteFilter):
     """A service: it reads the nodes when its call begins, and the cluster changes before it answers.
 
     It refuses nodes with label `b` and, unless it depends on the node alone, nodes with an odd number of pods.
     """
 
     def __init__(self, name: str, cluster: Cluster, depends_on: interfaces.Dependency, meanwhile: Any) -> None:
-        self.name = name
-        self.depends_on = depends_on
+        super().__init__(name, depends_on)
         self.fails = False
         self.skips = False
         self.calls = 0
         self._cluster = cluster
         self._meanwhile = meanwhile
 
-    def passes(self, state: NodeState) -> bool:
+    def accepts(self, state: NodeState) -> bool:
         """The verdict about a node in this state."""
         _, label, pods = state
         return label != "b" and (self.depends_on is interfaces.Dependency.NODE or pods % 2 == 0)
 
+    def passes(self, snap: snapshot.Snapshot, slot: int) -> bool:
+        return self.accepts(self._cluster.state(slot))
+
+    async def answering(self) -> None:
+        self.calls += 1
+        await self._meanwhile()
+
+    @property
+    def unanswered(self) -> bool:
+        return self.fails
+
     async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
         await self._meanwhile()
-        return interfaces.PreFilterResult(state=remote_filter.RemoteFilterState(b""), skip=self.skips)
-
-    async def prepare(
-        self,
-        pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
-        state: remote_filter.RemoteFilterState,
-        slots: arrays.SlotArray,
-        table: interfaces.StatusTable,
-    ) -> status.Status | None:
-        self.calls += 1
-        seen, generation = [self._cluster.state(slot) for slot in slots.tolist()], snap.generation
-        await self._meanwhile()
-        refused = table.intern(status.unschedulable(self.name, "no"))
-        index = [0 if self.fails or self.passes(each) else refused for each in seen]
-        state.write(slots, interfaces.Verdicts(np.array(index, dtype=np.int16)))
-        state.as_of, state.unanswered = generation, self.fails
-        return None
-
-    def filter(
-        self,
-        pod_class: classes.PodClass,
-        snap: snapshot_view.SnapshotView,
-        state: remote_filter.RemoteFilterState,
-        slots: arrays.SlotArray,
-        table: interfaces.StatusTable,
-    ) -> interfaces.Verdicts:
-        return state.read(slots)
-
-    async def dry_runs(self, *request: Any) -> interfaces.Verdicts:
-        raise AssertionError("not part of these tests")
+        return dataclasses.replace(await super().pre_filter(pod_class, snap), skip=self.skips)
 
 
 class Evaluation:
@@ -163,14 +143,14 @@ class Evaluation:
             return
         feasible = 0
         for name, slot in self.cluster.snap.nodes.slots.items():
-            admitted = all(plugin.passes(self.cluster.state(slot)) for plugin in self.plugins)
+            admitted = all(plugin.accepts(self.cluster.state(slot)) for plugin in self.plugins)
             passes = kept.index[slot] == interfaces.PASSES
             assert passes == (kept.capacity[slot] > 0)
             assert admitted or not passes, name
             feasible += passes
         if not feasible:
             assert not any(
-                all(plugin.passes(self.cluster.state(slot)) for plugin in self.plugins)
+                all(plugin.accepts(self.cluster.state(slot)) for plugin in self.plugins)
                 for slot in self.cluster.snap.nodes.slots.values()
             )
 
@@ -201,7 +181,7 @@ def test_a_node_is_feasible_only_if_every_plugin_has_answered_for_its_current_st
         # Nothing changes any more: now every node has the verdict of all plugins.
         settled = await world.evaluate()
         for name, slot in world.cluster.snap.nodes.slots.items():
-            admitted = all(plugin.passes(world.cluster.state(slot)) for plugin in world.plugins)
+            admitted = all(plugin.accepts(world.cluster.state(slot)) for plugin in world.plugins)
             assert (settled[name] > 0) == admitted, name
 
     asyncio.run(main())

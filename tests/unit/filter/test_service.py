@@ -8,64 +8,36 @@ import grpc
 import numpy as np
 import phase_calls
 import pytest
+from fake_remote_filter import FakeRemoteFilter
 from phase_calls import Aborted, context
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.filter import service
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_filter
-from trireme.snapshot import arrays, classes, snapshot, snapshot_view
+from trireme.snapshot import arrays, snapshot
 from trireme.v1 import filter_phase_pb2, snapshot_pb2
 from trireme.wire import node_columns
 
 NODES = [f"n{number}" for number in range(8)]
 
 
-class Remote:
+class Remote(FakeRemoteFilter):
     """A remote plugin that refuses the nodes that it is told to refuse."""
 
-    depends_on = interfaces.Dependency.CLUSTER
-
     def __init__(self, name: str) -> None:
-        self.name = name
+        super().__init__(name, interfaces.Dependency.CLUSTER)
         self.refused: set[str] = set()
         self.while_asked: Callable[[], None] = lambda: None
         self.fails = False
 
-    async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        return interfaces.PreFilterResult(state=remote_filter.RemoteFilterState(b""))
+    def passes(self, snap: snapshot.Snapshot, slot: int) -> bool:
+        return snap.nodes.names[slot] not in self.refused
 
-    async def prepare(
-        self,
-        pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
-        state: remote_filter.RemoteFilterState,
-        slots: arrays.SlotArray,
-        table: interfaces.StatusTable,
-    ) -> status.Status | None:
-        refusal, generation = table.intern(status.unschedulable(self.name, "no")), snap.generation
-        index = [refusal if snap.nodes.names[slot] in self.refused else 0 for slot in slots]
+    async def answering(self) -> status.Status | None:
         await asyncio.sleep(0)
         self.while_asked()
-        if self.fails:
-            return status.error(self.name, "broken")
-        state.write(slots, interfaces.Verdicts(np.array(index, dtype=np.int16)))
-        state.as_of = generation
-        return None
-
-    def filter(
-        self,
-        pod_class: classes.PodClass,
-        snap: snapshot_view.SnapshotView,
-        state: remote_filter.RemoteFilterState,
-        slots: arrays.SlotArray,
-        table: interfaces.StatusTable,
-    ) -> interfaces.Verdicts:
-        return state.read(slots)
-
-    async def dry_runs(self, *request: Any) -> interfaces.Verdicts:
-        raise AssertionError("not part of these tests")
+        return status.error(self.name, "broken") if self.fails else None
 
 
 class Caller:

@@ -1,12 +1,14 @@
 """Dry runs of preemption beside a plugin whose answers take long to find: others are answered while it searches."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import phase_calls
 import pytest
+from fake_remote_filter import FakeRemoteFilter
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation.filtering import filter_chain, filter_evaluator
@@ -16,7 +18,7 @@ from trireme.plugin_api import interfaces
 from trireme.plugins.default_preemption import post_filter
 from trireme.plugins.node_resources_fit import args as fit_args
 from trireme.plugins.node_resources_fit import filter as node_resources_fit
-from trireme.snapshot import arrays, classes, snapshot, snapshot_view
+from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2
 
 PREEMPTOR = 100
@@ -69,31 +71,19 @@ class Searching:
         return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
 
 
-class Service:
+class Service(FakeRemoteFilter):
     """A plugin in another process, which refuses PreFilter if it is told to; the cluster moves on while it answers."""
 
-    name = "Service"
-    depends_on = interfaces.Dependency.NODE_PODS
-
     def __init__(self, refusal: status.Status | None, while_asked: Callable[[], None]) -> None:
+        super().__init__("Service", interfaces.Dependency.NODE_PODS)
         self._refusal = refusal
         self._while_asked = while_asked
 
-    async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        return interfaces.PreFilterResult(status=self._refusal)
+    def passes(self, snap: snapshot.Snapshot, slot: int) -> bool:
+        return True
 
-    async def prepare(self, *request: Any) -> status.Status | None:
-        return None
-
-    def filter(
-        self,
-        pod_class: classes.PodClass,
-        snap: snapshot_view.SnapshotView,
-        state: object,
-        slots: arrays.SlotArray,
-        table: interfaces.StatusTable,
-    ) -> interfaces.Verdicts:
-        return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
+    async def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> interfaces.PreFilterResult:
+        return dataclasses.replace(await super().pre_filter(pod_class, snap), status=self._refusal)
 
     async def dry_runs(self, *request: Any) -> interfaces.Verdicts:
         runs = request[3]
