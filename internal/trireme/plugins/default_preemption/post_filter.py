@@ -171,7 +171,7 @@ class DefaultPreemption:
 
 
 class _DryRuns:
-    """The dry runs for one pod, on slots with whole groups and on others."""
+    """The dry runs for one pod: on slots with victims that are evicted with all of their group, and on other slots."""
 
     def __init__(
         self,
@@ -204,12 +204,7 @@ class _DryRuns:
         filters = dry_run_filter.DryRunFilter(*of_class)
         self._plain: dry_run_cache.DryRuns = dry_run.DryRun(snap, filters, budgets, find_victims, asynchronous)
         if filters.by_slot and not (chain.asynchronous or budgets or self._group_slots.size):
-            results = {} if pending is None else pending.results
-            self._plain = dry_run_cache.cached(
-                self._plain, context.columns, snap, chain.synchronous, context.cycle, results
-            )
-            if pending is not None:
-                pending.independent = True
+            self._plain = _cached(self._plain, context, snap)
         self._of_groups: dry_run_cache.DryRuns | None = None
         if self._group_slots.size:
             filters = dry_run_filter.DryRunFilter(*of_class, isolated=False)
@@ -221,6 +216,17 @@ class _DryRuns:
             return [await self._plain.run(slots)]
         with_groups = np.isin(slots, self._group_slots)
         return [await self._of_groups.run(slots[with_groups]), await self._plain.run(slots[~with_groups])]
+
+
+def _cached(
+    runs: dry_run_cache.DryRuns, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot
+) -> dry_run_cache.DryRuns:
+    """The dry runs with the cache of the class: the result on a node follows from this node alone."""
+    pending = context.pending
+    if pending is not None:
+        pending.independent = True
+    results = {} if pending is None else pending.results
+    return dry_run_cache.cached(runs, context.columns, snap, context.chain.synchronous, context.cycle, results)
 
 
 def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.SlotArray) -> arrays.SlotArray:
