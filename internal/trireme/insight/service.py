@@ -104,12 +104,16 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
             node_count=self._snap.nodes.count,
         )
         queued = self._cluster.queue.get(pod.namespace, pod.name)
-        if queued is None or (pod.uid and queued.pod.uid != pod.uid):
+        if queued is not None and pod.uid and queued.pod.uid != pod.uid:
+            queued = None
+        # After a successful attempt a pod is on its node a moment before the change of the queue is sent.
+        if queued is None or queued.state == snapshot_pb2.QUEUED_POD_STATE_IN_FLIGHT:
             node_name = self._cluster.node_of(pod.namespace, pod.name, pod.uid)
-            if node_name is None:
-                raise ExplainError(grpc.StatusCode.NOT_FOUND, _not_found(request))
-            response.node_name = node_name
-            return response
+            if node_name is not None:
+                response.node_name = node_name
+                return response
+        if queued is None:
+            raise ExplainError(grpc.StatusCode.NOT_FOUND, _not_found(request))
         response.queued_pod.CopyFrom(queued)
         if queued.pod_class:
             await self._evaluate(queued, request, response)

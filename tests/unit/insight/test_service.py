@@ -108,6 +108,17 @@ async def test_a_pod_with_a_node_is_named_with_it() -> None:
     assert not response.feasible_nodes
 
 
+async def test_a_pod_that_was_just_placed_is_not_evaluated_beside_itself() -> None:
+    """The queue's changes are sent a moment after the placement: else its own requests count against it."""
+    insight = await Insight().start()
+    in_flight = queued("pod-0", SMALL)
+    in_flight.state = snapshot_pb2.QUEUED_POD_STATE_IN_FLIGHT
+    insight.queue(in_flight)
+    response = await insight.explain("pod-0")
+    assert response.node_name == "n0"
+    assert not response.HasField("queued_pod")
+
+
 @pytest.mark.parametrize(
     ("name", "fields", "code", "text"),
     [
