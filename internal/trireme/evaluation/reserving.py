@@ -1,6 +1,6 @@
 """Reserve: what the plugins of a profile assume beside pods on their nodes, put together into one answer.
 
-Nothing is kept here. The frontend caches what is answered and streams it to all replicas, so that any of them answers
+Nothing is stored here. The frontend caches what is answered and streams it to all replicas, so that any of them answers
 the next request as if it had answered this one. Pods of a class for which a plugin of this process assumes something
 come one at a time: the second must see what the first one took, and sees it only in a later generation.
 """

@@ -5,7 +5,7 @@ columns. Many nodes are split over several calls. A failure never raises: by the
 status, worded as kube-scheduler words a failing plugin, or is ignored, and then the evaluation continues without the
 plugin and prepares it again next time.
 
-PreScore's result is kept with the class while the plugin's results depend on nodes alone, so a class whose nodes are
+PreScore's result is cached with the class while the plugin's results depend on nodes alone, so a class whose nodes are
 already scored costs no call.
 """
 

@@ -2,8 +2,8 @@
 
 Raw scores and capacities come by patches, and so the totals are made again for the slots that a patch is about. Scores
 that are normalised by the highest raw score are made again for all when that one changes: for each such plugin it is
-kept how many nodes hold it. The best are found by looking at blocks of slots, of which the best key is kept: among the
-`n` blocks with the best keys are the `n` best nodes.
+counted how many nodes hold it. The best are found by looking at blocks of slots, each with its best key: among the `n`
+blocks with the best keys are the `n` best nodes.
 """
 
 from collections.abc import Sequence
