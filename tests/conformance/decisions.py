@@ -198,10 +198,10 @@ class _Cycle:
         refusals = fit_error.counted(filtered.refused.statuses, filtered.refused.index)
         answer = self._phases.ask_post_filter(self._cycle(self._profile), filtered)
         message = fit_error.message(len(self._names), filtered.refusal, refusals, ", ".join(answer.status.messages))
-        return {"preemption": way_out(answer), "message": message}
+        return {"preemption": post_filter_answer(answer), "message": message}
 
 
-def way_out(answer: filter_pb2.PostFilterResponse) -> Json:
+def post_filter_answer(answer: filter_pb2.PostFilterResponse) -> Json:
     """What PostFilter said, as `preemption` of an answer has it."""
     said = wire_status.from_message(answer.status)
     return {

@@ -44,7 +44,7 @@ Said = dict[str, Any]
 class Decision:
     """One pod was decided: what the filter said that keeps what it found, and what a new one said.
 
-    `row` is the situation, as a golden row, with the way out that was found.
+    `row` is the situation, as a golden row, with the result of PostFilter.
     """
 
     kept: tuple[Said, bytes]
@@ -67,7 +67,7 @@ class _Context:
 
 @dataclass(frozen=True, slots=True)
 class _Filtered:
-    """What a filter says: why it refuses the pod on all nodes, or the columns; ways out for the first pods."""
+    """What a filter says: why it refuses the pod on all nodes, or the columns; results of PostFilter for pods."""
 
     refusal: status.Status | None
     columns: node_columns.NodeColumns | None
@@ -488,7 +488,7 @@ class Sequence:
         case = {**self._case, "nodes": list(self._nodes.values()), "pods": list(self._pods.values()), "pod": pod}
         case |= {"nominated": waiting, "podDisruptionBudgets": list(self._budgets.values())}
         name = f"{self._seed}-{pod['metadata']['name']}"
-        answer = decisions.way_out(way)
+        answer = decisions.post_filter_answer(way)
         # Who was evicted before and has no object yet that says so is evicted again; the situation has the object.
         going = {each["metadata"]["name"] for each in case["pods"] if "deletionTimestamp" in each["metadata"]}
         victims = [victim for victim in answer.pop("victims", ()) if victim not in going]

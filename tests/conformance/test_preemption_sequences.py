@@ -18,7 +18,7 @@ QUESTIONS = 20
 
 
 def _said(asked: golden_rows.Row, answer: golden_rows.Row) -> bool:
-    """Whether the framework says this of the way out, or may say it."""
+    """Whether the framework says this of the result, or may say it."""
     options = asked.get("either", {}).get("preemption") or [asked["expect"].get("preemption")]
     return len(options) > differential.MANY or _ordered(answer) in map(_ordered, options)
 

@@ -101,7 +101,7 @@ class PreemptionExecutor:
         held_preemptors: MutableMapping[str, str],
         retries: preemption_retries.PreemptionRetries,
     ) -> None:
-        """Take what executes evictions, and what is told of them.
+        """Take what executes evictions, and what observes them.
 
         `apply` has bind execute actions; `activate` has pods (key, UID) tried now; `version_of` returns the
         resourceVersion at which a pod (UID) was last seen. `held_preemptors` receives the pods that are gated: the UID
@@ -156,7 +156,7 @@ class PreemptionExecutor:
             del self._held_preemptors[key]
 
     def _is_running(self, uid: str) -> bool:
-        """Whether the pod is still on its node and not terminating, as far as the informer has told."""
+        """Whether the pod is still on its node and not terminating, as far as the cache knows."""
         victim = self._cache.pod(uid)
         return victim is not None and not victim.flags & TERMINATING
 
