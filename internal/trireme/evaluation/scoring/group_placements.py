@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from trireme.evaluation.scoring import placement
 from trireme.framework import status
 from trireme.plugin_api.placements import PlacementScorePlugin
 from trireme.snapshot import snapshot
@@ -14,7 +17,7 @@ def placement_totals(
     plugins: Mapping[str, PlacementScorePlugin],
 ) -> list[int] | status.Status:
     """The weighted total of each placement, or what failed. `plugins` are those in this process, by name."""
-    out = [0] * len(request.placements)
+    out = np.zeros(len(request.placements), dtype=np.int64)
     for entry in request.plugins:
         plugin = plugins.get(entry.plugin)
         if plugin is None:
@@ -22,5 +25,6 @@ def placement_totals(
         scores = plugin.score_placements(request, snap)
         if isinstance(scores, status.Status):
             return scores
-        out = [total + entry.weight * score for total, score in zip(out, scores, strict=True)]
-    return out
+        out += placement.apply_weight(np.array(scores, dtype=np.int64).reshape(out.shape), entry.weight)
+    totals: list[int] = out.tolist()
+    return totals
