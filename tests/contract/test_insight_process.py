@@ -246,7 +246,7 @@ async def test_only_allowed_identities_are_answered(tmp_path: Path) -> None:
 
     def caller(name: str) -> dialing.Dialer:
         files = [str(path) for path in authority.issue(name, name).write(tmp_path, name)]
-        return dialing.Dialer(dialing.Settings(str(tmp_path / "ca.crt"), *files, ("insight",)))
+        return dialing.Dialer(dialing.TlsSettings(str(tmp_path / "ca.crt"), *files, ("insight",)))
 
     with process("127.0.0.1:0", *arguments) as address:
         frontend = Frontend(address, caller("frontend"))

@@ -53,7 +53,7 @@ class Side:
     def dialer(self, *identities: str) -> dialing.Dialer:
         folder = self.folder
         return dialing.Dialer(
-            dialing.Settings(f"{folder}/ca.crt", f"{folder}/tls.crt", f"{folder}/tls.key", identities)
+            dialing.TlsSettings(f"{folder}/ca.crt", f"{folder}/tls.crt", f"{folder}/tls.key", identities)
         )
 
 
@@ -136,7 +136,7 @@ async def test_a_wrong_caller_gets_no_stream(tmp_path: Path, wrong: str, told: s
         stranger.issue(Authority("another"), trusted=authority.certificate)
     dialer = stranger.dialer(NAME)
     if wrong == "no certificate":
-        dialer = dialing.Dialer(dialing.Settings(f"{stranger.folder}/ca.crt", identities=(NAME,)))
+        dialer = dialing.Dialer(dialing.TlsSettings(f"{stranger.folder}/ca.crt", identities=(NAME,)))
     async with serve(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
         frontend = Frontend(dialer)
         frontend.links.set_endpoints([address])
@@ -343,7 +343,7 @@ async def test_a_plugin_is_called_over_tls_and_its_identity_verified(tmp_path: P
     folder = caller.folder
 
     async def greet(address: str, identity: str) -> str:
-        tls = dialing.Settings(f"{folder}/ca.crt", f"{folder}/tls.crt", f"{folder}/tls.key", (identity,))
+        tls = dialing.TlsSettings(f"{folder}/ca.crt", f"{folder}/tls.crt", f"{folder}/tls.key", (identity,))
         with pytest.raises(remote_client.HandshakeError) as caught:
             await remote_client.handshake("P", address, deadline_seconds=1, tls=tls)
         return str(caught.value)

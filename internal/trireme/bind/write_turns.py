@@ -30,20 +30,20 @@ class RateLimit:
         self._order = asyncio.Lock()
         self.concurrency = CONCURRENCY if qps <= 0 else min(CONCURRENCY, max(1, math.ceil(qps)))
 
-    def excess(self) -> float:
-        """In how many seconds work may begin; 0: now."""
-        excess = self._delay() - MAX_DELAY_SECONDS
-        return excess if excess > LEAST_SECONDS else 0.0
+    def delay_seconds(self) -> float:
+        """How long work has to wait for the rate limit; 0: it may begin now. Units: seconds."""
+        delay = self._delay() - MAX_DELAY_SECONDS
+        return delay if delay > LEAST_SECONDS else 0.0
 
     async def wait(self) -> None:
         """Return when work may begin, in order of arrival. What follows without a wait is not overtaken."""
-        if not self._order.locked() and not self.excess():
+        if not self._order.locked() and not self.delay_seconds():
             return
         async with self._order:  # one waits for the limit, so that many do not wake up in vain
-            excess = self.excess()
-            while excess > 0:
-                await asyncio.sleep(excess)
-                excess = self.excess()
+            delay = self.delay_seconds()
+            while delay > 0:
+                await asyncio.sleep(delay)
+                delay = self.delay_seconds()
 
 
 UNLIMITED = RateLimit(0.0, lambda: 0.0)

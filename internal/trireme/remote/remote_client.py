@@ -118,7 +118,7 @@ async def handshake(
     address: str,
     *,
     deadline_seconds: float,
-    tls: dialing.Settings | None = None,
+    tls: dialing.TlsSettings | None = None,
 ) -> plugin_pb2.PluginInfo:
     """Get the description of the plugin called `name` at this address.
 
@@ -161,7 +161,7 @@ async def configure(
     config_hash: int,
     *,
     deadline_seconds: float,
-    tls: dialing.Settings | None = None,
+    tls: dialing.TlsSettings | None = None,
 ) -> None:
     """Send the plugin called `name` at this address its configuration for each profile.
 

@@ -28,7 +28,7 @@ and without TLS it would read the whole cluster."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TlsSettings:
     """TLS settings of a client. Without `ca_file` it trusts the system's authorities; a certificate is optional."""
 
     ca_file: str = ""
@@ -43,7 +43,7 @@ class Settings:
 class Dialer:
     """Opens channels. Without settings they are plaintext."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: TlsSettings | None = None) -> None:
         """Reads the files.
 
         Raises:
@@ -128,12 +128,12 @@ async def _drain_and_close(channel: channels.DrainingChannel) -> None:
         await channel.close()
 
 
-def remote_settings(config: snapshot_pb2.RemotePlugin) -> Settings | None:
+def remote_settings(config: snapshot_pb2.RemotePlugin) -> TlsSettings | None:
     """The TLS settings of a plugin's configuration; None: plaintext."""
     if not config.HasField("tls"):
         return None
     tls = config.tls
-    return Settings(
+    return TlsSettings(
         tls.ca_file,
         tls.certificate_file,
         tls.private_key_file,
@@ -142,7 +142,7 @@ def remote_settings(config: snapshot_pb2.RemotePlugin) -> Settings | None:
     )
 
 
-def _files(settings: Settings) -> tls_files.Files:
+def _files(settings: TlsSettings) -> tls_files.Files:
     def named(field: str, path: str) -> tls_files.NamedFile | None:
         return tls_files.NamedFile(f"{settings.field}.{field}", pathlib.Path(path)) if path else None
 

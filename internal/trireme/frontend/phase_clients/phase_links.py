@@ -86,4 +86,4 @@ def _dialer(completed: commandline.CompletedConfig, service: str) -> dialing.Dia
     if not tls.enabled:
         return dialing.Dialer()
     identities = config.identities(service)
-    return dialing.Dialer(dialing.Settings(tls.ca_file, tls.cert_file, tls.key_file, identities))
+    return dialing.Dialer(dialing.TlsSettings(tls.ca_file, tls.cert_file, tls.key_file, identities))

@@ -96,7 +96,7 @@ class PendingReport:
             "attempts": status.attempts,
         }
 
-    def alike(self, pods: Iterable[queued_pod.QueuedPodInfo]) -> list[Json]:
+    def grouped(self, pods: Iterable[queued_pod.QueuedPodInfo]) -> list[Json]:
         """One entry for all pods of one class that wait for the same; in the order of their first."""
         by_circumstances: dict[Hashable, list[queued_pod.QueuedPodInfo]] = {}
         for pod in pods:

@@ -54,7 +54,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
         ],
         "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in state.scheduling.waiting.pods()],
         "pending": [report.of(pod) for pod in pending[:max_pods]],
-        "pendingAlike": report.alike(pending),
+        "pendingAlike": report.grouped(pending),
         "pendingPods": len(pending),
     }
 
@@ -74,7 +74,7 @@ def explain(state: FrontendState, key: str) -> Json | None:
     answer = state.phases.answers.peek((queued.record.profile, queued.record.class_id))
     if answer is not None and answer.generation:
         out |= _answer(state.cluster.cache, answer)
-    out["story"] = _story(state, key)
+    out["story"] = _transitions(state, key)
     return out
 
 
@@ -128,7 +128,7 @@ def _foreign(state: FrontendState, key: str) -> Json | None:
 
 
 def _placed(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
-    story = _story(state, pod.key)
+    story = _transitions(state, pod.key)
     bound = [move["at"] for move in story if move["uid"] == pod.uid and move["to"] == states.Done.label]
     when = {"boundAt": bound[-1]} if bound else {"startedAt": float(pod.start)} if pod.start else {}
     return {
@@ -144,7 +144,7 @@ def _placed(state: FrontendState, pod: placed_pod.PlacedPod) -> Json:
     }
 
 
-def _story(state: FrontendState, key: str) -> list[Json]:
+def _transitions(state: FrontendState, key: str) -> list[Json]:
     """The pod's last transitions in the queue, oldest first."""
     moves = state.scheduling.queue.contents.transitions_of(key)
     at = state.to_wall
