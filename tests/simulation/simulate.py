@@ -31,6 +31,7 @@ def main() -> int:
     import simulation  # the product, which comes after what it is to see
 
     substituted_sources.replace_what_leaves_the_process()
+    sys.unraisablehook = lambda _: None  # what coroutines of killed processes make of their end
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-simulation-"))
     tempfile.tempdir = str(folder)
     try:

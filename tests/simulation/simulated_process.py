@@ -8,6 +8,7 @@ one that was killed, as SIGSTOP and SIGKILL do: neither runs a `finally`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import enum
 from collections.abc import Callable, Coroutine
@@ -18,8 +19,8 @@ _CURRENT: contextvars.ContextVar[Process | None] = contextvars.ContextVar("simul
 # The wall clock when a simulation begins: 2026-01-01T00:00:00Z.
 WALL_START = 1_767_225_600.0
 
-# Collected, a task would run its `finally` blocks, which a killed process does not.
-_KILLED_TASKS: list[asyncio.Task[Any]] = []
+# A coroutine that is closed may wait in its `finally` blocks: how often it is closed again.
+_CLOSES = 20
 
 
 class State(enum.Enum):
@@ -72,7 +73,11 @@ class Process:
         return loop.create_task(self.context.run(main), name=self.name, context=self.context.copy())
 
     def kill(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End it at once, as SIGKILL does."""
+        """End it at once, as SIGKILL does; `loop` has cut its connections.
+
+        Its coroutines would run their `finally` blocks when they are collected, at any time and as any process. Closed
+        here, they run them as the process that is gone, for which nothing is sent, called or started any more.
+        """
         self.state = State.KILLED
         self.held.clear()
         self.signal_handlers.clear()
@@ -80,7 +85,7 @@ class Process:
             if getattr(task, "process", None) is self:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 asyncio.tasks._unregister_task(task)
-                _KILLED_TASKS.append(task)
+                self.context.copy().run(_close, task.get_coro())
 
     def signal(self, number: int) -> None:
         """Deliver a signal that it handles."""
@@ -96,3 +101,11 @@ def current() -> Process | None:
 def of_context(context: contextvars.Context) -> Process | None:
     """The process that a context belongs to."""
     return context.get(_CURRENT)
+
+
+def _close(coroutine: Any) -> None:
+    """Run the `finally` blocks of a coroutine."""
+    for _ in range(_CLOSES):
+        with contextlib.suppress(BaseException):  # a TaskGroup makes a group of GeneratorExit
+            coroutine.close()
+            return

@@ -9,6 +9,7 @@ import asyncio
 import gc
 import logging
 import pathlib
+import resource
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
@@ -112,8 +113,9 @@ class Simulation:
 
     def _report(self, cpu_seconds: float) -> None:
         hours, faults, bound = self._loop.now / 3600, self._faults.injected, self._invariants.bound
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         speed = f"{self._loop.now / max(cpu_seconds, 0.001):.0f} virtual seconds a CPU second"
-        print(f"{hours:.2f} h: {bound} pods bound, {faults} faults, {speed}", flush=True)
+        print(f"{hours:.2f} h: {bound} pods bound, {faults} faults, {speed}, {memory} MiB", flush=True)
 
 
 def observe_bind_requests(observe: Callable[[str, int], None]) -> None:

@@ -71,22 +71,34 @@ async def test_a_paused_process_does_nothing_until_it_continues(loop: VirtualLoo
 
 
 @in_simulation
-async def test_a_killed_process_runs_no_finally(loop: VirtualLoop) -> None:
-    """As after SIGKILL."""
-    ends = []
+async def test_the_finally_blocks_of_a_killed_process_have_no_effect(loop: VirtualLoop) -> None:
+    """As after SIGKILL: they send nothing, and nothing that they call or start runs."""
+    seen: list[str] = []
     process = loop.process("p", "127.0.0.1")
 
+    class Receiver(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            seen.append("sent")
+
+    async def start() -> None:
+        seen.append("started")
+
     async def work() -> None:
+        transport, _ = await loop.create_connection(asyncio.Protocol, "127.0.0.2", 80)
         try:
             await asyncio.sleep(1000)
         finally:
-            ends.append("finally")
+            transport.write(b"x")
+            loop.call_soon(seen.append, "called")
+            task = asyncio.create_task(start())
+            await task
 
+    await loop.create_server(Receiver, "127.0.0.2", 80)
     process.start(loop, work)
     await asyncio.sleep(1)
     loop.kill(process)
     await asyncio.sleep(2000)
-    assert ends == []
+    assert seen == []
 
 
 @in_simulation

@@ -132,8 +132,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def kill(self, process: Process) -> None:
         """End it as SIGKILL does: its connections break, and nothing of it runs any more."""
-        process.kill(self)
         self.network.drop_process(process)
+        process.kill(self)
+        self._timers = [
+            timer for timer in self._timers if simulated_process.of_context(timer[2]._context) is not process
+        ]
+        heapq.heapify(self._timers)
 
     # Running
 
@@ -244,7 +248,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def _make_task(loop: Any, coro: Any, **named: Any) -> _Task:
-    return _Task(coro, loop=loop, **named)
+    task = _Task(coro, loop=loop, **named)
+    if task.process is not None and task.process.state is State.KILLED:
+        task._log_destroy_pending = False
+        coro.close()  # it will not run
+    return task
 
 
 def run(main: Callable[[VirtualLoop], Coroutine[Any, Any, Any]], seed: int = 0) -> Any:
