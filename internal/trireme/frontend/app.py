@@ -171,7 +171,7 @@ def build_insight_queue_feed(
         return None
     now, wall = context.clocks.now, context.clocks.wall
     return insight_queue_feed.InsightQueueFeed(
-        insight, scheduling.queue.contents, lambda: cache.generation, lambda at: clocks.to_wall(at, now(), wall())
+        insight, scheduling.queue.contents, lambda: cache.generation, now, lambda at: clocks.to_wall(at, now(), wall())
     )
 
 

@@ -1,6 +1,7 @@
 """Sends what changes in the scheduling queue to insight.
 
-Changes are collected for a moment: a pod that is scheduled at once costs an entry in a set, and is never sent.
+Changes are collected for a moment, and a pod that waits for its turn is sent only if that takes long: a pod that is
+scheduled soon costs an entry in a dictionary, and is never sent.
 """
 
 import asyncio
@@ -25,6 +26,9 @@ from trireme.v1 import snapshot_pb2
 
 # How often changes are sent.
 PERIOD_SECONDS = 0.25
+# For how long a pod may wait for its turn, or be tried, before it is sent. Under load pods wait for others to share
+# their batch, and sending each of them would cost a few per cent of scheduling it.
+SETTLE_SECONDS = 2.0
 # Pods in one message, some 200 bytes each.
 PODS_PER_MESSAGE = 2_000
 # The next message waits a period where a replica has so much left to read.
@@ -50,13 +54,17 @@ class InsightQueueFeed:
         insight: insight_replicas.InsightReplicas,
         queue: queue_contents.QueueContents,
         generation: Callable[[], int],
+        now: Callable[[], float],
         to_wall: Callable[[float], float],
     ) -> None:
-        """`generation` returns that of the last delta; `to_wall` converts the queue's clock to the wall clock."""
+        """`generation` returns that of the last delta; `to_wall` converts times of `now`, the queue's clock."""
         self._insight = insight
         self._queue = queue
         self._generation = generation
+        self._now = now
         self._to_wall = to_wall
+        # UID to key of changed pods that may soon be scheduled.
+        self._deferred: dict[str, str] = {}
         # UIDs of the pods that the replicas know of.
         self._sent: set[str] = set()
 
@@ -77,11 +85,21 @@ class InsightQueueFeed:
         changed = self._queue.take_changed_pods()
         if self._insight.take_new_stream() or changed is None:
             self._sent.clear()
+            self._deferred = {}
             return self._deltas(self._queue.pods(), (), reset=True)
+        changed = self._deferred | changed
         found = [(uid, self._queue.with_uid(key, uid)) for uid, key in changed.items()]
+        self._deferred = {uid: changed[uid] for uid, pod in found if pod is not None and self._may_leave_soon(pod)}
+        found = [(uid, pod) for uid, pod in found if uid not in self._deferred]
         gone = [uid for uid, pod in found if (pod is None or not _is_queued(pod)) and uid in self._sent]
         self._sent.difference_update(gone)
         return self._deltas([pod for _, pod in found if pod is not None], gone, reset=False)
+
+    def _may_leave_soon(self, pod: queued_pod.QueuedPodInfo) -> bool:
+        """Whether the replicas need not hear of the pod yet: it waits for its turn, or is tried, since a moment."""
+        if pod.uid in self._sent or not isinstance(pod.state, (Active, InFlight)):
+            return False
+        return self._now() - pod.timestamp < SETTLE_SECONDS
 
     def _deltas(
         self, pods: Iterable[queued_pod.QueuedPodInfo], removed: Sequence[str], *, reset: bool

@@ -28,8 +28,9 @@ class World:
     def __init__(self, queue: SchedulingQueue | None = None) -> None:
         self.queue = queue_builders.queue() if queue is None else queue
         self.replicas: Any = Replicas()
+        self.now = T0 + 60
         self.feed = insight_queue_feed.InsightQueueFeed(
-            self.replicas, self.queue.contents, lambda: 1, lambda moment: moment - T0
+            self.replicas, self.queue.contents, lambda: 1, lambda: self.now, lambda moment: moment - T0
         )
         self.known = queued_pods.QueuedPods()
 
@@ -142,3 +143,27 @@ def test_members_of_a_group_are_followed_with_it() -> None:
     world.queue.delete("ns/m1", "uid-m1", T0)
     assert world.state("m1") is None
     assert world.state("m0") == "QUEUED_POD_STATE_GATED"
+
+
+def test_a_pod_that_waits_long_for_its_turn_is_sent() -> None:
+    """Pods that wait for others to share their batch are not, which is most of them under load."""
+    world = World()
+    world.sent()
+    world.now = T0
+    world.queue.add(record("a"), T0)
+    assert world.sent() == []
+    popped(world.queue, T0)
+    world.now = T0 + 1
+    assert world.sent() == []
+    world.now = T0 + insight_queue_feed.SETTLE_SECONDS
+    assert world.state("a") == "QUEUED_POD_STATE_IN_FLIGHT"
+
+
+def test_a_pod_that_is_refused_is_sent_at_once() -> None:
+    """It is what people ask about."""
+    world = World()
+    world.sent()
+    world.now = T0
+    world.queue.add(record("a"), T0)
+    fail(world.queue, T0, "Fit")
+    assert world.state("a") == "QUEUED_POD_STATE_UNSCHEDULABLE"
