@@ -121,6 +121,10 @@ differential: $(STAMP) ## Compare with kube-scheduler on random input (KIND=deci
 simulate: $(STAMP) ## The whole system on one virtual clock, with faults; the same SEED gives the same run (SEED=7 HOURS=1 FAULTS=kill,stall TRACE=file)
 	@$(BIN)/python tests/simulation/simulate.py --seed $(or $(SEED),7) --hours $(or $(HOURS),1) $(if $(FAULTS),--faults $(FAULTS)) $(if $(TRACE),--trace $(TRACE))
 
+.PHONY: simulate-regressions
+simulate-regressions: $(STAMP) ## Whether simulations find defects put into the product, ten minutes each at most (NAMES="lost-rows")
+	@$(BIN)/python tests/simulation/regression_run.py $(NAMES)
+
 .PHONY: mutation
 mutation: $(STAMP) ## Mutation tests of the queueing hints, some minutes (MODULES="pods nodes")
 	@$(BIN)/python tests/mutation/mutation_run.py $(MODULES)
