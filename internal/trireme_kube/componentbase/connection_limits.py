@@ -10,6 +10,7 @@ Source: IdleTimeout in k8s.io/apiserver/pkg/server/secure_serving.go; Go's serve
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import cast
 
 from aiohttp import web
 
@@ -77,8 +78,8 @@ class _CountedConnection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not by isinstance: uvloop's transports do not subclass asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         self._limits.add(self)
         self._served.connection_made(transport)
 
