@@ -70,8 +70,9 @@ class EventRequeuer:
             self._hints.results[call.plugin, call.event.label, hint.value] += 1
             if hint is not Hint.SKIP:
                 for pod in [pod for target in targets for pod in self._pods_of(target)]:
-                    pending = call.plugin in pod.pending_plugins
-                    self._move(pod, Decision.IMMEDIATELY if pending else Decision.AFTER_BACKOFF, call.event, now)
+                    if not self._transitions.still_gated(pod):
+                        pending = call.plugin in pod.pending_plugins
+                        self._move(pod, Decision.IMMEDIATELY if pending else Decision.AFTER_BACKOFF, call.event, now)
 
     def flush(self, before: float, now: float) -> None:
         """Moves the pods that have been unschedulable, or gated, since before that moment."""
@@ -102,7 +103,7 @@ class EventRequeuer:
         for registration, indexes in remote:
             pods = [examples[index] for index in indexes]
             targets: list[list[Target]] = [
-                [RefusalGroupTarget(groups[index].key, self._transitions.stamp)] for index in indexes
+                [RefusalGroupTarget(groups[index].key, self._transitions.stamp, exclude_uid)] for index in indexes
             ]
             if self._calls.call_hint(profile, registration, change, pods, targets) is None:
                 for index in indexes:
@@ -114,10 +115,16 @@ class EventRequeuer:
                         self._move(pod, decision, event, now)
 
     def _pods_of(self, target: Target) -> list[QueuedPodInfo]:
-        """The pods that an answer concerns: those that have not moved since the call."""
+        """The pods that an answer may move: those that have not moved since the call."""
         if isinstance(target, PodTarget):
             pod = target.pod
             waits = isinstance(pod.state, (Unschedulable, Gated))
             return [pod] if waits and pod.stamp == target.stamp else []
         group = self._unschedulable.get(target.group)
-        return [pod for pod in group.pods.values() if pod.stamp <= target.stamp] if group else []
+        if group is None:
+            return []
+        return [
+            pod
+            for pod in self._transitions.movable_pods(group)
+            if pod.stamp <= target.stamp and pod.record.uid != target.exclude_uid
+        ]

@@ -41,10 +41,11 @@ Instructions = Sequence[Instruction]
 
 
 class RefusalGroupTarget(NamedTuple):
-    """All pods that were in the group at the event: those with a stamp up to this one."""
+    """All pods that were in the group at the event, those with a stamp up to this one, but for `exclude_uid`."""
 
     group: RefusalKey
     stamp: int
+    exclude_uid: str
 
 
 class PodTarget(NamedTuple):
@@ -152,4 +153,4 @@ class RemoteCalls:
 def _concerns(target: Target, pod: QueuedPodInfo, group: RefusalKey, stamp: int) -> bool:
     if isinstance(target, PodTarget):
         return target.pod is pod and target.stamp == stamp
-    return target.group == group and stamp <= target.stamp
+    return target.group == group and stamp <= target.stamp and pod.record.uid != target.exclude_uid

@@ -3,7 +3,21 @@
 from typing import Any
 
 import pytest
-from queue_builders import NODE_ADD, OWN_LABEL, POD_DELETE, T0, fail, parked, place, pod, popped, queue, record
+from queue_builders import (
+    NODE_ADD,
+    OWN_LABEL,
+    POD_DELETE,
+    T0,
+    fail,
+    gate_of,
+    helps,
+    parked,
+    place,
+    pod,
+    popped,
+    queue,
+    record,
+)
 
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.hints.queueing_hint_map import EventRegistration, Hint
@@ -11,6 +25,7 @@ from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import Active, BackOff, Gated, PreEnqueuePending, Unschedulable
+from trireme.registry.in_tree import PREEMPTION_PLUGIN
 
 
 def call_id(instructions: Any) -> int:
@@ -239,6 +254,67 @@ def test_a_remote_plugin_that_does_not_answer_is_not_waited_for_without_bound() 
     assert (place(q, "p"), q.statistics().open_hint_calls) == (Unschedulable, 1000)
     assert q.on_event(NODE_ADD, None, "node", T0) == ()
     assert place(q, "p") is BackOff
+
+
+@pytest.mark.parametrize("class_id", [1, 2], ids=["same-class", "reclassified"])
+def test_a_remote_hint_does_not_wake_the_pod_that_the_event_excludes(class_id: int) -> None:
+    """Else a pod that a remote Permit plugin refuses wakes itself by its own unassume, each time."""
+    q = queue([EventRegistration("Far", POD_DELETE, remote=True)])
+    for name in ("self", "other"):
+        q.add(record(name), T0)
+    fail(q, T0, "Far", max_batch=2)
+    call = call_id(q.on_event(POD_DELETE, "pod", None, T0 + 5, exclude_uid="uid-self"))
+    for name in ("self", "other"):
+        q.reclassify(f"ns/{name}", f"uid-{name}", class_id)
+    q.hint_answered(call, [Hint.QUEUE], T0 + 5)
+    assert (place(q, "self"), place(q, "other")) == (Unschedulable, Active)
+
+
+def test_a_remote_hint_does_not_move_pods_that_are_still_gated() -> None:
+    """Else each answer gates them anew, and counts them as incoming again."""
+    gates: dict[str, str | PreEnqueueResult] = {}
+    q = queue(
+        [EventRegistration("Far", NODE_ADD, remote=True), EventRegistration("Gate", NODE_ADD, helps(False))],
+        gate_of(gates),
+    )
+    names = ("gated", "open")
+    for name in names:
+        q.add(record(name), T0)
+    fail(q, T0, "Far", max_batch=2)
+    gates.update(dict.fromkeys(names, "Gate"))
+    q.activate([(f"ns/{name}", f"uid-{name}") for name in names], T0)
+    stamp = pod(q, "gated").stamp
+    call = call_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
+    del gates["open"]
+    q.hint_answered(call, [Hint.QUEUE], T0 + 5)
+    assert (place(q, "gated"), place(q, "open")) == (Gated, Active)
+    assert pod(q, "gated").stamp == stamp
+
+
+def test_a_remote_hint_does_not_evaluate_preemptors_that_are_held() -> None:
+    """Else, with many preemptors, every answer about a deleted victim evaluates each of them."""
+    evaluated: list[str] = []
+
+    def gate(pod: QueuedPodInfo) -> str | PreEnqueueResult:
+        evaluated.append(pod.record.key)
+        return PREEMPTION_PLUGIN
+
+    q = queue(
+        [
+            EventRegistration("Far", POD_DELETE, remote=True),
+            EventRegistration(PREEMPTION_PLUGIN, POD_DELETE, helps(False)),
+        ]
+    )
+    q.add(record("p"), T0)
+    (preemptor,) = popped(q, T0)
+    q._transitions._pre_enqueue = gate
+    q.held_preemptors["ns/p"] = "uid-p"
+    q.activate([("ns/p", "uid-p")], T0)
+    q.requeue(preemptor, T0, rejectors=frozenset({"Far"}))
+    del evaluated[:]
+    call = call_id(q.on_event(POD_DELETE, "pod", None, T0 + 5))
+    q.hint_answered(call, [Hint.QUEUE], T0 + 5)
+    assert (place(q, "p"), evaluated) == (Gated, [])
 
 
 def test_many_remote_events_during_one_attempt_simply_try_again() -> None:
