@@ -24,7 +24,7 @@ from decision_differences import Finding, Verdict, compare, refused_elsewhere
 from decision_phases import PhaseError, Phases
 from decisions import AnyPhases, Decider
 from golden_rows import Row, RowKind
-from local_phases import LocalPhases
+from in_process_phases import InProcessPhases
 
 from trireme.config import loading
 
@@ -95,7 +95,7 @@ def _agreement_of(path: Path, options: argparse.Namespace) -> int:
         configuration = setups.default.configuration
         findings += _asked("services", Phases(configuration, options.replicas), setups, decisions, options)
         if not options.print_answers:
-            findings += _asked("in process", LocalPhases(configuration), setups, decisions, options)
+            findings += _asked("in process", InProcessPhases(configuration), setups, decisions, options)
     if RowKind.HINT in by_kind and not options.category:
         findings += _reported("hints", _hinted(by_kind[RowKind.HINT], options), options)
     outcome = int(any(finding.verdict is Verdict.DIFFERS for finding in findings))

@@ -15,7 +15,7 @@ import numpy as np
 from decision_cluster import DecisionCluster, Json
 from decision_phases import Filtered, Phases
 from golden_rows import Row
-from local_phases import LocalPhases
+from in_process_phases import InProcessPhases
 
 from trireme.evaluation.scoring import placement
 from trireme.framework import status
@@ -27,7 +27,7 @@ from trireme_kube.apimachinery import encode
 LEFT_OUT = "NotInPreFilterNodes"
 
 # Who is asked: processes behind gRPC, or an engine in this one.
-AnyPhases = Phases | LocalPhases
+AnyPhases = Phases | InProcessPhases
 
 
 class Decider:

@@ -1,10 +1,10 @@
-"""LocalPhases beside an insight replica that follows the same deltas: each answer is compared with its explanation."""
+"""InProcessPhases beside an insight replica of the same deltas: each answer is compared with its explanation."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 import phase_calls
 from decision_phases import Filtered, hash_of, no_remote
-from local_phases import LocalPhases
+from in_process_phases import InProcessPhases
 
 from trireme.evaluation import score_engine
 from trireme.framework import status
@@ -14,7 +14,7 @@ from trireme.v1 import cycle_pb2, insight_pb2, snapshot_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 
-class ExplainedPhases(LocalPhases):
+class ExplainedPhases(InProcessPhases):
     """Fails where insight explains otherwise than filter and score answer."""
 
     def __init__(self, configuration: snapshot_pb2.Configuration, *, by_deltas: bool = False) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, Protocol
 import decision_profiles
 import decisions
 import grpc
-import local_phases
+import in_process_phases
 import situation_preemption
 from decision_cluster import DecisionCluster, Json
 from decision_phases import hash_of
@@ -154,11 +154,11 @@ class ServiceFilter:
 
 
 class EngineFilter:
-    """An engine, asked as LocalEvaluators asks it."""
+    """An engine, asked as InProcessEvaluators asks it."""
 
     def __init__(self) -> None:
         self.snap = snapshot.Snapshot()
-        self._engine = local_phases.evaluators_of(self.snap, _SETUP.configuration).engine.filter
+        self._engine = in_process_phases.evaluators_of(self.snap, _SETUP.configuration).engine.filter
 
     async def begin(self, cluster: DecisionCluster) -> None:
         """As Filter says."""

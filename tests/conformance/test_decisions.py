@@ -16,7 +16,7 @@ from decision_differences import Finding, Verdict
 from decision_phases import Phases
 from decisions import AnyPhases, Decider
 from golden_rows import Row
-from local_phases import LocalPhases
+from in_process_phases import InProcessPhases
 
 # Asked by deltas in full; of the other categories every fifth case, for time's sake.
 IN_FULL = frozenset({"resources", "mostallocated", "taints", "nodeaffinity", "ports", "images"})
@@ -32,8 +32,8 @@ SETUPS = decision_profiles.Setups([*ROWS, *FOUND, *GATES])
 ASKED: dict[str, Callable[[], AnyPhases]] = {
     "one-replica": lambda: Phases(SETUPS.default.configuration, 1),
     "two-replicas": lambda: Phases(SETUPS.default.configuration, 2),
-    "in-process": lambda: LocalPhases(SETUPS.default.configuration),
-    "in-process-by-deltas": lambda: LocalPhases(SETUPS.default.configuration, by_deltas=True),
+    "in-process": lambda: InProcessPhases(SETUPS.default.configuration),
+    "in-process-by-deltas": lambda: InProcessPhases(SETUPS.default.configuration, by_deltas=True),
 }
 
 

@@ -20,7 +20,7 @@ import real_framework
 import situation_groups
 from decision_phases import Phases
 from decisions import AnyPhases
-from local_phases import LocalPhases
+from in_process_phases import InProcessPhases
 
 from trireme.evaluation import request_errors
 from trireme.v1 import bind_phase_pb2
@@ -32,7 +32,7 @@ _ROWS = 60
 _RANDOM = 80
 
 
-@pytest.fixture(scope="module", params=[Phases, LocalPhases], ids=["services", "in-process"])
+@pytest.fixture(scope="module", params=[Phases, InProcessPhases], ids=["services", "in-process"])
 def phases(request: pytest.FixtureRequest) -> Iterator[AnyPhases]:
     """Filter with the gates on."""
     with request.param(group_decisions.configuration()) as asked:

@@ -13,7 +13,7 @@ from trireme.config import gates, loading, model, profiles, validation
 from trireme.evaluation import engine
 from trireme.framework import fit_reasons, status
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme.local import local_evaluators
+from trireme.in_process import in_process_evaluators
 from trireme.plugin_api import hints as hints_api
 from trireme.plugins.node_label import args, hints, score
 from trireme.plugins.node_label import filter as label_filter
@@ -173,7 +173,7 @@ async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:
     message = configuration(("NodeLabel",), (("NodeLabel", 1),))
     stated = {"presentLabels": ["foo"], "presentLabelsPreference": ["bar"]}
     message.profiles[0].plugin_args.add(name="NodeLabel", args_json=json.dumps(stated).encode())
-    evaluators = local_evaluators.LocalEvaluators(
+    evaluators = in_process_evaluators.InProcessEvaluators(
         engine.Engine(
             builder.snap,
             filter_profiles.make(message, no_remote_plugins),

@@ -1,4 +1,4 @@
-"""LocalEvaluators: filter and score as the scheduler knows them, answered in this process from one snapshot.
+"""InProcessEvaluators: filter and score as the scheduler knows them, answered in this process from one snapshot.
 
 There is no gRPC and no server: the engine is called, and its answers are handed on. So caller and engine share one
 thread; what the snapshot shows is brought up to date by whoever owns it.
@@ -19,7 +19,7 @@ from trireme.wire import domain_constraints, identities, node_columns
 from trireme.wire import status as wire_status
 
 
-class LocalEvaluators(ports.Evaluators):
+class InProcessEvaluators(ports.Evaluators):
     """Asks an engine whose snapshot is at the generation that a call names, or later."""
 
     def __init__(self, evaluating: engine.Engine) -> None:

@@ -16,7 +16,7 @@ from decision_phases import Filtered, no_remote
 from trireme.cache import cluster_cache
 from trireme.evaluation import engine, score_engine
 from trireme.framework import amounts, status
-from trireme.local import local_evaluators
+from trireme.in_process import in_process_evaluators
 from trireme.registry import filter_profiles, score_profiles
 from trireme.results import phase_results
 from trireme.snapshot import arrays, snapshot
@@ -26,7 +26,7 @@ from trireme.wire import identities
 Answer = TypeVar("Answer")
 
 
-class LocalPhases:
+class InProcessPhases:
     """One engine, of one configuration at a time; a context manager."""
 
     def __init__(self, configuration: snapshot_pb2.Configuration, *, by_deltas: bool = False) -> None:
@@ -37,7 +37,7 @@ class LocalPhases:
         # A Runner would make a handler of signals for each question, which takes longer than most answers.
         self._loop = asyncio.new_event_loop()
 
-    def __enter__(self) -> "LocalPhases":
+    def __enter__(self) -> "InProcessPhases":
         return self
 
     def __exit__(
@@ -156,9 +156,9 @@ class LocalPhases:
 
 def evaluators_of(
     snap: snapshot.Snapshot, configuration: snapshot_pb2.Configuration
-) -> local_evaluators.LocalEvaluators:
+) -> in_process_evaluators.InProcessEvaluators:
     """Evaluators of the configuration's profiles, which have no remote plugins."""
     snap.amount_rules = amounts.rules_of(configuration.feature_gates)
     filters = filter_profiles.make(configuration, no_remote)
     scores = score_profiles.make(configuration, no_remote)
-    return local_evaluators.LocalEvaluators(engine.Engine(snap, filters, scores))
+    return in_process_evaluators.InProcessEvaluators(engine.Engine(snap, filters, scores))

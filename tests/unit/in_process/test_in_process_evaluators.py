@@ -1,4 +1,4 @@
-"""LocalEvaluators: filter and score asked in this process answer as the services do."""
+"""InProcessEvaluators: filter and score asked in this process answer as the services do."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation import engine
 from trireme.framework import status
-from trireme.local import local_evaluators
+from trireme.in_process import in_process_evaluators
 from trireme.registry import filter_profiles, score_profiles
 from trireme.results.phase_results import PostFilterResult
 from trireme.scheduling import ports
@@ -36,7 +36,7 @@ class Cluster:
         profile = message.profiles[0]
         at = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_POST_FILTER)
         at.plugins.add(name="DefaultPreemption")
-        self.evaluators = local_evaluators.LocalEvaluators(
+        self.evaluators = in_process_evaluators.InProcessEvaluators(
             engine.Engine(
                 self.builder.snap,
                 filter_profiles.make(message, no_remote_plugins),
