@@ -335,6 +335,6 @@ async def test_a_plugin_is_not_called_for_a_leader_that_was_deposed_while_its_po
 class _NothingBound:
     """A writer that finds no pod bound."""
 
-    async def settle_binding(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.Outcome:
+    async def settle_binding(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.SettledBinding:
         """Reads what became of a binding."""
         return api_writes.Conflict("not bound")

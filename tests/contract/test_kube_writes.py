@@ -10,7 +10,16 @@ from aiohttp import web
 from kube_fake_server import FakeServer, Seen, answer, failure, serving
 
 from trireme_kube.apimachinery import api_writes
-from trireme_kube.apimachinery.api_writes import Conflict, Gone, PodName, Refused, Unavailable, Uncertain, Written
+from trireme_kube.apimachinery.api_writes import (
+    Conflict,
+    Gone,
+    PodName,
+    Refused,
+    Unavailable,
+    Unbound,
+    Uncertain,
+    Written,
+)
 from trireme_kube.client import client, credentials, writes
 
 POD = PodName("default", "web", "u1")
@@ -133,12 +142,12 @@ async def test_without_a_server_nothing_happened() -> None:
     ("script", "expected"),
     [
         pytest.param(Script("hang-up", node="node-a"), Written, id="lost-answer-bound"),
-        pytest.param(Script("hang-up"), Unavailable, id="lost-answer-not-bound"),
+        pytest.param(Script("hang-up"), Unbound, id="lost-answer-not-bound"),
         pytest.param(Script("hang-up", node="node-b"), Conflict, id="lost-answer-bound-elsewhere"),
         pytest.param(Script((409, "Conflict"), node="node-a"), Written, id="bound-by-an-earlier-call"),
         pytest.param(Script((409, "Conflict"), node="node-b"), Conflict, id="bound-elsewhere"),
         pytest.param(Script((409, "Conflict"), uid="u2"), Gone, id="another-pod-of-that-name"),
-        pytest.param(Script((409, "Conflict")), Unavailable, id="refused-for-another-reason"),
+        pytest.param(Script((409, "Conflict")), Unbound, id="refused-for-another-reason"),
         pytest.param(Script("hang-up", exists=False), Gone, id="deleted-meanwhile"),
     ],
 )

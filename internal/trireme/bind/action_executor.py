@@ -192,17 +192,17 @@ class ActionExecutor:
                 break
             if not tenure.active:
                 return _not_begun(tenure.ended_because)
-            outcome = await self._evict_once(pod, evict)
+            outcome = await self._read_and_evict(pod, evict)
         return status.SUCCESS if isinstance(outcome, api_writes.Gone) else _status_of(outcome)
 
-    async def _evict_once(self, pod: api_writes.PodName, evict: bind_pb2.Evict) -> api_writes.Outcome:
-        """As _evict, having read whether the pod is still there, still this one and not deleted yet."""
-        marked = await self._writer.get_pod(pod, DEADLINE_SECONDS)
-        if not isinstance(marked, api_writes.Written) or marked.obj["metadata"].get("deletionTimestamp"):
-            return marked
-        patch = patch_bodies.disruption_patch(marked.obj, evict, timestamps.seconds(self._wall()))
-        if patch is not None:
-            marked = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
+    async def _read_and_evict(self, pod: api_writes.PodName, evict: bind_pb2.Evict) -> api_writes.Outcome:
+        """Read whether the pod is still there, still this one and not terminating yet; only then mark and delete it."""
+        found = await self._writer.get_pod(pod, DEADLINE_SECONDS)
+        if not isinstance(found, api_writes.Written) or found.obj["metadata"].get("deletionTimestamp"):
+            return found
+        patch = patch_bodies.disruption_patch(found.obj, evict, timestamps.seconds(self._wall()))
+        # Without a patch it carries the condition already.
+        marked = found if patch is None else await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
         return await self._delete_marked(pod, marked) if isinstance(marked, api_writes.Written) else marked
 
     async def _delete_marked(self, pod: api_writes.PodName, marked: api_writes.Written) -> api_writes.Outcome:

@@ -110,7 +110,7 @@ class BindingRetries:
         self._message = self._message or why
         return self._read(now) if self._doubt else NotBound(why, Reason("notBegun"))
 
-    def on_read(self, outcome: api_writes.Outcome, now: float, active: bool) -> Step:
+    def on_read(self, outcome: api_writes.SettledBinding, now: float, active: bool) -> Step:
         """The pod was read, or could not be."""
         match outcome:
             case api_writes.Written():
@@ -119,9 +119,9 @@ class BindingRetries:
                 return NotBound(self._conflict or self._as_conflict(message), Reason("alreadyAssigned"))
             case api_writes.Gone(message):
                 return NotBound(message, Reason("podNotFound"))
-            case api_writes.Unavailable():
+            case api_writes.Unbound():
                 return self._unbound(active)
-            case api_writes.Uncertain(message) | api_writes.Refused(message):
+            case api_writes.Uncertain(message):
                 return self._unread(message, now)
 
     def _unbound(self, active: bool) -> Step:

@@ -40,8 +40,8 @@ class BindingClient(Protocol):
         """POSTs the binding, with the repetitions that are safe."""
         ...
 
-    async def settle_binding(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.Outcome:
-        """Reads what became of a binding."""
+    async def settle_binding(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.SettledBinding:
+        """Reads the pod to find what became of its binding. Unbound: it was read, and has no node."""
         ...
 
 

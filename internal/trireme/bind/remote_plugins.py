@@ -179,7 +179,7 @@ async def _read_back(
     match outcome:
         case api_writes.Written():
             return to_message(status.SUCCESS)
-        case api_writes.Uncertain() | api_writes.Refused():
+        case api_writes.Uncertain():
             return None
         case _:
             return otherwise

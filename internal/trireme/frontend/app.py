@@ -19,7 +19,7 @@ from trireme.framework import amounts, resizes
 from trireme.frontend import (
     inbox,
     insight_queue_feed,
-    own_namespace,
+    namespace_deletion,
     phase_configuration,
     plugin_membership,
     plugin_updates,
@@ -74,7 +74,7 @@ class App:
     inbox: inbox.Inbox
     informers: Sequence[informer.Informer[Any]]
     plugin_updates: plugin_updates.PluginUpdates
-    namespace: own_namespace.OwnNamespace
+    namespace: namespace_deletion.NamespaceDeletionWatch
     insight_queue_feed: insight_queue_feed.InsightQueueFeed | None
 
     @property
@@ -131,7 +131,7 @@ def build(
     recorder = events.EventRecorder(clients.events)
     effects = ports.Effects(phases.links.binders, recorder)
     scheduling = build_scheduling(context, cluster, phases, effects)
-    namespace = own_namespace.OwnNamespace()
+    namespace = namespace_deletion.NamespaceDeletionWatch()
     events_in = inbox.Inbox(scheduling.handlers, scheduling.pacer, cluster.waits, namespace, context.wakeup.set)
     informers = cluster_informers.make_informers(
         clients.scheduling,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trireme.cache import cluster_cache, object_kinds, object_waits
-from trireme.frontend import own_namespace
+from trireme.frontend import namespace_deletion
 from trireme.scheduling import attempt_reporter, event_handlers, pacing, pre_binding, preemption_executor, waiting_pods
 
 
@@ -16,7 +16,7 @@ class Inbox:
         handlers: event_handlers.EventHandlers,
         pacer: pacing.Pacer,
         waits: object_waits.ObjectWaits,
-        namespace: own_namespace.OwnNamespace,
+        namespace: namespace_deletion.NamespaceDeletionWatch,
         wake: Callable[[], None],
     ) -> None:
         """`waits` has the callers that wait for a change of an object.

@@ -208,7 +208,7 @@ class SchedulerMetrics:
             self.instruments.point_seconds.observe(0.0, (point, code.label, profile), pods)
 
     def volume_stage_ended(self, operation: str, result: status.Status) -> None:
-        """This error stopped a pod; those of VolumeBinding are counted by stage."""
+        """A stage (assume or bind) ended with this result; errors of VolumeBinding are counted by stage."""
         if result.code is status.Code.ERROR and result.plugin == _VOLUMES_PLUGIN:
             self.instruments.volume_errors.add((operation,))
 

@@ -41,7 +41,7 @@ def build_scheduling(
     waiting, outbox = waiting_pods.WaitingPods(), status_outbox.StatusOutbox(effects.binder.apply)
 
     def preempting_for(uid: str) -> bool:
-        return preemptions.is_running_preemption(uid)
+        return preemptions.still_gates(uid)
 
     def pod_deleted(uid: str) -> None:
         gone.deleted(uid)

@@ -29,7 +29,7 @@ class InFlightEvent(NamedTuple):
 class EventCursor:
     """A position in the list that attempts still need.
 
-    `verdicts` is a cache of `RequeueEvaluator`: what the events since then mean for one kind of pod.
+    `verdicts` is a cache of `InFlightEventEvaluator`: what the events since then mean for one kind of pod.
     """
 
     __slots__ = ("holders", "start", "verdicts")

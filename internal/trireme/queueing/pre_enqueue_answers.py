@@ -6,9 +6,9 @@ or gates it. One that is refused while an event happened that may help it is cal
 
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing.groups.queue_groups import QueueGroups
+from trireme.queueing.in_flight_event_evaluator import InFlightEventEvaluator
 from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.remote_calls import RemoteCalls
-from trireme.queueing.requeue_evaluator import RequeueEvaluator
 from trireme.queueing.states import Active, BackOff, Destination, PreEnqueueCall, PreEnqueuePending
 from trireme.queueing.transitions import Transitions
 
@@ -20,7 +20,7 @@ class PreEnqueueAnswers:
         self,
         transitions: Transitions,
         in_flight_events: InFlightEvents,
-        evaluator: RequeueEvaluator,
+        evaluator: InFlightEventEvaluator,
         calls: RemoteCalls,
         groups: QueueGroups | None,
     ) -> None:

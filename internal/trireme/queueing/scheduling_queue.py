@@ -14,7 +14,8 @@ impossible.
 
 Where there are pod groups, `groups` is the part that knows them: what concerns a member is handled there.
 
-Times are Unix seconds of the steady clock (`framework.clocks`). Not safe for use from several threads.
+Times are Unix seconds of the steady clock (`trireme_kube.componentbase.clocks.steady`). Not safe for use from several
+threads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,6 +32,7 @@ from trireme.queueing.groups.queue_groups import QueueGroups
 from trireme.queueing.groups.queued_group import PodGroupBatch
 from trireme.queueing.hints.hint_evaluation import HintEvaluator
 from trireme.queueing.hints.queueing_hint_map import Hint
+from trireme.queueing.in_flight_event_evaluator import InFlightEventEvaluator
 from trireme.queueing.in_flight_events import InFlightEvent, InFlightEvents
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pod_info import PodInfo
@@ -39,7 +41,6 @@ from trireme.queueing.queue_contents import QueueContents
 from trireme.queueing.queue_status import QueueStatistics
 from trireme.queueing.queued_pod import NO_PLUGINS, QueuedPodInfo, are_pods
 from trireme.queueing.remote_calls import Instructions, PodTarget, RemoteCalls
-from trireme.queueing.requeue_evaluator import RequeueEvaluator
 from trireme.queueing.states import (
     BackOff,
     Destination,
@@ -105,7 +106,7 @@ class SchedulingQueue:
         self._calls = calls
         self._groups = groups
         self._max_in_unschedulable = max_in_unschedulable
-        self._evaluator = RequeueEvaluator(hints, in_flight_events, calls)
+        self._evaluator = InFlightEventEvaluator(hints, in_flight_events, calls)
         self._requeuer = EventRequeuer(transitions, unschedulable, hints, calls)
         self._pre_enqueue_answers = PreEnqueueAnswers(transitions, in_flight_events, self._evaluator, calls, groups)
         self.contents = QueueContents(

@@ -207,6 +207,9 @@ class AttemptRunner:
         """Run Reserve for assumed pods: each as it is reserved, or why it is not; such a pod is no longer assumed.
 
         `pod_group`: members of this group may share claims.
+
+        If the call itself fails (an exception, cancellation too), every pod is dropped from the cache and the exception
+        raised again; nothing is unreserved, since it is not known what was reserved.
         """
         started = self._observer.clock()
         try:

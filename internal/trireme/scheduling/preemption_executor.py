@@ -127,8 +127,8 @@ class PreemptionExecutor:
         self._turns = itertools.count()
         self.background = supervision.Supervisor()
 
-    def is_running_preemption(self, uid: str) -> bool:
-        """Whether victims of the pod are still to be deleted: until then the pod is gated."""
+    def still_gates(self, uid: str) -> bool:
+        """Whether victims of the pod are still to be deleted, and so gate it. Forgets a preemption that is over."""
         preemption = self._preemptions.get(uid)
         if preemption is None:
             return False
@@ -155,7 +155,7 @@ class PreemptionExecutor:
         if self._held_preemptors.get(key) == uid:
             del self._held_preemptors[key]
 
-    def _is_running(self, uid: str) -> bool:
+    def _victim_remains(self, uid: str) -> bool:
         """Whether the pod is still on its node and not terminating, as far as the cache knows."""
         victim = self._cache.pod(uid)
         return victim is not None and not victim.flags & TERMINATING
@@ -276,7 +276,8 @@ class PreemptionExecutor:
             preemption.finished = True
             # If the watch was faster than bind, the preemptor may have been tried already, and preempt again.
             newest = self._preemptions.get(pod.uid) is preemption
-            if newest and (failed or requeued or preemption.unnoticed or not self._is_running(preemption.last_victim)):
+            settled = failed or requeued or preemption.unnoticed
+            if newest and (settled or not self._victim_remains(preemption.last_victim)):
                 del self._preemptions[pod.uid]
                 self._ungate(pod.key, pod.uid)
             self._observer.preempted(_kind(pod, node_name), not failed, self._observer.clock() - started)
@@ -300,7 +301,7 @@ class PreemptionExecutor:
         if not preemption.others_deleted:
             preemption.others_deleted = True
             preemption.unnoticed = self._cache.pod(preemption.last_victim) is None
-            if self._is_running(preemption.last_victim):
+            if self._victim_remains(preemption.last_victim):
                 self._cache.on_deletion(
                     preemption.last_victim, lambda: self._on_last_victim_terminating(pod, preemption)
                 )

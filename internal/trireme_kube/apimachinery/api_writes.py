@@ -60,6 +60,17 @@ Outcome = Written | Conflict | Gone | Refused | Unavailable | Uncertain
 
 
 @dataclass(frozen=True, slots=True)
+class Unbound:
+    """The pod was read, and has no node: the binding did not take place."""
+
+    message: str
+
+
+SettledBinding = Written | Conflict | Gone | Unbound | Uncertain
+"""What reading a pod back says of a binding in doubt; Uncertain: the pod could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class PodName:
     """One pod, and no later one of its name."""
 

@@ -30,7 +30,9 @@ from trireme_kube.apimachinery.api_writes import (
     Outcome,
     PodName,
     Refused,
+    SettledBinding,
     Unavailable,
+    Unbound,
     Uncertain,
     Written,
 )
@@ -85,11 +87,11 @@ class Writer:
             deadline,
         )
 
-    async def settle_binding(self, pod: PodName, node: str, deadline: float) -> Outcome:
+    async def settle_binding(self, pod: PodName, node: str, deadline: float) -> SettledBinding:
         """Read back the result of a binding that is Uncertain or in Conflict.
 
-        Written: the pod is on that node. Conflict: it is on another one. Gone: it does not exist any more. Unavailable:
-        it has no node, so the binding did not take place. Uncertain: it could not be read.
+        Written: the pod is on that node. Conflict: it is on another one. Gone: it does not exist any more. Unbound: it
+        has no node, so the binding did not take place. Uncertain: it could not be read.
         """
         outcome = await self.get_pod(pod, deadline)
         match outcome:
@@ -99,7 +101,7 @@ class Writer:
                     return outcome
                 if bound_to:
                     return Conflict(f'pod {pod.name} is already assigned to node "{bound_to}"')
-                return Unavailable(f"pod {pod.namespace}/{pod.name} is not bound")
+                return Unbound(f"pod {pod.namespace}/{pod.name} is not bound")
             case Gone():
                 return outcome
             case _:

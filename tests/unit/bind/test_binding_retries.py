@@ -73,14 +73,12 @@ def test_a_doubt_is_resolved_by_reading(outcome: api_writes.Outcome) -> None:
             "alreadyAssigned",
             id="own-words",
         ),
-        pytest.param(
-            api_writes.Conflict(DELETED), api_writes.Unavailable("not bound"), DELETED, "conflict", id="deleted"
-        ),
+        pytest.param(api_writes.Conflict(DELETED), api_writes.Unbound("not bound"), DELETED, "conflict", id="deleted"),
         pytest.param(api_writes.Uncertain("x"), api_writes.Gone("gone"), "gone", "podNotFound", id="gone"),
     ],
 )
 def test_a_reading_that_shows_it_is_not_ours_is_final(
-    post: api_writes.Outcome, read: api_writes.Outcome, message: str, reason: str
+    post: api_writes.Outcome, read: api_writes.SettledBinding, message: str, reason: str
 ) -> None:
     """The message is what kube-scheduler would have said, also where the API server's own words were lost."""
     one = attempt()
@@ -95,10 +93,10 @@ def test_an_unbound_pod_is_posted_again_a_few_times() -> None:
     one = attempt()
     for wait in WAITS_SECONDS:
         assert one.on_post(api_writes.Uncertain("no answer"), 0.0) == Read(0.0)
-        assert one.on_read(api_writes.Unavailable("not bound"), 0.0, True) == Post(wait)
+        assert one.on_read(api_writes.Unbound("not bound"), 0.0, True) == Post(wait)
     assert one.on_post(api_writes.Uncertain("no answer"), 0.0) == Read(0.0)
-    assert one.on_read(api_writes.Unavailable("not bound"), 0.0, True) == Read(SETTLE_SECONDS)
-    step = one.on_read(api_writes.Unavailable("not bound"), 0.0, True)
+    assert one.on_read(api_writes.Unbound("not bound"), 0.0, True) == Read(SETTLE_SECONDS)
+    step = one.on_read(api_writes.Unbound("not bound"), 0.0, True)
     assert isinstance(step, NotBound)
     assert step.message == "no answer"
 
@@ -107,8 +105,8 @@ def test_nothing_is_posted_for_a_leader_that_is_gone() -> None:
     """A deposed leader's pod is resolved by reading alone."""
     one = attempt()
     one.on_post(api_writes.Uncertain("no answer"), 0.0)
-    assert one.on_read(api_writes.Unavailable("not bound"), 0.0, False) == Read(SETTLE_SECONDS)
-    assert isinstance(one.on_read(api_writes.Unavailable("not bound"), 0.0, False), NotBound)
+    assert one.on_read(api_writes.Unbound("not bound"), 0.0, False) == Read(SETTLE_SECONDS)
+    assert isinstance(one.on_read(api_writes.Unbound("not bound"), 0.0, False), NotBound)
 
 
 @pytest.mark.parametrize("doubt", [False, True], ids=["certain", "in-doubt"])
@@ -132,7 +130,7 @@ def test_the_first_post_of_a_pod_in_doubt_waits_for_nothing() -> None:
     """
     one = BindingRetries(dataclasses.replace(TARGET, outcome_unknown=True), lambda: 0.5)
     assert one.on_withdrawn("the leader's lease ran out", 0.0) == Read(0.0)
-    step = one.on_read(api_writes.Unavailable("not bound"), 0.1, active=True)
+    step = one.on_read(api_writes.Unbound("not bound"), 0.1, active=True)
     assert step == Post(0.0)
 
 
@@ -185,7 +183,7 @@ class _Server:
         self.node = "node-a"
         return api_writes.Uncertain("no answer") if fate == "reply-lost" else api_writes.Written({})
 
-    def read(self, fate: str, now: float) -> api_writes.Outcome:
+    def read(self, fate: str, now: float) -> api_writes.SettledBinding:
         self.advance(now)
         if fate == "fails":
             return api_writes.Uncertain("connection refused")
@@ -193,7 +191,7 @@ class _Server:
             return api_writes.Gone("not found")
         if self.node == "node-a":
             return api_writes.Written({})
-        return api_writes.Conflict("elsewhere") if self.node else api_writes.Unavailable("not bound")
+        return api_writes.Conflict("elsewhere") if self.node else api_writes.Unbound("not bound")
 
     def meanwhile(self, event: str) -> None:
         if event == "deleted":

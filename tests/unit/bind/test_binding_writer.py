@@ -24,7 +24,7 @@ class _Pods:
     def __init__(self, seconds: float = 0.01) -> None:
         self.seconds = seconds
         self.answers: dict[str, list[api_writes.Outcome]] = {}
-        self.readings: dict[str, list[api_writes.Outcome]] = {}
+        self.readings: dict[str, list[api_writes.SettledBinding]] = {}
         self.posts: list[tuple[str, str]] = []
         self.deadlines: list[float] = []
         self.at_once = self.most_at_once = 0
@@ -41,7 +41,7 @@ class _Pods:
         answers = self.answers.get(pod.uid)
         return answers.pop(0) if answers else api_writes.Written({})
 
-    async def settle_binding(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.Outcome:
+    async def settle_binding(self, pod: api_writes.PodName, node: str, deadline: float) -> api_writes.SettledBinding:
         await asyncio.sleep(self.seconds)
         return self.readings[pod.uid].pop(0)
 
@@ -299,7 +299,7 @@ def test_a_repeated_request_reads_the_pod_where_it_may_not_post(bound: bool) -> 
     """A pod that an earlier call bound must not pass for unbound because the Lease ran out before the second."""
 
     async def main(setup: _Setup) -> None:
-        setup.pods.readings["u1"] = [api_writes.Written({})] if bound else [api_writes.Unavailable("no node")] * 2
+        setup.pods.readings["u1"] = [api_writes.Written({})] if bound else [api_writes.Unbound("no node")] * 2
         asked = BindTarget(target("u1").pod, "node-a", outcome_unknown=True)
         (outcome,) = await setup.bind([asked], setup.tenure(-1.0))
         assert outcome == READ_BACK if bound else reason(outcome) == "unanswered"

@@ -133,12 +133,12 @@ async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going()
     await world.settle()
     assert world.asked == [["evict a", "evict b"]]
     assert world.generations == {"a": 3, "b": 3}
-    assert world.preempting.is_running_preemption("vip")
+    assert world.preempting.still_gates("vip")
     assert world.held == {"ns/vip": "vip"}
     world.go.set()
     await world.settle()
     assert world.asked[1:] == [["evict c"]]
-    assert not world.preempting.is_running_preemption("vip")
+    assert not world.preempting.still_gates("vip")
     assert world.held == {}
     assert world.told[0] == "name-a: Preempted by pod vip on node node"
     assert world.activated == []
@@ -150,15 +150,15 @@ async def test_it_is_held_while_bind_deletes_the_last_victim_unless_that_is_gone
     world.lagging = True
     world.start("a")
     await world.settle()
-    assert world.preempting.is_running_preemption("vip")
+    assert world.preempting.still_gates("vip")
     world.placed["a"].flags = 1
-    assert world.preempting.is_running_preemption("vip")
+    assert world.preempting.still_gates("vip")
     gone = world.placed.pop("a")
-    assert not world.preempting.is_running_preemption("vip"), "bind's answer may come later than the informer's"
+    assert not world.preempting.still_gates("vip"), "bind's answer may come later than the informer's"
     world.placed["a"] = gone
     world.go.set()
     await world.settle()
-    assert not world.preempting.is_running_preemption("vip"), "it may take its grace period"
+    assert not world.preempting.still_gates("vip"), "it may take its grace period"
     await world.preempting.close()
 
 
@@ -171,13 +171,13 @@ async def test_it_is_held_until_the_deletion_is_seen_although_bind_answered_befo
     await world.settle()
     assert world.asked == [["evict a"], ["evict b"]]
     world.placed.pop("a")
-    assert world.preempting.is_running_preemption("vip")
+    assert world.preempting.still_gates("vip")
     assert world.held == {"ns/vip": "vip"}
     world.go_away("b")
     assert world.held == {}, "the event of the deletion asks about who is not held for sure"
-    assert not world.preempting.is_running_preemption("vip")
+    assert not world.preempting.still_gates("vip")
     world.placed["b"] = SimpleNamespace(flags=0, evicting=0, generation=3)
-    assert not world.preempting.is_running_preemption("vip"), "another pod of that UID is not waited for"
+    assert not world.preempting.still_gates("vip"), "another pod of that UID is not waited for"
 
 
 async def test_a_deletion_that_came_while_it_was_held_is_made_up_for() -> None:
@@ -186,11 +186,11 @@ async def test_a_deletion_that_came_while_it_was_held_is_made_up_for() -> None:
     world.start("a", "b")
     await world.settle()
     world.placed.clear()
-    assert world.preempting.is_running_preemption("vip"), "the event of the deletion finds it held"
+    assert world.preempting.still_gates("vip"), "the event of the deletion finds it held"
     world.go.set()
     await world.settle()
     assert world.activated == [("ns/vip", "vip")]
-    assert not world.preempting.is_running_preemption("vip")
+    assert not world.preempting.still_gates("vip")
 
 
 async def test_a_preemptor_that_is_gone_is_forgotten() -> None:
@@ -200,9 +200,9 @@ async def test_a_preemptor_that_is_gone_is_forgotten() -> None:
     world.go.set()
     world.start("a")
     await world.settle()
-    assert world.preempting.is_running_preemption("vip")
+    assert world.preempting.still_gates("vip")
     world.preempting.forget("vip")
-    assert not world.preempting.is_running_preemption("vip")
+    assert not world.preempting.still_gates("vip")
 
 
 async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again() -> None:
@@ -214,7 +214,7 @@ async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again
     await world.settle()
     assert world.asked == [["evict a"]]
     assert world.activated == [("ns/vip", "vip")]
-    assert not world.preempting.is_running_preemption("vip")
+    assert not world.preempting.still_gates("vip")
     assert world.told == ["vip: not name-a on node: no"]
 
 
@@ -234,7 +234,7 @@ async def test_repeated_failures_back_off_together_with_waiting_calls() -> None:
     for preemptor in ("vip", "other"):
         world.start("a", preemptor=preemptor)
         await world.settle()
-        assert not world.preempting.is_running_preemption(preemptor)
+        assert not world.preempting.still_gates(preemptor)
     assert world.activated == []
     assert world.generations == {"a": 0}, "it is marked already, and a patch would say so once more"
     why = "pod ns/name-a could not be preempted: no"
@@ -278,17 +278,17 @@ async def test_an_answer_that_comes_late_ends_no_later_preemption(failing: set[s
     world.start("a")
     await world.settle()
     world.go_away("a")
-    assert not world.preempting.is_running_preemption("vip")
+    assert not world.preempting.still_gates("vip")
     first, world.go = world.go, asyncio.Event()
     world.start("b")
     first.set()
     await world.settle()
-    assert world.preempting.is_running_preemption("vip")
+    assert world.preempting.still_gates("vip")
     assert world.held == {"ns/vip": "vip"}
     assert world.activated == []
     world.go.set()
     await world.settle()
-    assert not world.preempting.is_running_preemption("vip")
+    assert not world.preempting.still_gates("vip")
     assert world.held == {}
     assert not failure.done()
     failure.cancel()
@@ -306,7 +306,7 @@ async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     assert (refused.code, refused.message) == (status.Code.ERROR, "waiting on permit for pod: preempted")
     assert world.asked == []
     assert world.activated == [], "its room is not free yet"
-    assert world.preempting.is_running_preemption("vip")
+    assert world.preempting.still_gates("vip")
     world.go_away("a")
     await world.settle()
     assert world.told == ["name-a: Preempted by pod vip on node node (in kube-scheduler memory)."]
@@ -387,7 +387,7 @@ async def test_a_victim_of_two_preemptors_is_evicted_once_and_both_wait_for_it()
     world.start("a", "b", preemptor="second")
     await world.settle()
     assert world.asked == [["evict b", "evict a"]]
-    assert world.preempting.is_running_preemption("second")
+    assert world.preempting.still_gates("second")
     world.go.set()
     await world.settle()
     assert world.asked == [["evict b", "evict a"]]
@@ -395,8 +395,8 @@ async def test_a_victim_of_two_preemptors_is_evicted_once_and_both_wait_for_it()
         "name-a: Preempted by pod second",
         "name-b: Preempted by pod vip",
     ]
-    assert not world.preempting.is_running_preemption("vip")
-    assert not world.preempting.is_running_preemption("second")
+    assert not world.preempting.still_gates("vip")
+    assert not world.preempting.still_gates("second")
 
 
 async def test_a_victim_of_two_preemptors_that_stays_fails_both() -> None:
@@ -409,7 +409,7 @@ async def test_a_victim_of_two_preemptors_that_stays_fails_both() -> None:
     await world.settle()
     assert world.asked == [["evict a"]]
     assert sorted(world.activated) == [("ns/second", "second"), ("ns/vip", "vip")]
-    assert not world.preempting.is_running_preemption("second")
+    assert not world.preempting.still_gates("second")
 
 
 async def test_less_important_pods_lose_their_nomination() -> None:
@@ -430,7 +430,7 @@ async def test_synchronous_preemption_evicts_all_victims_at_once() -> None:
     world.go.set()
     assert await world.preempting.evict(world.vip, "node", [_evict("a"), _evict("b")]) == ""
     assert world.asked == [["evict a", "evict b"], ["clear_nomination less"]]
-    assert not world.preempting.is_running_preemption("vip")
+    assert not world.preempting.still_gates("vip")
     assert world.held == {}
     assert sorted(text.split(" on ")[0] for text in world.told) == [
         "name-a: Preempted by pod vip",

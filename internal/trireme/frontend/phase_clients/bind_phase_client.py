@@ -71,8 +71,8 @@ class _BindLink:
         self.failures = failure_log.FailureLog(log)
         self.broken = asyncio.Event()
 
-    def failed(self, error: BaseException) -> None:
-        """A call failed."""
+    def record_failure(self, error: BaseException) -> None:
+        """Log the failure of a call and name it in the statistics; the replica is called on as before."""
         self.last_error = str(error) or type(error).__name__
         kind = type(error).__name__
         if isinstance(error, aio.AioRpcError):
@@ -354,7 +354,7 @@ class BindPhaseClient:
                 _unless_cancelled(error)
                 if error.code() not in _GONE and not _lacks_configuration(error):
                     raise
-                self._broke(link, error)
+                self._unfence(link, error)
                 if not tries_left:
                     raise
             finally:
@@ -386,10 +386,11 @@ class BindPhaseClient:
         except (aio.AioRpcError, TimeoutError) as error:
             _unless_cancelled(error)
             if isinstance(error, aio.AioRpcError) and error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
-                link.failed(error)  # it refuses this call alone: the others go on, and it still knows this leader
+                # It refuses this call alone: the others go on, and it still knows this leader.
+                link.record_failure(error)
                 delay = BUSY_SECONDS
             else:
-                self._broke(link, error)
+                self._unfence(link, error)
             answered = False
         finally:
             link.in_flight -= 1
@@ -415,8 +416,9 @@ class BindPhaseClient:
         link = self._links.get(address)
         return link if link is not None and link.fenced else self._any()
 
-    def _broke(self, link: _BindLink, error: BaseException) -> None:
-        link.failed(error)
+    def _unfence(self, link: _BindLink, error: BaseException) -> None:
+        """Call the replica no more until it has answered Fence again."""
+        link.record_failure(error)
         link.fenced = False
         link.broken.set()
         self._changed()
@@ -483,7 +485,7 @@ class BindPhaseClient:
                     await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
                 except aio.AioRpcError as error:
                     _unless_cancelled(error)
-                    self._broke(link, error)
+                    self._unfence(link, error)
 
     def _unfenced(self) -> list[str]:
         return [link.address for link in self._links.values() if not link.fenced]

@@ -121,7 +121,7 @@ def _entering(state: FrontendState) -> Iterable[Instrument]:
         lambda: _one(state.scheduling.queue.statistics().dropped_events),
     )
     yield Gauge(
-        "trireme_queue_groups",
+        "trireme_refusal_groups",
         "Groups of refused pods that no event can tell apart.",
         lambda: _one(state.scheduling.queue.statistics().refusal_groups),
     )

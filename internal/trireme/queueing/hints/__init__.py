@@ -7,5 +7,5 @@
 3. `hint_evaluation` calls their hints for the waiting pods, and says what becomes of each.
 
 Outside this folder, `event_requeuer` applies that to the pods that wait when the event happens, and
-`requeue_evaluator` to pods that were being attempted when it happened.
+`in_flight_event_evaluator` to pods that were being attempted when it happened.
 """

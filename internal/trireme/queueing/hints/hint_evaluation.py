@@ -39,7 +39,8 @@ class HintEvaluator:
 
     def __init__(self, registrations: QueueingHintMap) -> None:
         self.registrations = registrations
-        #: (plugin, event label, Queue | QueueSkip | Error) -> pods evaluated. Remote answers are not among them.
+        #: (plugin, event label, Queue | QueueSkip | Error) -> local hints: pods evaluated, of which one may stand for a
+        #: group of refused pods; remote hints: answers.
         self.results: Counter[tuple[str, str, str]] = Counter()
 
     def evaluate(

@@ -15,7 +15,7 @@ from trireme_kube.client.watch import Event
 VARIABLE = "POD_NAMESPACE"
 
 
-class OwnNamespace:
+class NamespaceDeletionWatch:
     """Sees whether the namespace is being deleted."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:

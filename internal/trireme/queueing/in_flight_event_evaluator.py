@@ -1,4 +1,4 @@
-"""RequeueEvaluator: whether an event during a pod's attempt may help it, so that it is tried again.
+"""InFlightEventEvaluator: whether an event during a pod's attempt may help it, so that it is tried again.
 
 The same events happened during the attempts at all pods of a batch, so the verdict for those that the same plugins
 refused is reached once and cached at their cursor; for a later pod only the events since then are evaluated. A pod's
@@ -34,7 +34,7 @@ class Verdict:
         self.calls: list[QueueingHintCall] = []
 
 
-class RequeueEvaluator:
+class InFlightEventEvaluator:
     """Evaluates the recorded events for pods that come back."""
 
     __slots__ = ("_calls", "_events", "_hints")
