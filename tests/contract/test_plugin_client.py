@@ -1,6 +1,7 @@
 """Remote filter and score plugins as the phases ask them, against plugins that answer well, badly, late and never."""
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -269,6 +270,45 @@ async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest
     assert isinstance(outcome, interfaces.Verdicts)
     statistics = bench.plugins.statistics()["P"]
     assert (statistics.failed, statistics.answered, statistics.breaker_opened) == (attempts + 1, 1, attempts)
+
+
+class _FailsToEnter(contextlib.AbstractContextManager[None]):
+    """What a call is made within; entering it fails."""
+
+    def __enter__(self) -> None:
+        raise RuntimeError("not entered")
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to leave."""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_probe_that_is_never_sent_leaves_room_for_the_next(bench: Bench, stream: bool) -> None:
+    """Broken, a fault of the caller's after the breaker admitted it shuts the plugin out for ever."""
+    now = 0.0
+    served = ScriptedPlugin({FILTER: lambda _: (grpc.StatusCode.INTERNAL, "broken")})
+    config = remote(await bench.serve(served), breaker_failures=1, breaker_open_ms=1000)
+    connection = remote_connection.PluginConnection(config, clock=lambda: now)
+    method = remote_connection.Method(FILTER, filter_pb2.FilterResponse)
+
+    async def call(during: remote_connection.During = contextlib.nullcontext) -> None:
+        if stream:
+            async for _ in connection.call_stream(method, b"", during):
+                pass
+        else:
+            await connection.call(method, b"", lambda response: response, during)
+
+    try:
+        with pytest.raises(remote_connection.PluginError, match="broken"):
+            await call()
+        now = 1.0
+        with pytest.raises(RuntimeError, match="not entered"):
+            await call(_FailsToEnter)
+        served.answers[FILTER] = passing
+        await call()
+        assert connection.statistics().breaker is State.CLOSED
+    finally:
+        await connection.close()
 
 
 async def test_refusing_and_not_understanding_are_answers(bench: Bench) -> None:

@@ -6,6 +6,10 @@ whose result closes it or opens it again.
 
 Invariant: between two responses of the plugin, at most one call is admitted each time the open period ends. The caller
 decides what a failure is: a plugin that refuses a pod, or rejects the request as invalid, has responded.
+
+Each change of the state begins a new period. A call belongs to the period in which it was admitted, and its failure
+counts in that period alone: one that was sent before the breaker opened says nothing of the probe. A response counts
+always: the plugin is there.
 """
 
 import enum
@@ -26,13 +30,14 @@ class State(enum.StrEnum):
 class Breaker:
     """One plugin's breaker. With `failures` 0 it never opens."""
 
-    __slots__ = ("_clock", "_in_a_row", "_limit", "_open_seconds", "_opened", "_reopens_at", "_state")
+    __slots__ = ("_clock", "_in_a_row", "_limit", "_open_seconds", "_opened", "_period", "_reopens_at", "_state")
 
     def __init__(self, failures: int, open_seconds: float, clock: Callable[[], float]) -> None:
         self._limit = failures
         self._open_seconds = open_seconds
         self._clock = clock
         self._state = State.CLOSED
+        self._period = 0
         self._in_a_row = 0
         self._reopens_at = 0.0
         self._opened = 0
@@ -52,32 +57,34 @@ class Breaker:
         """How often it has opened."""
         return self._opened
 
-    def admit(self) -> bool:
-        """Whether a call may go to the plugin now. An admitted caller must report its result."""
-        if self._state is State.CLOSED:
-            return True
+    def admit(self) -> int | None:
+        """Admit a call to the plugin, or None. The caller reports its result, and then its end, with this period."""
         if self._state is State.OPEN and self._clock() >= self._reopens_at:
-            self._state = State.HALF_OPEN
-            return True
-        return False
+            self._enter(State.HALF_OPEN)
+            return self._period
+        return self._period if self._state is State.CLOSED else None
 
     def record_answer(self) -> None:
         """Report a response."""
-        self._state = State.CLOSED
         self._in_a_row = 0
+        if self._state is not State.CLOSED:
+            self._enter(State.CLOSED)
 
-    def record_failure(self) -> None:
-        """Report a failure: no response, or an unusable one."""
+    def record_failure(self, period: int) -> None:
+        """Report that a call of the period failed: no response, or an unusable one."""
+        if period != self._period:
+            return
         self._in_a_row += 1
-        if self._state is State.HALF_OPEN or (self._state is State.CLOSED and 0 < self._limit <= self._in_a_row):
-            self._open()
+        if self._state is State.HALF_OPEN or 0 < self._limit <= self._in_a_row:
+            self._enter(State.OPEN)
+            self._reopens_at = self._clock() + self._open_seconds
+            self._opened += 1
 
-    def record_abandoned(self) -> None:
-        """Report a cancelled call: it proved nothing, and the next caller may probe."""
-        if self._state is State.HALF_OPEN:
-            self._state = State.OPEN
+    def release(self, period: int) -> None:
+        """Report that a call of the period ended. If it was a probe without a result, the next call probes."""
+        if self._state is State.HALF_OPEN and period == self._period:
+            self._enter(State.OPEN)
 
-    def _open(self) -> None:
-        self._state = State.OPEN
-        self._reopens_at = self._clock() + self._open_seconds
-        self._opened += 1
+    def _enter(self, state: State) -> None:
+        self._state = state
+        self._period += 1

@@ -171,14 +171,14 @@ class PluginConnection:
             untried.remove(endpoint)
             async with endpoint.turn():
                 registration = during()
-                self._admit()
+                period = self._admit()
                 started = self._clock()
                 try:
                     with registration:
                         payload = await self._call(endpoint, method, request, remaining)
                     answer = read(method.response.FromString(payload))
                 except plugin_control.ConfigurationRefused as error:
-                    raise self._on_failure(endpoint, str(error)) from error
+                    raise self._on_failure(endpoint, period, str(error)) from error
                 except aio.AioRpcError as error:
                     if method.optional and error.code() is grpc.StatusCode.UNIMPLEMENTED:
                         self._on_answer(endpoint)
@@ -186,16 +186,18 @@ class PluginConnection:
                     remaining -= self._clock() - started
                     if error.code() in _TRY_ANOTHER and untried and remaining > 0:
                         self._avoid(endpoint)
-                        self._health.breaker.record_abandoned()
                         continue
-                    raise self._on_rpc_error(endpoint, error) from error
+                    raise self._on_rpc_error(endpoint, period, error) from error
                 except (ValueError, message.DecodeError) as error:
-                    raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
+                    text = f"the answer to {_name(method)} is wrong: {error}"
+                    raise self._on_failure(endpoint, period, text) from error
                 except asyncio.CancelledError as error:
-                    self._health.breaker.record_abandoned()
                     raise self._unless_cancelled(error) from error
-                self._on_answer(endpoint)
-                return answer
+                else:
+                    self._on_answer(endpoint)
+                    return answer
+                finally:
+                    self._health.breaker.release(period)
 
     async def call_stream(
         self, method: Method[Response], request: bytes, during: During = contextlib.nullcontext
@@ -208,14 +210,17 @@ class PluginConnection:
         endpoint = self._choose_endpoint(self._endpoints)
         async with endpoint.turn():
             registration = during()
-            self._admit()
-            with registration:
-                async with contextlib.aclosing(self._stream(endpoint, method, request)) as responses:
-                    async for response in responses:
-                        yield response
+            period = self._admit()
+            try:
+                with registration:
+                    async with contextlib.aclosing(self._stream(endpoint, period, method, request)) as responses:
+                        async for response in responses:
+                            yield response
+            finally:
+                self._health.breaker.release(period)
 
     async def _stream(
-        self, endpoint: remote_endpoint.Endpoint, method: Method[Response], request: bytes
+        self, endpoint: remote_endpoint.Endpoint, period: int, method: Method[Response], request: bytes
     ) -> AsyncGenerator[Response, None]:
         started = self._clock()
         make = endpoint.call(method.path, streaming=True)
@@ -231,15 +236,14 @@ class PluginConnection:
                 yield method.response.FromString(payload)
                 payload = await call.read()
         except plugin_control.ConfigurationRefused as error:
-            raise self._on_failure(endpoint, str(error)) from error
+            raise self._on_failure(endpoint, period, str(error)) from error
         except message.DecodeError as error:
             call.cancel()
-            raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
+            raise self._on_failure(endpoint, period, f"the answer to {_name(method)} is wrong: {error}") from error
         except aio.AioRpcError as error:
-            raise self._on_rpc_error(endpoint, error) from error
+            raise self._on_rpc_error(endpoint, period, error) from error
         except (asyncio.CancelledError, GeneratorExit) as error:
             call.cancel()
-            self._health.breaker.record_abandoned()
             raise self._unless_cancelled(error) from error
         finally:
             self._health.durations.observe(self._clock() - started)
@@ -290,10 +294,12 @@ class PluginConnection:
         now = self._clock()
         return min(endpoints, key=lambda endpoint: (endpoint.avoid_until > now, endpoint.busy))
 
-    def _admit(self) -> None:
-        reason = self._health.admit()
-        if reason:
-            raise PluginError(reason)
+    def _admit(self) -> int:
+        """Return the breaker's period of a call that may be made now. Its end is to be reported, however it ends."""
+        admitted = self._health.admit()
+        if isinstance(admitted, str):
+            raise PluginError(admitted)
+        return admitted
 
     def _unless_cancelled(self, error: BaseException) -> BaseException:
         """Choose what to raise: gRPC reports a connection closed by us as a cancelled caller."""
@@ -310,7 +316,7 @@ class PluginConnection:
         endpoint.avoid_until = 0.0
         self._health.record_answer()
 
-    def _on_rpc_error(self, endpoint: remote_endpoint.Endpoint, error: aio.AioRpcError) -> PluginError:
+    def _on_rpc_error(self, endpoint: remote_endpoint.Endpoint, period: int, error: aio.AioRpcError) -> PluginError:
         detail = remote_endpoint.one_line(error.details() or "")
         if error.code() in _REQUEST_ERRORS:
             text = f"{endpoint.target}: {error.code().name}: {detail}"
@@ -318,12 +324,12 @@ class PluginConnection:
             return PluginError(text)
         self._avoid(endpoint)
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return self._on_failure(endpoint, f"no answer within {self._deadline * 1000:g} ms")
-        return self._on_failure(endpoint, f"{error.code().name}: {detail}")
+            return self._on_failure(endpoint, period, f"no answer within {self._deadline * 1000:g} ms")
+        return self._on_failure(endpoint, period, f"{error.code().name}: {detail}")
 
-    def _on_failure(self, endpoint: remote_endpoint.Endpoint, text: str) -> PluginError:
+    def _on_failure(self, endpoint: remote_endpoint.Endpoint, period: int, text: str) -> PluginError:
         text = f"{endpoint.target}: {text}"
-        self._health.record_failure(text)
+        self._health.record_failure(period, text)
         return PluginError(text)
 
 

@@ -23,10 +23,11 @@ class PluginHealth:
         self.last_error = ""
         self.durations = call_durations.CallDurations()
 
-    def admit(self) -> str:
-        """Why there may be no call now; empty if there may be one, whose result has to be reported."""
-        if self.breaker.admit():
-            return ""
+    def admit(self) -> int | str:
+        """The breaker's period of a call that may be made now, or why there may be none."""
+        period = self.breaker.admit()
+        if period is not None:
+            return period
         self.rejected_by_breaker += 1
         return f"not called, after {self.breaker.failures_in_a_row} failures in a row: {self.last_error}"
 
@@ -43,13 +44,13 @@ class PluginHealth:
         self.last_error = text
         self.breaker.record_answer()
 
-    def record_failure(self, text: str) -> None:
-        """Report that there was no answer, or an unusable one."""
+    def record_failure(self, period: int, text: str) -> None:
+        """Report that a call of the breaker's period had no answer, or an unusable one."""
         self.failed += 1
         self.last_error = text
         first = self.breaker.failures_in_a_row == 0
         opened = self.breaker.opened
-        self.breaker.record_failure()
+        self.breaker.record_failure(period)
         if self.breaker.opened > opened:
             log.warning("plugin %s: circuit breaker opened: %s", self._plugin, text)
         elif first:
