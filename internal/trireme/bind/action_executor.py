@@ -73,7 +73,7 @@ class ActionExecutor:
         self, actions: Sequence[bind_pb2.Action], tenure: Tenure
     ) -> AsyncGenerator[list[tuple[int, Status]], None]:
         """Execute actions, and yield their outcomes as they are known, by index."""
-        if len(self._tasks) > WAITING_LIMIT:
+        if len(self._tasks) >= WAITING_LIMIT:
             raise Busy(f"actions for {len(self._tasks)} pods wait already")
         results: CallResults[Status] = CallResults()
         by_pod: dict[str, list[int]] = {}

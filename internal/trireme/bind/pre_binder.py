@@ -87,7 +87,7 @@ class PreBinder:
     async def _run(
         self, step: _Step[Result], classes: Sequence[PodsOfClass], timeout: float
     ) -> AsyncGenerator[list[tuple[int, Result]], None]:
-        if len(self._jobs) > WAITING_LIMIT:
+        if len(self._jobs) >= WAITING_LIMIT:
             raise Busy(f"{len(self._jobs)} pods are in PreBind already")
         results: CallResults[Result] = CallResults()
         tasks: list[asyncio.Task[Result]] = []

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any, cast
 
 import pytest
 import virtual_time
 from virtual_time import on_virtual_time
 
-from trireme.bind import heartbeats, pre_binder, profile_plugins, write_turns
+from trireme.bind import action_executor, heartbeats, pre_binder, profile_plugins, write_turns
+from trireme.bind.call_results import Busy
 from trireme.bind.work_in_flight import WorkInFlight
 from trireme.plugin_kit.bind_phase_plugin import has_work
 from trireme.rpc.fencing import EpochGuard, Tenure
@@ -186,6 +188,42 @@ async def test_each_result_is_sent_when_it_is_known() -> None:
     assert [index for index, _ in await anext(stream)] == [1]
     assert [index for index, _ in await anext(stream)] == [0]
     assert len(world.in_flight) == 0
+
+
+@on_virtual_time
+async def test_no_more_pods_are_taken_into_pre_bind_than_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else this queue of bind takes more than its limit, unlike the one of bindings."""
+    monkeypatch.setattr(pre_binder, "WAITING_LIMIT", 2)
+    world = World()
+    first = asyncio.create_task(world.results("a", "b"))
+    await asyncio.sleep(0)
+    with pytest.raises(Busy, match="2 pods are in PreBind already"):
+        await world.results("c")
+    await first
+    assert await world.results("c", "d", "e") == {"c": "", "d": "", "e": ""}, "an idle one takes a call of any size"
+
+
+@on_virtual_time
+async def test_no_more_actions_are_taken_than_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else this queue of bind takes more than its limit, unlike the one of bindings."""
+    monkeypatch.setattr(action_executor, "WAITING_LIMIT", 2)
+    world = World()
+    unused = cast(Any, None)
+    executor = action_executor.ActionExecutor(
+        unused, world.in_flight, world.turns, cancel_pre_bind=unused, clock=world.clock, wall=lambda: 0
+    )
+    world.tenure = Tenure(world.guard, world.clock, world.guard.leader, world.clock())  # over: nothing is written
+
+    async def apply(*uids: str) -> int:
+        actions = [bind_pb2.Action(pod=cycle_pb2.PodIdentity(uid=uid)) for uid in uids]
+        return sum([len(batch) async for batch in executor.apply(actions, world.tenure)])
+
+    first = asyncio.create_task(apply("a", "b"))
+    await asyncio.sleep(0)
+    with pytest.raises(Busy, match="actions for 2 pods wait already"):
+        await apply("c")
+    assert await first == 2
+    assert await apply("c", "d", "e") == 3, "an idle one takes a call of any size"
 
 
 @on_virtual_time
