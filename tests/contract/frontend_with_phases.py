@@ -86,7 +86,7 @@ class Cluster:
                     ("scheduler", frontend.scheduling.scheduler.run),
                     ("status outbox", frontend.scheduling.outbox.run),
                     ("publisher", leadership._publish_steadily),
-                    ("background", frontend.failed),
+                    ("background", frontend.raise_first_failure),
                 )
             ]
             try:

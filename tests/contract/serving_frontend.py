@@ -57,7 +57,7 @@ class Results:
 class Binding:
     """Pods being bound: none."""
 
-    binding = 0
+    binding_count = 0
 
 
 class Scheduling:
@@ -166,7 +166,7 @@ class FakeFrontend:
                 links=links,
                 answers=self.answers,
                 # Of filter one of our own stands in.
-                stands_in=lambda phase: phase == "filter",
+                is_on_fallback=lambda phase: phase == "filter",
             ),
             scheduling,
             self.informers if self.synced else [SimpleNamespace(synced=False)],
@@ -270,7 +270,7 @@ async def served(
             StringIO(),
             errors,
             lambda line: None,
-            lookup=serving_trust.look_up,
+            lookup=serving_trust.read_authentication_settings,
         )
         outcome = await asyncio.to_thread(start.run)  # it has a loop of its own while it looks up
         assert outcome.completed is not None, outcome

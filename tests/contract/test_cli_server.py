@@ -44,8 +44,8 @@ async def _said(folder: Path, server: str, *, token: bool = False) -> str:
     options = argparse.Namespace(
         socket="", server=server, token_file=str(folder / "token") if token else "", ca_file="", insecure=True
     )
-    with pytest.raises(frontend_connection.Unanswered) as raised:
-        await frontend_connection.ask(options, "/trireme/v1/status", {})
+    with pytest.raises(frontend_connection.ReportUnavailable) as raised:
+        await frontend_connection.fetch_report(options, "/trireme/v1/status", {})
     return str(raised.value)
 
 

@@ -282,7 +282,7 @@ def test_resources_are_those_of_the_specification() -> None:
 
 
 def _filtered(timing: filter_phase_pb2.Timing) -> FilterResult:
-    answer = support.FakeFrontend().answers.of(("default-scheduler", 1))
+    answer = support.FakeFrontend().answers.get_or_add(("default-scheduler", 1))
     return FilterResult(
         answer=answer,
         columns=filter_pb2.NodeColumns(),

@@ -160,7 +160,7 @@ class Cluster:
         What filter answered about the class before is only brought up to date, as the frontend has it done.
         """
         class_id = self.class_of(pod)
-        known = self._answers.of((PROFILE, class_id))
+        known = self._answers.get_or_add((PROFILE, class_id))
         hosts: list[str] = []
         while len(hosts) < count:
             answer = self.ask_filter(class_id, count - len(hosts), known.generation)

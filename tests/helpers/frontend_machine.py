@@ -287,7 +287,7 @@ class FrontendMachine(RuleBasedStateMachine):
             else:
                 assert not self._fits(pod)
         assert self.frontend.cluster.cache._assumed == set()
-        assert self.frontend.scheduling.binding.binding == 0
+        assert self.frontend.scheduling.binding.binding_count == 0
         assert self.frontend.scheduling.queue.contents.in_flight_pods() == []
 
     def _fits(self, pod: Any) -> bool:

@@ -61,7 +61,7 @@ WORKLOADS = (
 )
 
 
-async def show(kubeconfig: pathlib.Path, say: Say) -> bool:
+async def run(kubeconfig: pathlib.Path, say: Say) -> bool:
     """Create the workloads and print where their pods went. Returns whether all that fit were scheduled in time."""
     settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-demo", qps=-1)
     async with await client.connect(settings) as api:

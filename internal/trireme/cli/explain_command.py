@@ -33,7 +33,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(options: argparse.Namespace) -> int:
     """Print it. Returns the exit code."""
     query = {"pod": options.pod, **({"nodes": options.nodes} if options.nodes else {})}
-    return frontend_connection.show(options, "/trireme/v1/explain", query, render)
+    return frontend_connection.print_report(options, "/trireme/v1/explain", query, render)
 
 
 def _pod(name: str) -> str:

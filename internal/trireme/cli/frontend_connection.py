@@ -27,7 +27,7 @@ _SOCKET_VARIABLE = "TRIREME_SOCKET"
 _ANONYMOUS = "system:anonymous"
 
 
-class Unanswered(Exception):
+class ReportUnavailable(Exception):
     """The frontend cannot be reached, or reports an error; the text says why."""
 
 
@@ -76,18 +76,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     display.add_arguments(parser)
 
 
-def show(options: argparse.Namespace, path: str, query: Mapping[str, str], render: display.Render) -> int:
+def print_report(options: argparse.Namespace, path: str, query: Mapping[str, str], render: display.Render) -> int:
     """Fetch and print a report, once or with `--watch` until Ctrl-C. Returns the exit code."""
-    return show_with(options, functools.partial(ask, options, path, query), render)
+    return print_fetched(options, functools.partial(fetch_report, options, path, query), render)
 
 
-def show_with(
+def print_fetched(
     options: argparse.Namespace, ask_for: Callable[[], Awaitable[display.Report]], render: display.Render
 ) -> int:
-    """As `show`, for the report that `ask_for` returns."""
+    """As `print_report`, for the report that `ask_for` returns."""
     try:
         asyncio.run(display.show(options, ask_for, render))
-    except Unanswered as error:
+    except ReportUnavailable as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -98,14 +98,14 @@ def show_with(
 def pending_pods(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """The names of pending pods, for the shell's completion; none if the frontend cannot be reached."""
     try:
-        report = asyncio.run(ask(parsed_args, "/trireme/v1/status", {"pods": "1000"}))
-    except Unanswered:
+        report = asyncio.run(fetch_report(parsed_args, "/trireme/v1/status", {"pods": "1000"}))
+    except ReportUnavailable:
         return []
     return [pod["pod"] for pod in report["pending"]]
 
 
-async def ask(options: argparse.Namespace, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
-    """Fetch a report from the frontend. Raises: Unanswered."""
+async def fetch_report(options: argparse.Namespace, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
+    """Fetch a report from the frontend. Raises: ReportUnavailable."""
     connector, base, headers = _way(options)
     timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
     try:
@@ -116,20 +116,20 @@ async def ask(options: argparse.Namespace, path: str, query: Mapping[str, str]) 
             body = await response.read()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         if isinstance(error, aiohttp.ClientConnectorError) and not options.server:
-            raise Unanswered(
+            raise ReportUnavailable(
                 f"no scheduler listens at {_socket(options)} ({error.os_error.strerror}): start one with `trireme up`, "
                 "or name one with --socket or --server"
             ) from error
-        raise Unanswered(f"{options.server or _socket(options)}: {_problem(error)}") from error
+        raise ReportUnavailable(f"{options.server or _socket(options)}: {_problem(error)}") from error
     if response.status != 200:
         reason = _reason(body) or f"HTTP status {response.status}"
-        raise Unanswered(f"{reason}{_advice(options, response.status, reason)}")
+        raise ReportUnavailable(f"{reason}{_advice(options, response.status, reason)}")
     try:
         answer = json.loads(body)
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise Unanswered(f"{options.server or _socket(options)}: the server there is not a frontend of Trireme")
+        raise ReportUnavailable(f"{options.server or _socket(options)}: the server there is not a frontend of Trireme")
     return answer
 
 
@@ -163,11 +163,11 @@ def _way(options: argparse.Namespace) -> tuple[aiohttp.BaseConnector, str, dict[
     if not options.server:
         return aiohttp.UnixConnector(path=_socket(options)), "http://frontend", {}
     if not options.server.startswith("https://"):
-        raise Unanswered(f"--server: {options.server!r} is not of the form https://HOST:PORT")
+        raise ReportUnavailable(f"--server: {options.server!r} is not of the form https://HOST:PORT")
     try:
         context = ssl.create_default_context(cafile=options.ca_file or None)
     except OSError as error:  # ssl.SSLError, a file without a certificate, is one too
-        raise Unanswered(f"--ca-file: {options.ca_file}: {error.strerror}") from error
+        raise ReportUnavailable(f"--ca-file: {options.ca_file}: {error.strerror}") from error
     if options.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -176,7 +176,7 @@ def _way(options: argparse.Namespace) -> tuple[aiohttp.BaseConnector, str, dict[
         try:
             headers["Authorization"] = f"Bearer {pathlib.Path(options.token_file).read_text().strip()}"
         except OSError as error:
-            raise Unanswered(f"--token-file: {options.token_file}: {error.strerror}") from error
+            raise ReportUnavailable(f"--token-file: {options.token_file}: {error.strerror}") from error
     return aiohttp.TCPConnector(ssl=context), options.server.rstrip("/"), headers
 
 

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     limit: int | None = options.pods
     pods = limit if limit is not None else _ALL if options.output in ("json", "yaml") else 0
     render_pods = functools.partial(render, one_by_one=limit is not None)
-    return frontend_connection.show(options, "/trireme/v1/status", {"pods": str(pods)}, render_pods)
+    return frontend_connection.print_report(options, "/trireme/v1/status", {"pods": str(pods)}, render_pods)
 
 
 def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> console.Group:

@@ -163,8 +163,8 @@ async def _report_standby(layout: Layout, output: processes.Output) -> None:
     while True:
         await asyncio.sleep(1.0)
         try:
-            report = await frontend_connection.ask(asking, "/trireme/v1/status", {"pods": "0"})
-        except frontend_connection.Unanswered:
+            report = await frontend_connection.fetch_report(asking, "/trireme/v1/status", {"pods": "0"})
+        except frontend_connection.ReportUnavailable:
             continue
         leadership = report["leadership"]
         if leadership["leading"]:
@@ -198,7 +198,7 @@ async def _watch(
     }
     stop = asyncio.create_task(stopping.wait())
     demonstrate = options.demo or options.once
-    showing = asyncio.create_task(demo.show(layout.kubeconfig, output.say)) if demonstrate else None
+    showing = asyncio.create_task(demo.run(layout.kubeconfig, output.say)) if demonstrate else None
     waited: set[asyncio.Task[Any]] = {stop, counting, *ends, *([showing] if showing else [])}
     try:
         while True:

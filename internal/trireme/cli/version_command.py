@@ -24,13 +24,13 @@ def run(options: argparse.Namespace) -> int:
         report: dict[str, object] = {"client": release.installed_version()}
         if not options.client:
             try:
-                status = await frontend_connection.ask(options, "/trireme/v1/status", {"pods": "0"})
+                status = await frontend_connection.fetch_report(options, "/trireme/v1/status", {"pods": "0"})
                 report["scheduler"] = status["version"]
-            except frontend_connection.Unanswered as error:
+            except frontend_connection.ReportUnavailable as error:
                 report["unanswered"] = str(error)
         return report
 
-    return frontend_connection.show_with(options, ask, render)
+    return frontend_connection.print_fetched(options, ask, render)
 
 
 def render(report: Report, wide: bool = False) -> console.RenderableType:

@@ -245,7 +245,7 @@ class Start:
                 self.log,
                 self.lookup,
             )
-            settings.metrics.complain(self.log)
+            settings.metrics.warn_of_labels(self.log)
         except ConfigurationError as error:
             raise self._fail("load", str(error)) from error
         try:

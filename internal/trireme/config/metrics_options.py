@@ -71,7 +71,7 @@ class MetricsOptions:
             if self.show_hidden_for_version and name not in self.disabled and gates.enabled(gate):
                 log(f"W Hidden metrics ({name}) have been manually overridden, showing this very deprecated metric.")
 
-    def complain(self, log: Log) -> None:
+    def warn_of_labels(self, log: Log) -> None:
         """Warn, as kube-scheduler does for most command lines, that labels are not restricted."""
         if self.allowed_labels is None and not self.allowed_labels_manifest:
             log("E The manifest file is empty, ignoring.")

@@ -101,7 +101,7 @@ class Extenders:
         self._cache = cache
         self._objects = objects
 
-    def one_by_one(self, class_id: int) -> bool:
+    def schedules_one_by_one(self, class_id: int) -> bool:
         """Whether an extender filters or scores the class's pods, so that they are scheduled one by one."""
         return any(_places(extender) for extender in self._interested(class_id))
 

@@ -159,7 +159,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
         self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]
     ) -> filter_engine.FilterEngine:
         """The engine, once the snapshot is what the cycle needs."""
-        await self.follow.ready_for(cycle, context)
+        await self.follow.wait_until_synced(cycle, context)
         return self._engine
 
 

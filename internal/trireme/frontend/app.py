@@ -88,7 +88,7 @@ class App:
         self.phases.streams.configure(self.context.settings.configuration)
         log.info("leading with epoch %d", term.epoch)
 
-    async def failed(self) -> None:
+    async def raise_first_failure(self) -> None:
         """Raise the first failure of a background task; else do not return."""
         await supervision.failure_of([*self.scheduling.supervisors(), *self.phases.supervisors()])
 

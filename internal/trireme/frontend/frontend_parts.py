@@ -76,7 +76,7 @@ class PhaseClients:
     #: By phase, the replacement of its configured replicas while none answers; made at the start of a term.
     fallbacks: dict[str, fallback.Fallback] = dataclasses.field(default_factory=dict)
 
-    def stands_in(self, phase: str) -> bool:
+    def is_on_fallback(self, phase: str) -> bool:
         """Whether a replica of our own replaces the configured ones of a phase."""
         return phase in self.fallbacks and self.fallbacks[phase].active
 

@@ -85,7 +85,7 @@ class Leadership:
             if delayed:
                 self._start_informers(group)
             self._begin(group, term)
-            _add(group, "background", app.failed)
+            _add(group, "background", app.raise_first_failure)
             if not populate_first:
                 await self._populated()
             await supervision.supervise("scheduler", functools.partial(self._lead, term))

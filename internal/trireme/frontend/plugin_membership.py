@@ -29,9 +29,9 @@ class PluginMembership:
     def replace(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """These are the descriptions from now on."""
         self._infos = infos
-        self._missing = remote_plugins.missing_required(self._completed, self.taking_part())
+        self._missing = remote_plugins.missing_required(self._completed, self.called_plugins())
 
-    def taking_part(self) -> dict[str, plugin_pb2.PluginInfo]:
+    def called_plugins(self) -> dict[str, plugin_pb2.PluginInfo]:
         """The plugins that are called."""
         rejected = self._rejected()
         return {name: info for name, info in self._infos.items() if name not in rejected}

@@ -75,12 +75,12 @@ class QueueExecutor:
             completed.profiles,
             PreEnqueueContext(completed.gates, self._view, preempting_for),
             self._described,
-            self.remote.gated,
+            self.remote.has_pre_enqueue,
             membership.missing_plugin,
         )
         self.queue = assembly.build_queue(
             self._hints,
-            metrics.timed_gate(self.pre_enqueue.pre_enqueue),
+            metrics.timed_pre_enqueue(self.pre_enqueue.pre_enqueue),
             policy=self.backoff,
             max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
             nominator=nominator.Nominator(lambda _key, uid: still_pending(uid), self._nominated),
@@ -120,7 +120,7 @@ class QueueExecutor:
             profile.scheduler_name: self._metrics.timed_hints(
                 [
                     *registrations.of_in_tree_plugins(profile, completed.gates, self._view),
-                    *remote_plugins.registrations(profile, self._membership.taking_part(), missing),
+                    *remote_plugins.registrations(profile, self._membership.called_plugins(), missing),
                     *(registrations.of_extenders(completed.gates) if completed.configuration.extenders else ()),
                 ]
             )

@@ -159,11 +159,11 @@ class RemoteQueue:
         """The statistics of the calls to each plugin, by name."""
         return {client.name: client.connection.statistics() for client in self._clients.values()}
 
-    def gated(self, profile: str) -> bool:
+    def has_pre_enqueue(self, profile: str) -> bool:
         """Whether a remote plugin has a PreEnqueue for the profile's pods."""
         return bool(self._gates.get(profile))
 
-    def gates(self, profile: str) -> list[str]:
+    def pre_enqueue_plugins(self, profile: str) -> list[str]:
         """The remote plugins with a PreEnqueue."""
         return [plugin.name for plugin in self._gates.get(profile, ())]
 

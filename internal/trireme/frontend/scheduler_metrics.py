@@ -260,7 +260,7 @@ class SchedulerMetrics:
 
     # Wrappers, so that the queue and its hints need no clock
 
-    def timed_gate(self, gate: pre_enqueue.PreEnqueue) -> pre_enqueue.PreEnqueue:
+    def timed_pre_enqueue(self, gate: pre_enqueue.PreEnqueue) -> pre_enqueue.PreEnqueue:
         """The same gate, timed."""
 
         def timed(pod: queued_pod.QueuedPodInfo) -> str | pre_enqueue.PreEnqueueResult:

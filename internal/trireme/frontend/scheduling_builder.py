@@ -140,7 +140,7 @@ def _batch_limit(context: FrontendContext, cluster: ClusterState) -> batch_limit
     max_pods = context.completed.trireme.batch.max_pods
     if cluster.extension is None:
         return batch_limit.BatchLimit(max_pods)
-    return batch_limit.BatchLimit(max_pods, cluster.extension.one_by_one)
+    return batch_limit.BatchLimit(max_pods, cluster.extension.schedules_one_by_one)
 
 
 def _groups(

@@ -65,7 +65,7 @@ async def _run(
 def _look_up(connection: Connection) -> Mapping[str, str]:
     from trireme.frontend.serving import serving_trust
 
-    return serving_trust.look_up(connection)
+    return serving_trust.read_authentication_settings(connection)
 
 
 def _log_options(options: LoggingOptions, contextual: bool) -> klog.LogOptions:

@@ -326,11 +326,11 @@ class SchedulingQueue:
 
     # --- what happens in the cluster, and time -----------------------------------------------------------------------
 
-    def listens(self) -> bool:
+    def needs_events(self) -> bool:
         """Whether any pod waits for an event, or is tried and may wait then. If not, `on_event` need not be called."""
         if self._in_flight_events.recording or self._unschedulable.group_count:
             return True
-        return self._groups is not None and self._groups.listens()
+        return self._groups is not None and self._groups.needs_events()
 
     def on_event(
         self,

@@ -117,7 +117,7 @@ GROUPS: Machine = {
 }
 
 
-def impossible_steps(states: Iterable[State], machine: Machine) -> list[tuple[str, str]]:
+def impossible_transitions(states: Iterable[State], machine: Machine) -> list[tuple[str, str]]:
     """The steps of a history, which begins outside of the queue, that the machine does not have."""
     found: list[tuple[str, str]] = []
     last: State = Gone

@@ -69,7 +69,7 @@ class Dialer:
         expected = [*options, NO_PROXY]
         if self._watched is None or address.startswith(UNIX):
             return aio.insecure_channel(address, options=expected)
-        self._watched.look()
+        self._watched.reload_if_changed()
         content = self._watched.content
         credentials = grpc.ssl_channel_credentials(content.authorities, content.private_key, content.certificate)
         if self._identities:
@@ -81,7 +81,7 @@ class Dialer:
         """Whether a channel opened at that reload count would differ from one opened now."""
         if self._watched is None or address.startswith(UNIX):
             return False
-        self._watched.look()
+        self._watched.reload_if_changed()
         return len(self._identities) > 1 or self._watched.reloads != reloads
 
 

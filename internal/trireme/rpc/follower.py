@@ -180,7 +180,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             answer = snapshot_pb2.SyncResponse(applied_generation=self._snap.generation, instance=self.instance)
             await stream.write(answer)
 
-    async def ready_for(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> None:
+    async def wait_until_synced(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> None:
         """Return once the snapshot satisfies the cycle; else abort the call with FAILED_PRECONDITION."""
         fence = cycle.fence
         # Only a stream switches to another scheduler: a call of one is checked, and deposes nobody.

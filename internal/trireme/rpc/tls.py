@@ -38,7 +38,7 @@ class ReloadedCertificates:
 
     def fetch(self) -> grpc.ServerCertificateConfiguration | None:
         """The new configuration if the files changed, else None."""
-        return self._configuration() if self._watched.look() else None
+        return self._configuration() if self._watched.reload_if_changed() else None
 
     def _configuration(self) -> grpc.ServerCertificateConfiguration:
         content = self._watched.content

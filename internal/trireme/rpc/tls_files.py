@@ -62,7 +62,7 @@ class WatchedFiles:
         self.content = _load(files)
         self.reloads = 0
 
-    def look(self) -> bool:
+    def reload_if_changed(self) -> bool:
         """Reload changed files; return whether there is new content."""
         stamp: _Stamp = ()
         try:

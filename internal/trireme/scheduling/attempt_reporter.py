@@ -104,11 +104,11 @@ class AttemptReporter:
 
     def has_unwritten(self, uid: str) -> bool:
         """Whether the condition or nomination of an earlier attempt of the pod is still to be written."""
-        return self._outbox.has(uid)
+        return self._outbox.has_unwritten(uid)
 
-    async def written(self, uid: str) -> None:
+    async def wait_until_written(self, uid: str) -> None:
         """Return when condition and nomination of the pod's earlier attempts are written."""
-        await self._outbox.written(uid)
+        await self._outbox.wait_until_written(uid)
 
     def bound(self, pod: queued_pod.QueuedPodInfo, node_name: str, node_counts: tuple[int, int]) -> None:
         """The pod is on the node. `node_counts`: the number of nodes, and of feasible ones."""

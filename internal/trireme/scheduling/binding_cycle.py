@@ -118,17 +118,17 @@ class BindingCycle:
         self._room.set()
 
     @property
-    def binding(self) -> int:
+    def binding_count(self) -> int:
         """The number of pods in the binding cycle, those that wait on Permit included."""
         return self._binding
 
     @property
-    def unconfirmed(self) -> int:
+    def unconfirmed_count(self) -> int:
         """How many of them no watch has shown on their node yet. For a pod that it has shown, bind need not answer."""
         return min(self._binding, self._cache.assumed_count)
 
     @property
-    def room(self) -> bool:
+    def has_room(self) -> bool:
         """Whether more pods may be placed."""
         return self._room.is_set()
 
@@ -263,7 +263,7 @@ class BindingCycle:
 
     async def _nominate_expected(self, assumed: AssumedPod) -> None:
         """Write the node into the pod's status, because what follows may take long."""
-        await self._reporter.written(assumed.pod.uid)  # an earlier nomination must not come after this one
+        await self._reporter.wait_until_written(assumed.pod.uid)  # an earlier nomination must not come after this one
         if await self._pre_binding.nominate(assumed.item):
             self._reporter.nomination_written(assumed.pod, assumed.node_name)
 
@@ -299,7 +299,7 @@ class BindingCycle:
             await self._bind_now(cycle, now)
 
     async def _bind_when_written(self, cycle: cycle_pb2.Cycle, assumed: AssumedPod) -> None:
-        await self._reporter.written(assumed.pod.uid)
+        await self._reporter.wait_until_written(assumed.pod.uid)
         await self._bind_now(cycle, [assumed])
 
     async def _bind_now(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> None:

@@ -145,10 +145,10 @@ class PodEventHandlers:
 
     def _notify_of_placed(self, parsed: ParsedPod, pod: core_pb2.Pod) -> None:
         """The watch shows the pod on a node for the first time."""
-        if self._notifier.listens():
+        if self._notifier.needs_events():
             self._notifier.event(cluster_event.ASSIGNED_POD_ADD, None, self._in_event(pod, parsed))
         else:
-            self._notifier.ignore(cluster_event.ASSIGNED_POD_ADD)
+            self._notifier.count_ignored(cluster_event.ASSIGNED_POD_ADD)
 
     def _set_pending(self, parsed: ParsedPod) -> None:
         pending = self._pending.get(parsed.uid)

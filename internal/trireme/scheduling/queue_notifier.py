@@ -93,7 +93,7 @@ class QueueNotifier:
 
     def event(self, event: cluster_event.ClusterEvent, old: Any, new: Any) -> None:
         """Something changed that may help pods that were refused."""
-        if self._queue.listens():
+        if self._queue.needs_events():
             started = self._clock()
             instructions = self._queue.on_event(event, old, new, self._now())
             self._observer.event_handled(event.label, started)
@@ -101,12 +101,12 @@ class QueueNotifier:
         else:
             self._observer.event_ignored(event.label)
 
-    def listens(self) -> bool:
+    def needs_events(self) -> bool:
         """Whether any event may help a pod. If not, `event` only counts."""
-        return self._queue.listens()
+        return self._queue.needs_events()
 
-    def ignore(self, event: cluster_event.ClusterEvent) -> None:
-        """Count an event for which `listens` is false."""
+    def count_ignored(self, event: cluster_event.ClusterEvent) -> None:
+        """Count an event for which `needs_events` is false."""
         self._observer.event_ignored(event.label)
 
     def nomination_gone(self, pending: PendingPod, pod: PodInEvent) -> None:

@@ -84,7 +84,7 @@ class Scheduler:
 
     def progress(self) -> Progress:
         """The number of completed cycles, and whether another one is under way or could begin."""
-        can_begin = self._running and self._queue.ready() and self._available() and self._binding.room
+        can_begin = self._running and self._queue.ready() and self._available() and self._binding.has_room
         return Progress(self._completed, self._in_cycle or can_begin)
 
     @property
@@ -154,7 +154,7 @@ class Scheduler:
             return 0.0
         first = ahead[0]
         return self._pacer.batch_delay(
-            first.waiting, len(ahead), self._now() - first.head.timestamp, self._binding.unconfirmed
+            first.waiting, len(ahead), self._now() - first.head.timestamp, self._binding.unconfirmed_count
         )
 
     def _prepare_ahead(self) -> None:

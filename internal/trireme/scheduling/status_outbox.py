@@ -49,13 +49,13 @@ class StatusOutbox:
         self._waiting.pop(uid, None)
         self._notify(uid)
 
-    def has(self, uid: str) -> bool:
+    def has_unwritten(self, uid: str) -> bool:
         """Whether something about the pod is still to be written, or being written."""
         return uid in self._waiting or uid in self._under_way
 
-    async def written(self, uid: str) -> None:
+    async def wait_until_written(self, uid: str) -> None:
         """Return when nothing about the pod waits or is under way."""
-        while self.has(uid):
+        while self.has_unwritten(uid):
             await self._written.setdefault(uid, asyncio.Event()).wait()
 
     async def run(self) -> None:
@@ -88,7 +88,7 @@ class StatusOutbox:
 
     def _notify(self, uid: str) -> None:
         """Wake the callers that wait for the pod, if nothing about it is left."""
-        if not self.has(uid) and (event := self._written.pop(uid, None)) is not None:
+        if not self.has_unwritten(uid) and (event := self._written.pop(uid, None)) is not None:
             event.set()
 
 

@@ -103,7 +103,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
 
     async def _ready(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> score_engine.ScoreEngine:
         """The engine, once the snapshot is what the cycle needs."""
-        await self.follow.ready_for(cycle, context)
+        await self.follow.wait_until_synced(cycle, context)
         return self._engine
 
 

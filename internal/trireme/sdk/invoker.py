@@ -69,7 +69,7 @@ class Invoker:
             await grpc_server.refuse(context, refusal)
         await self.require_configuration(cycle.config_hash, context)
         if self.follow is not None:
-            await self.follow.ready_for(cycle, context)
+            await self.follow.wait_until_synced(cycle, context)
         config = self.configurations.get(cycle.config_hash, cycle.profile)
         return dataclasses.replace(calls.from_cycle(cycle, count), config=config, cluster=self.cluster)
 

@@ -61,7 +61,7 @@ def message_at(expression: str, offset: int, message: str) -> tuple[tuple[int, i
     return (line, column), text
 
 
-def of_library(text: str, expression: str) -> str:
+def translate_library_messages(text: str, expression: str) -> str:
     """Translate the library's messages."""
     return "\n".join(text for _, text in sorted(problems(text, expression, expression, lambda at: at), key=_position))
 

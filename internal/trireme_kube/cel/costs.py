@@ -38,7 +38,7 @@ class CrashError(Exception):
 Cost = Callable[[Sequence[Any], Any], int]
 
 
-def of(function: str, overload: str) -> Cost:
+def cost_function(function: str, overload: str) -> Cost:
     """Return the cost function of a call, over its arguments and result."""
     extension = _BY_OVERLOAD_FIRST.get(overload)
     if extension is None and overload.startswith("list_") and overload.endswith("_sort"):

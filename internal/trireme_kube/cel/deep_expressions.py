@@ -75,7 +75,7 @@ def read(expression: str, compile_: Callable[[str], Any], deepest_part: int = DE
 
     Raises: RefusedError, nesting.UnreadableError, nesting.TooDeepError.
     """
-    whole = nesting.of(expression, deepest_part)
+    whole = nesting.split_into_parts(expression, deepest_part)
     joined = _Joined(expression, compile_)
     root = joined.read(whole)
     if joined.problems:

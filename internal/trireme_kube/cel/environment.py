@@ -157,12 +157,14 @@ def _with_the_newer_name(expression: str, message: str) -> str:
 def _explained(expression: str, whole: bool, message: str) -> str:
     """Return the messages about an invalid expression, translated."""
     if arity_errors.UNKNOWN not in message:
-        return compiler_messages.of_library(message, expression)
+        return compiler_messages.translate_library_messages(message, expression)
     environment = _environment(whole, misused=True)
     try:
         tree = environment.compile(expression)
     except RuntimeError as error:
-        return arity_errors.explain_empty_calls(expression, compiler_messages.of_library(str(error), expression))
+        return arity_errors.explain_empty_calls(
+            expression, compiler_messages.translate_library_messages(str(error), expression)
+        )
     return arity_errors.problems(expression, syntax.read(tree.serialize()))
 
 
@@ -174,7 +176,9 @@ def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.C
         try:
             _environment(whole).compile(expression)
         except RuntimeError as error:
-            raise RefusedError(f"compilation failed: {compiler_messages.of_library(str(error), expression)}") from error
+            raise RefusedError(
+                f"compilation failed: {compiler_messages.translate_library_messages(str(error), expression)}"
+            ) from error
         raise AssertionError("the library has read what cannot be read") from unreadable
     except deep_expressions.RefusedError as error:
         message = _explained_in_parts(expression, whole, deepest_part, str(error))

@@ -83,7 +83,7 @@ class Variable:
     what: str
 
 
-def of(text: str, deepest_part: int) -> Piece:
+def split_into_parts(text: str, deepest_part: int) -> Piece:
     """Parse the text, marking parts of at most this depth. Raises: UnreadableError, TooDeepError."""
     return _Reader(text, deepest_part).read()
 

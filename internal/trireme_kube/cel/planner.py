@@ -121,7 +121,7 @@ class _Planner:
             call = self._pattern(name, arguments) or functions.overload_caller(name, len(arguments), member=node.member)
         if name in ("_==_", "_!=_"):
             overload = {"_==_": "equals", "_!=_": "not_equals"}[name]
-        return _Step(call_steps.function_call(runs, call, costs.of(name, overload)))
+        return _Step(call_steps.function_call(runs, call, costs.cost_function(name, overload)))
 
     def _pattern(self, name: str, arguments: Sequence[_Step]) -> Callable[..., Any] | None:
         """Return a call with the constant pattern compiled, or None."""

@@ -374,7 +374,7 @@ async def newest_version(api: client.ApiClient, resource: resources.Resource, de
       ApiError, ApiUnreachable: the server did not say.
     """
     response = await api.read(resource.path, {"limit": 1}, deadline=deadline)
-    _, metadata = pages.list_of(response)
+    _, metadata = pages.decode_page(response)
     return watch.version_of({"metadata": metadata})
 
 

@@ -65,7 +65,7 @@ class Pages:
         try:
             while True:
                 response = await self._request(token)
-                items, metadata = list_of(response)
+                items, metadata = decode_page(response)
                 size = len(response.body)
                 self._bytes += size
                 self._responses.put_nowait(((items, metadata), size))
@@ -89,7 +89,7 @@ class Pages:
         return await self._api.get(self._resource.path, params, accept=self._accept, deadline=DEADLINE_SECONDS)
 
 
-def list_of(response: client.ApiResponse) -> Page:
+def decode_page(response: client.ApiResponse) -> Page:
     """Return items and metadata of a list response.
 
     Raises:

@@ -146,7 +146,7 @@ async def _refusal(request: web.Request, guard: Guard) -> Reply | None:
     transport = request.transport
     tls = transport.get_extra_info("ssl_object") if transport is not None else None
     certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-    pretty = status_documents.for_people(request.headers.get("User-Agent", ""), request.query.get("pretty"))
+    pretty = status_documents.is_for_people(request.headers.get("User-Agent", ""), request.query.get("pretty"))
     try:
         user = await guard.user_of(tuple(request.headers.items()), certificate)
     except Unauthenticated:

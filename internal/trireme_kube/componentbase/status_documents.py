@@ -39,7 +39,7 @@ def failure(code: int, reason: str, message: str, *, details: bool = False, pret
     return Document(code, "application/json", json.dumps(out, indent=2, ensure_ascii=False) if pretty else _json(out))
 
 
-def for_people(user_agent: str, pretty: str | None) -> bool:
+def is_for_people(user_agent: str, pretty: str | None) -> bool:
     """Whether a person reads the JSON: by the query, or by the user agent."""
     if pretty:
         return pretty in ("1", "t", "T", "TRUE", "true", "True")

@@ -222,14 +222,14 @@ async def test_an_extender_gets_only_pods_that_request_its_resources(
     world = World((_extender("one", "filter", "bind", managed_resources=managed), {"filter": _keeping(*ALL)}))
     await world.filter_and_prioritize()
     assert bool(world.asked) is interested
-    assert world.extenders.one_by_one(world.number) is interested
+    assert world.extenders.schedules_one_by_one(world.number) is interested
     assert world.extenders.binds(world.number) is interested
 
 
 async def test_an_extender_that_only_binds_does_not_split_batches() -> None:
     """Pods that an extender only binds are placed together like any others."""
     world = World((_extender("one", "bind", "preempt"), {}))
-    assert not world.extenders.one_by_one(world.number)
+    assert not world.extenders.schedules_one_by_one(world.number)
     filtered, scores = await world.filter_and_prioritize()
     assert not filtered.of_one
     assert scores == []

@@ -131,5 +131,5 @@ def test_a_pod_that_an_extender_falsely_reports_bound_is_retried() -> None:
     world.answer_all()
     world.deliver("pods", 1000)
     assert [pod["spec"]["nodeName"] for pod in world.api.pods.values()] == ["n0", "n0"]
-    assert world.frontend.scheduling.binding.binding == 0
+    assert world.frontend.scheduling.binding.binding_count == 0
     world.close()

@@ -180,7 +180,7 @@ async def test_an_answer_that_ends_a_silence_is_notified() -> None:
         await setting.in_step()
         setting.link.publish(_delta(1), 1)
         setting.now += replica_link.SILENCE_SECONDS + 0.5
-        setting.link.heard()
+        setting.link.on_answer()
         assert setting.notified.get_nowait()
 
 

@@ -53,7 +53,7 @@ class Frontend:
     def synced(self) -> bool:
         return all(entry.synced for entry in self.informers)
 
-    async def failed(self) -> None:
+    async def raise_first_failure(self) -> None:
         await asyncio.Event().wait()
 
 

@@ -6,7 +6,7 @@ import pytest
 from pod_group_builders import PROFILE, T0, Notified, grouping_queue, member, pod_group
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, Attempt
+from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult
 from trireme.queueing.groups.queued_group import PodGroupBatch, QueuedPodGroupInfo, in_order
 from trireme.queueing.hints.queueing_hint_map import EventRegistration
 from trireme.queueing.pod_info import by_priority
@@ -79,7 +79,7 @@ def test_members_come_by_priority_then_attempts_then_age_then_name() -> None:
     queue.requeue(next(pod for pod in pods if pod.key == "ns/late"), T0 + 9, rejectors=frozenset({"Fit"}))
     for pod in pods:
         queue.done(pod.uid, T0)
-    queue.groups.finish_attempt(group, Attempt.SCHEDULED, T0 + 9)
+    queue.groups.finish_attempt(group, GroupAttemptResult.SCHEDULED, T0 + 9)
     queue.add(member("new", "g"), T0)
     assert names(popped(queue, T0 + 9)[1]) == ["late", "new"]
 
@@ -151,8 +151,10 @@ def test_an_event_registered_by_pre_enqueue_reactivates_the_group() -> None:
     assert place(queue, "p0") is Active
 
 
-@pytest.mark.parametrize("how", [Attempt.UNSCHEDULABLE, Attempt.WAITING, Attempt.ERROR])
-def test_a_group_that_failed_backs_off_as_a_whole_and_comes_again_by_itself(how: Attempt) -> None:
+@pytest.mark.parametrize(
+    "how", [GroupAttemptResult.UNSCHEDULABLE, GroupAttemptResult.WAITING, GroupAttemptResult.ERROR]
+)
+def test_a_group_that_failed_backs_off_as_a_whole_and_comes_again_by_itself(how: GroupAttemptResult) -> None:
     """Hints are not evaluated for groups: time alone brings them back, and not before."""
     queue = grouping_queue()
     of_three(queue)
@@ -179,7 +181,7 @@ def test_a_big_group_may_back_off_for_longer(failures: int, members: int, second
         group, pods = popped(queue)
         for pod in pods:
             queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
-        queue.groups.finish_attempt(group, Attempt.UNSCHEDULABLE, T0)
+        queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0)
     found = queue.contents.get("ns/p0")
     assert found is not None
     where = queue.contents.status_of(found)
@@ -194,7 +196,7 @@ def test_the_rest_of_a_placed_group_is_retried_at_once() -> None:
     queue.requeue(pods[0], T0, rejectors=frozenset({"Fit"}))
     for pod in pods[1:]:
         queue.done(pod.uid, T0)
-    queue.groups.finish_attempt(group, Attempt.SCHEDULED, T0)
+    queue.groups.finish_attempt(group, GroupAttemptResult.SCHEDULED, T0)
     assert (place(queue, "p0"), place(queue, "p1")) == (Active, Done)
 
 
@@ -208,7 +210,7 @@ def test_a_member_created_during_the_attempt_joins_after_it() -> None:
     assert queue.pop(T0, 100) is None
     for pod in pods:
         queue.done(pod.uid, T0)
-    queue.groups.finish_attempt(group, Attempt.SCHEDULED, T0)
+    queue.groups.finish_attempt(group, GroupAttemptResult.SCHEDULED, T0)
     assert names(popped(queue)[1]) == ["late"]
 
 
@@ -225,7 +227,7 @@ def test_a_pod_group_that_is_deleted_leaves_its_members_waiting_for_another() ->
     queue.groups.remove_group("ns/g", "uid-of-g", T0)
     for pod in pods:
         queue.requeue(pod, T0)
-    queue.groups.finish_attempt(group, Attempt.ERROR, T0)
+    queue.groups.finish_attempt(group, GroupAttemptResult.ERROR, T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [WaitingForGroup] * 3
     queue.flush_unschedulable(T0 + NOTIFY_AFTER)
     queue.flush_unschedulable(T0 + 2 * NOTIFY_AFTER)
@@ -244,7 +246,7 @@ def test_a_pod_group_recreated_during_the_attempt_keeps_its_pods() -> None:
     assert queue.pop(T0, 100) is None
     for pod in pods:
         queue.requeue(pod, T0)
-    queue.groups.finish_attempt(group, Attempt.ERROR, T0)
+    queue.groups.finish_attempt(group, GroupAttemptResult.ERROR, T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [BackOff] * 3
 
 
@@ -294,7 +296,7 @@ def test_a_member_whose_binding_failed_is_requeued_with_its_group() -> None:
     group, pods = popped(queue)
     for pod in pods:
         queue.done(pod.uid, T0)
-    queue.groups.finish_attempt(group, Attempt.SCHEDULED, T0)
+    queue.groups.finish_attempt(group, GroupAttemptResult.SCHEDULED, T0)
     queue.requeue(pods[0], T0, nominated_node="")
     assert names(popped(queue)[1]) == ["p0"]
 
@@ -307,7 +309,7 @@ def test_a_member_deleted_during_its_attempt_does_not_come_back() -> None:
     group, pods = popped(queue)
     queue.delete("ns/p0", "uid-p0", T0)
     queue.requeue(pods[0], T0)
-    queue.groups.finish_attempt(group, Attempt.ERROR, T0)
+    queue.groups.finish_attempt(group, GroupAttemptResult.ERROR, T0)
     assert (place(queue, "p0"), queue.pop(T0, 100)) == (Gone, None)
     queue.groups.remove_group("ns/g", "uid-of-g", T0)
     assert len(queue.groups.registry) == 0
@@ -381,9 +383,11 @@ def test_a_group_enters_when_remote_pre_enqueue_admits_all_members() -> None:
     assert names(pods) == ["p0", "p1", "p2"]
     for pod in pods:
         queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
-    assert set(_calls(queue.groups.finish_attempt(group, Attempt.UNSCHEDULABLE, T0))) == {"p0", "p1", "p2"}, (
-        "each time it enters"
-    )
+    assert set(_calls(queue.groups.finish_attempt(group, GroupAttemptResult.UNSCHEDULABLE, T0))) == {
+        "p0",
+        "p1",
+        "p2",
+    }, "each time it enters"
 
 
 def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_something_happens() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pod_group_builders import T0, grouping_queue, member, of_groups, pod_group
 
 from trireme.queueing import state_machine
-from trireme.queueing.groups.queue_groups import Attempt
+from trireme.queueing.groups.queue_groups import GroupAttemptResult
 from trireme.queueing.groups.queued_group import QueuedPodGroupInfo
 from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queued_pod import QueuedPodInfo
@@ -153,9 +153,9 @@ class Machine:
             return
         group, pods = self.flying
         self.flying = None
-        how = self.rng.choice(list(Attempt))
+        how = self.rng.choice(list(GroupAttemptResult))
         for pod in pods:
-            if how is Attempt.SCHEDULED and self.rng.random() < 0.7:
+            if how is GroupAttemptResult.SCHEDULED and self.rng.random() < 0.7:
                 self.queue.done(pod.uid, self.now)
                 if pod.uid in self.pending:
                     self.binding[pod.uid] = pod
@@ -248,7 +248,7 @@ class Machine:
             for each in self.queue.contents.transitions_of(f"ns/p{number}"):
                 histories.setdefault(each.uid, []).append(each.to)
         for history in histories.values():
-            assert not state_machine.impossible_steps(history, state_machine.MEMBERS)
+            assert not state_machine.impossible_transitions(history, state_machine.MEMBERS)
 
     def drain(self) -> None:
         """In the end everything that may be tried is tried."""
@@ -267,7 +267,7 @@ class Machine:
             tried |= group.attempt
             for uid in group.attempt:
                 self.queue.done(uid, self.now)
-            self.take(self.queue.groups.finish_attempt(group, Attempt.SCHEDULED, self.now))
+            self.take(self.queue.groups.finish_attempt(group, GroupAttemptResult.SCHEDULED, self.now))
         for group in self.queue.groups.registry:
             if group.waiting:
                 stuck = group.tree is None or group.lacks_pods or any(self.gated[uid] for uid in group.waiting)

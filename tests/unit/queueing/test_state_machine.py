@@ -440,7 +440,7 @@ class QueueMachine(RuleBasedStateMachine):
             for each in self.queue.contents.transitions_of(f"ns/{name}"):
                 histories.setdefault(each.uid, []).append(each.to)
         for history in histories.values():
-            assert not state_machine.impossible_steps(history, state_machine.PODS)
+            assert not state_machine.impossible_transitions(history, state_machine.PODS)
 
     @invariant()
     def backoff_and_gates_hold(self) -> None:

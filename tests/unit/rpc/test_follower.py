@@ -55,7 +55,7 @@ async def answers(follow: follower.Follower, epoch: int, generation: int, schedu
     fence = cycle_pb2.Fence(epoch=epoch, scheduler_id=scheduler_id)
     cycle = cycle_pb2.Cycle(fence=fence, generation=generation)
     try:
-        await follow.ready_for(cycle, context(SECONDS))
+        await follow.wait_until_synced(cycle, context(SECONDS))
     except Aborted:
         return False
     return True

@@ -32,7 +32,7 @@ class RecordingQueue:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
 
-    def listens(self) -> bool:
+    def needs_events(self) -> bool:
         return True
 
     def on_event(self, event: ClusterEvent, old: Any, new: Any, now: float, **more: Any) -> Any:

@@ -7,7 +7,7 @@ from pod_group_builders import T0, Notified, grouping_queue, member, of_groups, 
 from pod_group_cluster import Cluster
 
 from trireme.queueing.batch_key import GroupKey
-from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, Attempt
+from trireme.queueing.groups.queue_groups import NOTIFY_AFTER, GroupAttemptResult
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.queueing.states import Active, Gated, Gone, QueueState, WaitingForGroup
 from trireme.scheduling import ports
@@ -314,7 +314,7 @@ def test_a_tree_that_loses_its_root_during_its_attempt_is_requeued_in_parts() ->
     queue.add(member("late", "a"), T0)
     for pod in pods:
         queue.requeue(pod, T0)
-    queue.groups.finish_attempt(tried, Attempt.UNSCHEDULABLE, T0)
+    queue.groups.finish_attempt(tried, GroupAttemptResult.UNSCHEDULABLE, T0)
     assert {place(queue, name) for name in ("a", "b", "late")} == {WaitingForGroup}
     queue.groups.set_group(of_groups("root"), T0)
     assert {place(queue, name) for name in ("a", "b", "late")} == {Active}

@@ -77,9 +77,9 @@ async def test_a_condition_is_written_at_once() -> None:
     """If this fails, nobody learns which node a preemptor waits for before it is bound, as kube-scheduler tells it."""
     async with _outbox() as (outbox, written):
         outbox.send(_condition("a", "no room", "node"))
-        assert outbox.has("u-a")
-        await outbox.written("u-a")
-        assert not outbox.has("u-a")
+        assert outbox.has_unwritten("u-a")
+        await outbox.wait_until_written("u-a")
+        assert not outbox.has_unwritten("u-a")
         assert written.all == [("a", "no room", "node")]
 
 
@@ -92,10 +92,10 @@ async def test_flushing_a_pod_waits_for_its_last_write() -> None:
         await asyncio.sleep(0.5)
         outbox.send(_condition("a", "second"))
         outbox.send(_condition("a", "third"))
-        await outbox.written("u-b")
+        await outbox.wait_until_written("u-b")
         assert [name for name, *_ in written.all] == ["a", "b"]
-        assert outbox.has("u-a")
-        await outbox.written("u-a")
+        assert outbox.has_unwritten("u-a")
+        await outbox.wait_until_written("u-a")
         assert written.all[2:] == [("a", "third", None)]
 
 
@@ -104,7 +104,7 @@ async def test_flushing_a_deleted_pod_returns() -> None:
     """If this fails, the binding of a pod that was deleted meanwhile stays under way for ever."""
     async with _outbox(running=False) as (outbox, _):
         outbox.send(_condition("a", "first"))
-        waiting = asyncio.create_task(outbox.written("u-a"))
+        waiting = asyncio.create_task(outbox.wait_until_written("u-a"))
         await asyncio.sleep(1.0)
         outbox.drop("u-a")
         await waiting
@@ -120,5 +120,5 @@ async def test_writes_under_way_are_bounded_and_all_are_written() -> None:
         await asyncio.sleep(0.5)
         assert len(outbox) == 2 * status_outbox.MAX_UNDER_WAY
         for name in names:
-            await outbox.written(f"u-{name}")
+            await outbox.wait_until_written(f"u-{name}")
     assert sorted(name for name, *_ in written.all) == sorted(names)

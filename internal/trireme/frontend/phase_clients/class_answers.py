@@ -27,7 +27,7 @@ class ClassAnswers:
     def __contains__(self, key: object) -> bool:
         return key in self._answers
 
-    def of(self, key: ports.ClassKey) -> ClassAnswer:
+    def get_or_add(self, key: ports.ClassKey) -> ClassAnswer:
         """What is known of the class, made if nothing is."""
         answer = self._answers.get(key)
         if answer is None:
@@ -36,7 +36,7 @@ class ClassAnswers:
         self._answers.move_to_end(key)
         return answer
 
-    def peek(self, key: ports.ClassKey) -> ClassAnswer | None:
+    def get(self, key: ports.ClassKey) -> ClassAnswer | None:
         """What is known of the class, if anything."""
         return self._answers.get(key)
 

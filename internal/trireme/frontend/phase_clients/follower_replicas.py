@@ -151,7 +151,7 @@ class FollowerReplicas:
                 last = f"{link.address}: it does not answer"
                 link.failures.failed("silent", f"{self.phase}: calling another replica: {last}")
             else:
-                link.heard()
+                link.on_answer()
                 link.failures.worked()
                 return answer
         raise ports.PhaseUnavailable(f"{self.phase}: {last}")

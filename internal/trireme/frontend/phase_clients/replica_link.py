@@ -190,7 +190,7 @@ class ReplicaLink:
             self._wake.set()
             self._changed()
 
-    def heard(self) -> None:
+    def on_answer(self) -> None:
         """It answered a call: it is alive, and what it has not acknowledged is on its way."""
         if self._unheard_since:
             was_in_step = self.in_step

@@ -224,7 +224,7 @@ def _process(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge(
         "scheduler_goroutines",
         "Concurrent operations by kind: here the pods being bound.",
-        lambda: {("binding",): state.scheduling.binding.binding},
+        lambda: {("binding",): state.scheduling.binding.binding_count},
         ("operation",),
         BETA,
     )
@@ -244,7 +244,7 @@ def _process(state: FrontendState) -> Iterable[Instrument]:
     yield Gauge(
         "trireme_phase_fallback",
         "Whether the frontend's own phase replaces configured ones that do not answer.",
-        lambda: {(phase,): int(state.phases.stands_in(phase)) for phase in ("filter", "score", "bind")},
+        lambda: {(phase,): int(state.phases.is_on_fallback(phase)) for phase in ("filter", "score", "bind")},
         ("phase",),
     )
     yield CountedElsewhere(

@@ -172,7 +172,7 @@ class PendingReport:
             waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
             text = f"plugin {failed.plugin} could not be called: {failed.error}; is tried again at {_clock(until)}"
             return waits, text
-        plugins = self._remote_queue.gates(pod.record.profile)
+        plugins = self._remote_queue.pre_enqueue_plugins(pod.record.profile)
         return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_any(plugins)} agrees"
 
     def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> pre_enqueue_calls.FailedCall | None:

@@ -1,8 +1,8 @@
 """Whom the HTTPS server trusts: authorities from files and from the cluster, and reviews by the API server.
 
 The authorities in the cluster are those of the ConfigMap that every extension server reads. It is read at the start,
-before anything else runs (`look_up`), and once a minute after that; a configured file takes precedence. If a later read
-fails, the previous value stays.
+before anything else runs (`read_authentication_settings`), and once a minute after that; a configured file takes
+precedence. If a later read fails, the previous value stays.
 
 Source: k8s.io/apiserver/pkg/server/options/authentication.go.
 """
@@ -145,7 +145,7 @@ class ClusterTrust:
         return tuple(str(entry) for entry in value) if isinstance(value, list) else ()
 
 
-def look_up(connection: Connection) -> Mapping[str, str]:
+def read_authentication_settings(connection: Connection) -> Mapping[str, str]:
     """Read the cluster's authentication settings once, before there is an event loop.
 
     Raises: ConfigurationError with the cause.

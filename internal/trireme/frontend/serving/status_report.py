@@ -35,7 +35,7 @@ def status(state: FrontendState, max_pods: int = MAX_PODS) -> Json:
         "leadership": _leadership(state),
         "synced": state.synced,
         "missing": state.phases.links.missing() if state.context.leader.leading else [],
-        "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": state.scheduling.binding.binding},
+        "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": state.scheduling.binding.binding_count},
         "batches": queue.batches,
         "attempts": queue.scheduling_cycle,
         "cluster": {
@@ -71,7 +71,7 @@ def explain(state: FrontendState, key: str) -> Json | None:
         out["invalid"] = pending.invalid
     if pending.parsed.condition:
         out["condition"] = dict(zip(("status", "reason", "message", "since"), pending.parsed.condition, strict=True))
-    answer = state.phases.answers.peek((queued.record.profile, queued.record.class_id))
+    answer = state.phases.answers.get((queued.record.profile, queued.record.class_id))
     if answer is not None and answer.generation:
         out |= _answer(state.cluster.cache, answer)
     out["story"] = _transitions(state, key)

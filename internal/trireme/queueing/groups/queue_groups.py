@@ -46,7 +46,7 @@ _TIMED_OUT = cluster_event.UNSCHEDULABLE_TIMEOUT.label
 _FAILED = cluster_event.SCHEDULE_ATTEMPT_FAILURE
 
 
-class Attempt(enum.Enum):
+class GroupAttemptResult(enum.Enum):
     """How the attempt to schedule a group ended. The values are those of metrics."""
 
     SCHEDULED = "scheduled"
@@ -182,7 +182,7 @@ class QueueGroups:
         self._group_transitions.start_attempt(entity, now)
         return PodGroupBatch(entity.group_key, entity.record.profile, entity)
 
-    def finish_attempt(self, group: QueuedPodGroupInfo, how: Attempt, now: float) -> Instructions:
+    def finish_attempt(self, group: QueuedPodGroupInfo, how: GroupAttemptResult, now: float) -> Instructions:
         """The attempt at the group is over: each of its pods was requeued or is being bound.
 
         The group is queued again with the pods that were requeued, and with those that were added meanwhile.
@@ -199,18 +199,18 @@ class QueueGroups:
             self._group_transitions.wait_for_tree(group, now)
             self.registry.drop_if_empty(group)
             return self._calls.take_instructions()
-        if how is Attempt.SCHEDULED:
+        if how is GroupAttemptResult.SCHEDULED:
             group.unschedulable_count = group.consecutive_errors = 0
-        elif how is Attempt.ERROR:
+        elif how is GroupAttemptResult.ERROR:
             group.consecutive_errors += 1
         else:
             group.unschedulable_count += 1
             group.consecutive_errors = 0
-        if how is not Attempt.SCHEDULED or tried.isdisjoint(left):
+        if how is not GroupAttemptResult.SCHEDULED or tried.isdisjoint(left):
             # The remaining members of a group that was scheduled are tried again at once, before what was added since.
             group.timestamp = now
         group.backoff_expiration = 0.0
-        destination = Destination.ACTIVE if how is Attempt.SCHEDULED else Destination.BACKOFF
+        destination = Destination.ACTIVE if how is GroupAttemptResult.SCHEDULED else Destination.BACKOFF
         self._group_transitions.enter(group, destination, _FAILED, now)
         return self._calls.take_instructions()
 
@@ -239,7 +239,7 @@ class QueueGroups:
 
     # --- what happens in the cluster, and time -----------------------------------------------------------------------
 
-    def listens(self) -> bool:
+    def needs_events(self) -> bool:
         """Whether any group is held back, and so waits for an event."""
         return any(True for _ in self._held())
 

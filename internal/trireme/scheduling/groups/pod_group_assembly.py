@@ -60,7 +60,7 @@ class PodGroupAssembly:
             ),
             preempting=self._preempting_for,
             notify=self._conditions.record_waiting,
-            gone=self._conditions.gone,
+            gone=self._conditions.forget,
             composite=self._completed.gates.enabled("CompositePodGroup"),
         )
 

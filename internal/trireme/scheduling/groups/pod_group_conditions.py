@@ -82,7 +82,7 @@ class PodGroupConditions:
         condition, version, until = self._sent.get(metadata.uid, (None, "", 0.0))
         return condition if version == metadata.resource_version and self._now() < until else None
 
-    def gone(self, uid: str) -> None:
+    def forget(self, uid: str) -> None:
         """The PodGroup is deleted."""
         self._sent.pop(uid, None)
 

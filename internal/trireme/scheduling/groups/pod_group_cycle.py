@@ -15,7 +15,7 @@ from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
 from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.queueing.groups import forest, queue_groups, queued_group
-from trireme.queueing.groups.queue_groups import Attempt
+from trireme.queueing.groups.queue_groups import GroupAttemptResult
 from trireme.registry import in_tree
 from trireme.scheduling import attempt_reporter, batch_limit, binding_cycle, ports, preemption_executor
 from trireme.scheduling.failure import Failure
@@ -36,12 +36,12 @@ log = logging.getLogger(__name__)
 PERMIT_SECONDS = 300.0
 
 _ATTEMPTS = {
-    Verdict.SUCCESS: Attempt.SCHEDULED,
-    Verdict.UNSCHEDULABLE: Attempt.UNSCHEDULABLE,
-    Verdict.ERROR: Attempt.ERROR,
+    Verdict.SUCCESS: GroupAttemptResult.SCHEDULED,
+    Verdict.UNSCHEDULABLE: GroupAttemptResult.UNSCHEDULABLE,
+    Verdict.ERROR: GroupAttemptResult.ERROR,
 }
 # The attempt's end after PodGroupPostFilter, by the code of its result.
-_AFTER_POST_FILTER = {status.Code.SUCCESS: Attempt.WAITING, status.Code.ERROR: Attempt.ERROR}
+_AFTER_POST_FILTER = {status.Code.SUCCESS: GroupAttemptResult.WAITING, status.Code.ERROR: GroupAttemptResult.ERROR}
 
 
 class PodGroupCycle:
@@ -94,27 +94,27 @@ class PodGroupCycle:
     async def run(self, batch: queued_group.PodGroupBatch) -> None:
         """Try the members that wait: bind or requeue each."""
         group, started = batch.group, self._observer.clock()
-        end = Attempt.ERROR
+        end = GroupAttemptResult.ERROR
         try:
             end = await self._attempt(group)
         finally:
             self._execute(self._groups.finish_attempt(group, end, self._now()))
             self._observer.group_attempted(batch.profile, end.value, self._observer.clock() - started)
 
-    async def _attempt(self, group: queued_group.QueuedPodGroupInfo) -> Attempt:
+    async def _attempt(self, group: queued_group.QueuedPodGroupInfo) -> GroupAttemptResult:
         tree = group.tree
         members = self._members(group)
         if tree is None:
             text = f'{group.group_key.kind}.scheduling.k8s.io "{group.name}" not found'
             self._reporter.all_failed(members, Failure(text, nominated_node=""))
-            return Attempt.ERROR
+            return GroupAttemptResult.ERROR
         mismatch = pod_group_agreement.mismatch(self._cache, group, members, own_policy=self._own_policy)
         if mismatch:
             self._group_reporter.error(tree, members, mismatch)
-            return Attempt.ERROR
+            return GroupAttemptResult.ERROR
         members = [pod for pod in members if self._to_be_tried(pod)]
         if not members:
-            return Attempt.SCHEDULED
+            return GroupAttemptResult.SCHEDULED
         klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.full_name))
         request = self._request(group, tree, members)
         self._cache.begin_trial()
@@ -124,7 +124,7 @@ class PodGroupCycle:
             result = await self._try(request)
             self._observer.group_evaluated(self._observer.clock() - started)
             end, post_filter = _ATTEMPTS[result.status.verdict], None
-            if end is Attempt.UNSCHEDULABLE:
+            if end is GroupAttemptResult.UNSCHEDULABLE:
                 post_filter = await self._run_post_filters(request, result)
                 end = _AFTER_POST_FILTER.get(post_filter.code, end)
         finally:
