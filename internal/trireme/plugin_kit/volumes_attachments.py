@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.plugin_kit import volumes_claims, volumes_objects, volumes_translation
-from trireme.snapshot import arrays, classes, objects, pod_changes, snapshot, snapshot_view
+from trireme.snapshot import arrays, classes, objects, pod_overlay, snapshot, snapshot_view
 from trireme.v1 import core_pb2, storage_pb2
 
 ATTACHMENT = "volume_attachment"
@@ -365,7 +365,7 @@ class AdjustedAttachments:
     """An index as an overlay's changes adjust it, read like an AttachmentIndex."""
 
     def __init__(
-        self, index: AttachmentIndex, changes: pod_changes.PodChanges, snap: snapshot_view.SnapshotView
+        self, index: AttachmentIndex, changes: pod_overlay.OverlaidPods, snap: snapshot_view.SnapshotView
     ) -> None:
         self._index = index
         slots = changes.slots
@@ -393,4 +393,4 @@ class AdjustedAttachments:
 def attachment_index_of(snap: snapshot_view.SnapshotView) -> AttachmentIndex | AdjustedAttachments:
     """The view's index, at the snapshot's generation."""
     index = snap.derived("attached_volumes", AttachmentIndex)
-    return index if snap.changes is None else AdjustedAttachments(index, snap.changes, snap)
+    return index if snap.overlaid_pods is None else AdjustedAttachments(index, snap.overlaid_pods, snap)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
-from trireme.snapshot import arrays, changes, classes, pod_changes, pods, snapshot, snapshot_view
+from trireme.snapshot import arrays, classes, pod_overlay, pods, slot_changes, snapshot, snapshot_view
 
 # The weights of a class, per topology key; a counter that needs no key uses the empty one.
 ClassWeights = Callable[[classes.PodClass], Mapping[str, int]]
@@ -40,7 +40,7 @@ class DomainSums:
         self.sums = np.zeros(domains, dtype=np.int64)
         np.add.at(self.sums, numbers[used], per_slot[used])
         self.counted = int(np.count_nonzero(self.sums[1:]))
-        self.flips = changes.SlotChanges()
+        self.flips = slot_changes.SlotChanges()
         self.flips.reserve(domains)
 
     @property
@@ -204,7 +204,7 @@ class AdjustedClassCounter:
 
     __slots__ = ("_changes", "base")
 
-    def __init__(self, counter: ClassCounter, changes: pod_changes.PodChanges) -> None:
+    def __init__(self, counter: ClassCounter, changes: pod_overlay.OverlaidPods) -> None:
         # The counter of the snapshot.
         self.base = counter
         self._changes = changes
@@ -239,4 +239,4 @@ def class_counter(
 ) -> AnyClassCounter:
     """The counter under this key; `weigh` must follow from the key."""
     known = snap.derived(key, lambda _: ClassCounter(weigh, live_only=live_only))
-    return known if snap.changes is None else AdjustedClassCounter(known, snap.changes)
+    return known if snap.overlaid_pods is None else AdjustedClassCounter(known, snap.overlaid_pods)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trireme.framework import amounts
-from trireme.snapshot import arrays, changes, images, labels, resources
+from trireme.snapshot import arrays, images, labels, resources, slot_changes
 from trireme.snapshot.dictionary import Dictionary
 from trireme.v1 import core_pb2, meta_pb2, snapshot_pb2
 
@@ -70,10 +70,10 @@ class NodeTable:
         self.taint_set = np.zeros(0, dtype=np.int32)
         self.feature_set = np.zeros(0, dtype=np.int32)
         # When the node object, and when the pods, changed.
-        self.object_changes = changes.SlotChanges()
-        self.pod_changes = changes.SlotChanges()
+        self.object_changes = slot_changes.SlotChanges()
+        self.pod_changes = slot_changes.SlotChanges()
         # Last change of a pod's start time, which matters only for the importance of victims.
-        self.start_changes = changes.SlotChanges()
+        self.start_changes = slot_changes.SlotChanges()
         self.taint_sets: Dictionary[tuple[Taint, ...]] = Dictionary()
         self.feature_sets: Dictionary[frozenset[str]] = Dictionary()
         self.labels = labels.LabelColumns()
@@ -175,12 +175,12 @@ class NodeTable:
         if not pods:
             return objects
         changed = self.pod_changes.since(generation, self.size)
-        return changes.union([objects, changed], self.size) if objects.shape[0] else changed
+        return slot_changes.union([objects, changed], self.size) if objects.shape[0] else changed
 
     def differing_since(self, generation: int) -> arrays.SlotArray:
         """As changed_since with pods, plus the slots where a pod's start time changed."""
         started = self.start_changes.since(generation, self.size)
-        return changes.union([self.changed_since(generation, pods=True), started], self.size)
+        return slot_changes.union([self.changed_since(generation, pods=True), started], self.size)
 
     def _set_allocatable(self, slot: int, allocatable: Mapping[str, meta_pb2.Quantity]) -> None:
         allowed_pods, has = _amounts(tuple([(name, allocatable[name].string) for name in allocatable]))

@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from trireme.snapshot import arrays, classes, pod_changes, snapshot
+from trireme.snapshot import arrays, classes, pod_overlay, snapshot
 
-Semantics = pod_changes.Semantics
+Semantics = pod_overlay.Semantics
 
 # Rows of the differences: pods, then one for each resource.
 _PODS = 0
@@ -63,8 +63,8 @@ class SnapshotOverlay:
         self.class_capacity = base.class_capacity
         self.nominations = base.nominations
         self._incarnation = base.incarnation
-        self.changes = pod_changes.PodChanges(base.pods, semantics)
-        self.dry_run = self.changes if semantics is Semantics.DRY_RUN else None
+        self.overlaid_pods = pod_overlay.OverlaidPods(base.pods, semantics)
+        self.dry_run = self.overlaid_pods if semantics is Semantics.DRY_RUN else None
         self._buffers = base.derived("overlay_buffers", _Buffers)
         self._differences: arrays.Int64Array | None = None
         self._touched: set[int] = set()
@@ -86,38 +86,38 @@ class SnapshotOverlay:
 
     def fork(self) -> snapshot.Snapshot:
         """A snapshot of its own with the changes, as if it had been synced so. It outlives the overlay and deltas."""
-        return self.base.fork(self.changes.removed, *self.changes.added)
+        return self.base.fork(self.overlaid_pods.removed, *self.overlaid_pods.added)
 
     # Changes
 
     def remove(self, rows: arrays.SlotArray) -> None:
         """Remove the pods of these present rows. Shape: (n,)."""
         if rows.size:
-            self.changes.remove(rows)
+            self.overlaid_pods.remove(rows)
             self._count(self.base.pods.pod_class[rows], self.base.pods.slot[rows], -1)
 
     def restore(self, rows: arrays.SlotArray) -> None:
         """Restore the pods of these removed rows. Shape: (n,)."""
         if rows.size:
-            self.changes.restore(rows)
+            self.overlaid_pods.restore(rows)
             self._count(self.base.pods.pod_class[rows], self.base.pods.slot[rows], 1)
 
     def add(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> None:
         """Add pods of these classes on these slots. Shapes: both (n,)."""
         if class_ids.size:
-            self.changes.add(class_ids.tolist(), slots.tolist())
+            self.overlaid_pods.add(class_ids.tolist(), slots.tolist())
             self._count(class_ids, slots, 1)
 
     @property
     def mark(self) -> int:
         """A mark for `drop_added` that keeps the pods added so far."""
-        return self.changes.added_count
+        return self.overlaid_pods.added_count
 
     def drop_added(self, mark: int = 0) -> None:
         """Drop the added pods, or those added after the mark."""
-        class_ids, slots = self.changes.added
+        class_ids, slots = self.overlaid_pods.added
         if mark < class_ids.size:
-            self.changes.drop_added(mark)
+            self.overlaid_pods.drop_added(mark)
             self._count(class_ids[mark:], slots[mark:], -1)
 
     # The view
@@ -144,14 +144,14 @@ class SnapshotOverlay:
 
     def count_pods(self, chosen: arrays.BoolArray) -> arrays.Int64Array:
         """The number of pods of the marked classes on each slot. Shapes: chosen (class,), result (slot,)."""
-        return self.changes.adjusted(self.base.count_pods(chosen), chosen.astype(np.int64), live_only=False)
+        return self.overlaid_pods.adjusted(self.base.count_pods(chosen), chosen.astype(np.int64), live_only=False)
 
     def placed(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
         """Class and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
         table = self.base.pods
         rows = table.rows_of(chosen)
-        rows = rows[~np.isin(rows, self.changes.removed)]
-        class_ids, slots = self.changes.added
+        rows = rows[~np.isin(rows, self.overlaid_pods.removed)]
+        class_ids, slots = self.overlaid_pods.added
         marked = chosen[class_ids]
         return (
             np.concatenate([table.pod_class[rows], class_ids[marked]]),
@@ -161,7 +161,7 @@ class SnapshotOverlay:
     def class_of_pod(self, uid: str, slot: int) -> int | None:
         """The class of the pod with this UID on the slot; None if it is not there."""
         row = self.base.pods.find(uid, slot)
-        return None if row is None or self.changes.is_removed(row) else int(self.base.pods.pod_class[row])
+        return None if row is None or self.overlaid_pods.is_removed(row) else int(self.base.pods.pod_class[row])
 
     def _with_difference(self, column: arrays.Int64Array, row: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         if self._differences is None or row >= self._differences.shape[0]:

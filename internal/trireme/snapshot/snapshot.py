@@ -165,12 +165,12 @@ class Snapshot:
         return self
 
     @property
-    def changes(self) -> None:
-        """Nothing is changed."""
+    def overlaid_pods(self) -> None:
+        """None: no pod is removed or added."""
 
     @property
     def dry_run(self) -> None:
-        """Nothing is changed."""
+        """None: no pod is removed or added."""
 
     def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         """What the pods of each slot request of the resource. Shape: as `slots`."""

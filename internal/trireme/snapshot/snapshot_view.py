@@ -7,7 +7,7 @@ answer for its own pods. Scorers and the engine read a `Snapshot`, whose columns
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
-from trireme.snapshot import arrays, classes, nodes, nominations, objects, pod_changes, snapshot
+from trireme.snapshot import arrays, classes, nodes, nominations, objects, pod_overlay, snapshot
 
 
 class SnapshotView(Protocol):
@@ -19,13 +19,13 @@ class SnapshotView(Protocol):
         ...
 
     @property
-    def changes(self) -> pod_changes.PodChanges | None:
-        """What the overlay changes; None: nothing is changed."""
+    def overlaid_pods(self) -> pod_overlay.OverlaidPods | None:
+        """The pods that the overlay removes and adds; None: this is no overlay."""
         ...
 
     @property
-    def dry_run(self) -> pod_changes.PodChanges | None:
-        """As `changes` where plugins answer as kube-scheduler's do after AddPod and RemovePod; otherwise None."""
+    def dry_run(self) -> pod_overlay.OverlaidPods | None:
+        """As `overlaid_pods` where plugins answer as kube-scheduler's do after AddPod and RemovePod; otherwise None."""
         ...
 
     @property
@@ -67,7 +67,7 @@ class SnapshotView(Protocol):
         ...
 
     def derived(self, key: Hashable, make: "Callable[[snapshot.Snapshot], snapshot.Entry]") -> "snapshot.Entry":
-        """The value that is derived from `base` under this key. If it counts pods, adjust it for `changes`."""
+        """The value that is derived from `base` under this key. If it counts pods, adjust it for `overlaid_pods`."""
         ...
 
     def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:

@@ -68,7 +68,7 @@ def test_an_overlay_answers_for_its_changes_and_the_snapshot_stays_as_it_is() ->
         assert _state(builder) == before
         over.restore(np.array([3]))
         assert over.requested(0, SLOTS).tolist() == [3000, 3000, 2000]
-        assert over.changes.slots.tolist() == [0, 1]
+        assert over.overlaid_pods.slots.tolist() == [0, 1]
     assert _state(builder) == before
 
 

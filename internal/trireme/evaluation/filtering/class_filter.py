@@ -12,7 +12,7 @@ from trireme.evaluation import plugin_timer
 from trireme.evaluation.filtering import class_verdicts, filter_chain, filter_column, nominated_filter, pre_filtering
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, changes, classes, snapshot
+from trireme.snapshot import arrays, classes, slot_changes, snapshot
 
 
 class ClassFilter:
@@ -52,7 +52,7 @@ class ClassFilter:
             due = np.arange(self._snap.nodes.size)
         else:
             parts.append(self._snap.nodes.changed_since(cached.generation, pods=False))
-            due = changes.union(parts, self._snap.nodes.size)
+            due = slot_changes.union(parts, self._snap.nodes.size)
         self._combine(pod_class, cached, due, changed or renewed)
         timer.record_point("Filter", started)
 
@@ -128,7 +128,7 @@ class ClassFilter:
             column.index = arrays.grow_last_axis(column.index, capacity)
         column.generation = self._snap.generation
         if column.affected is not None:
-            column.affected = changes.NO_SLOTS
+            column.affected = slot_changes.NO_SLOTS
         return differing
 
     def _combine(

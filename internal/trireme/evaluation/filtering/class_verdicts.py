@@ -16,7 +16,7 @@ import numpy as np
 from trireme.evaluation.filtering import filter_column
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, changes, nodes
+from trireme.snapshot import arrays, nodes, slot_changes
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class ClassVerdicts:
     narrowed_by: tuple[str, ...] = ()
     index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
     capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    changed: changes.SlotChanges = field(default_factory=changes.SlotChanges)
+    changed: slot_changes.SlotChanges = field(default_factory=slot_changes.SlotChanges)
     # The slots that pods are nominated to which count for the class.
     nominated: arrays.SlotArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     # Held while an AsyncFilter prepares answers about the class.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, changes, nodes, snapshot
+from trireme.snapshot import arrays, nodes, slot_changes, snapshot
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class FilterColumn:
         """The slots about which Filter may answer something else by now, ascending. Shape: live (slot,)."""
         if self.generation >= 0 and self.affected is not None:
             changed = snap.nodes.changed_since(self.generation, pods=False)
-            changed = changes.union([self.affected, changed], live.shape[0])
+            changed = slot_changes.union([self.affected, changed], live.shape[0])
             return changed[live[changed]]
         if self.generation < 0 or plugin.depends_on == interfaces.Dependency.CLUSTER:
             return np.arange(live.shape[0]) if live.all() else np.flatnonzero(live)

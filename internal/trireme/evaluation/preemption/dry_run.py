@@ -57,7 +57,7 @@ async def verdicts(
     index = dry_run.filter(slots, over).index
     passing = np.flatnonzero(index == interfaces.PASSES)
     if asynchronous is not None and passing.size:
-        index[passing] = await asynchronous.verdicts(slots[passing], over.changes.removed)
+        index[passing] = await asynchronous.verdicts(slots[passing], over.overlaid_pods.removed)
         over.check()
     return index
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trireme.evaluation.scoring import ranking, score_column
-from trireme.snapshot import arrays, changes, nodes
+from trireme.snapshot import arrays, nodes, slot_changes
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class ClassScores:
             self.unranked = None
         else:
             parts = [*self._unopened, table.object_changes.since(self._seen, size)]
-            slots = changes.union(parts, self.capacity.shape[0])
+            slots = slot_changes.union(parts, self.capacity.shape[0])
             slots = slots[: np.searchsorted(slots, size)]
         opened = (self.capacity[slots] > 0) & table.alive[slots] & ~self.refused[slots]
         self.open_count += int(np.count_nonzero(opened)) - int(np.count_nonzero(self.open[slots]))
@@ -101,7 +101,7 @@ class ClassScores:
         size = self.open.shape[0]
         if self.cached_ranking is None or not self.cached_ranking.is_about(plugins, size):
             self.cached_ranking, self.unranked = ranking.Ranking(plugins, size), None
-        slots = np.arange(size) if self.unranked is None else changes.union(self.unranked, ties.shape[0])
+        slots = np.arange(size) if self.unranked is None else slot_changes.union(self.unranked, ties.shape[0])
         slots = slots[: np.searchsorted(slots, size)]
         self.cached_ranking.update(slots, self.open[slots], ties)
         self.unranked = []

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, changes, snapshot
+from trireme.snapshot import arrays, slot_changes, snapshot
 
 
 @dataclass(slots=True, eq=False)
@@ -44,7 +44,7 @@ class ScoreColumn:
     def due_slots(self, depends_on: interfaces.Dependency, snap: snapshot.Snapshot) -> arrays.SlotArray:
         """The slots of which a plugin that depends on this may have another score by now, ascending."""
         if self.generation == snap.generation and depends_on != interfaces.Dependency.CLUSTER:
-            return changes.NO_SLOTS
+            return slot_changes.NO_SLOTS
         live = snap.nodes.alive[: snap.nodes.size]
         if self.generation < 0 or depends_on == interfaces.Dependency.CLUSTER:
             return np.flatnonzero(live)

@@ -7,7 +7,7 @@ from trireme.evaluation import column_cache, plugin_timer
 from trireme.evaluation.scoring import class_scores, score_chain, score_column
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, changes, classes, snapshot
+from trireme.snapshot import arrays, classes, slot_changes, snapshot
 
 # Calls of one service for one evaluation: the first, and those about nodes that changed under the one before.
 ROUNDS = 3
@@ -147,7 +147,7 @@ class ScoreEvaluator:
         if called is None:
             return column.due_slots(plugin.depends_on, self._snap)
         if column.silent:
-            return changes.NO_SLOTS
+            return slot_changes.NO_SLOTS
         changed = self._snap.nodes.changed_since(called, plugin.depends_on != interfaces.Dependency.NODE)
         return changed[live[changed]]
 

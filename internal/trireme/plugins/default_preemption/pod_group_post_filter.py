@@ -196,7 +196,7 @@ class _Reprieve:
         over.remove(rows)
         fits = all(self._run_fits(*run, over) for run in _runs(members))
         over.drop_added(mark)
-        over.restore(rows[np.isin(rows, over.changes.removed)])
+        over.restore(rows[np.isin(rows, over.overlaid_pods.removed)])
         return fits
 
     def _run_fits(self, pod_class: int, slot: int, rows: list[int], over: overlay.SnapshotOverlay) -> bool:

@@ -15,7 +15,7 @@ from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
 from trireme.plugins.inter_pod_affinity import affinity_terms, domain_sums
-from trireme.snapshot import arrays, changes, class_counters, classes, snapshot, snapshot_view
+from trireme.snapshot import arrays, class_counters, classes, slot_changes, snapshot, snapshot_view
 from trireme.snapshot.dictionary import ABSENT
 
 _AFFINITY = "node(s) didn't match pod affinity rules"
@@ -128,7 +128,7 @@ class InterPodAffinityFilter:
                 if old_sums[key] is not each:
                     return None
                 parts.append(_slots_of(snap, key, each.flips.since(generation, each.sums.shape[0])))
-        return changes.union(parts, snap.nodes.size)
+        return slot_changes.union(parts, snap.nodes.size)
 
     def filter_isolated(
         self,

@@ -14,7 +14,7 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
-from trireme.snapshot import arrays, classes, pod_changes, snapshot_view
+from trireme.snapshot import arrays, classes, pod_overlay, snapshot_view
 
 _REASON = "node(s) didn't have free ports for the requested pod ports"
 _ANY = "0.0.0.0"
@@ -73,12 +73,12 @@ class NodePorts:
 
 
 def _taken_in(
-    changes: pod_changes.PodChanges, snap: snapshot_view.SnapshotView, having: arrays.BoolArray
+    changes: pod_overlay.OverlaidPods, snap: snapshot_view.SnapshotView, having: arrays.BoolArray
 ) -> arrays.BoolArray:
     """Slots where a port is taken that pods of these classes have. Shapes: having (class,), answer (slot,)."""
     taken = snap.count_pods(having) > 0
-    taken[changes.left(having)] = False
-    taken[changes.came(having)] = True
+    taken[changes.slots_with_removed(having)] = False
+    taken[changes.slots_with_added(having)] = True
     return taken
 
 

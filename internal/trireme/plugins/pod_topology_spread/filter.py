@@ -23,7 +23,7 @@ from trireme.plugins.pod_topology_spread.constraints import (
     SpreadConstraints,
     args_of,
 )
-from trireme.snapshot import arrays, changes, class_counters, classes, snapshot, snapshot_view
+from trireme.snapshot import arrays, class_counters, classes, slot_changes, snapshot, snapshot_view
 
 _REASON = "node(s) didn't match pod topology spread constraints"
 _MISSING = f"{_REASON} (missing required label)"
@@ -155,7 +155,7 @@ class PodTopologySpreadFilter:
         for each, was, fits in zip(new.hard, old.fits, new.fits, strict=True):
             if not np.array_equal(was, fits):
                 parts.append(np.flatnonzero((was != fits)[each.domain]))
-        return changes.union(parts, snap.nodes.size)
+        return slot_changes.union(parts, snap.nodes.size)
 
     def filter_isolated(
         self,

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.snapshot import changes
+from trireme.snapshot import slot_changes
 
 SIZE = 400
 
@@ -15,7 +15,7 @@ SIZE = 400
 )
 def test_log_and_column_agree_on_changes_since_a_generation(steps: list[tuple[int, list[int]]], since: int) -> None:
     """A slot that is left out keeps an old verdict or score for ever."""
-    changed = changes.SlotChanges()
+    changed = slot_changes.SlotChanges()
     changed.reserve(SIZE)
     generation, last = 1, dict[int, int]()
     for later, slots in steps:
@@ -27,10 +27,10 @@ def test_log_and_column_agree_on_changes_since_a_generation(steps: list[tuple[in
 
 def test_a_log_that_is_full_forgets_nothing() -> None:
     """Beyond what the log holds a change would be lost."""
-    changed = changes.SlotChanges()
+    changed = slot_changes.SlotChanges()
     changed.reserve(SIZE)
-    for generation in range(1, 2 * changes.LOG_ENTRIES):
+    for generation in range(1, 2 * slot_changes.LOG_ENTRIES):
         changed.touch(np.array([generation % SIZE]), generation)
-    for since in (0, changes.LOG_ENTRIES - 2, 2 * changes.LOG_ENTRIES - 3):
+    for since in (0, slot_changes.LOG_ENTRIES - 2, 2 * slot_changes.LOG_ENTRIES - 3):
         found = set(changed.since(since, SIZE).tolist())
-        assert found == {generation % SIZE for generation in range(since + 1, 2 * changes.LOG_ENTRIES)}
+        assert found == {generation % SIZE for generation in range(since + 1, 2 * slot_changes.LOG_ENTRIES)}

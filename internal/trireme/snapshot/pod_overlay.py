@@ -20,13 +20,22 @@ class Semantics(enum.Enum):
     HYPOTHETICAL = enum.auto()
 
 
-class PodChanges:
+class OverlaidPods:
     """Pods removed from a pod table and pods added to it; the table itself stays as it is.
 
     `version` is different after each change.
     """
 
-    __slots__ = ("_added_classes", "_added_slots", "_columns", "_left", "_removed", "_semantics", "_table", "version")
+    __slots__ = (
+        "_added_classes",
+        "_added_slots",
+        "_columns",
+        "_removed",
+        "_semantics",
+        "_table",
+        "_touched",
+        "version",
+    )
 
     def __init__(self, table: pods.PodTable, semantics: Semantics) -> None:
         self._table = table
@@ -34,7 +43,7 @@ class PodChanges:
         # Removed rows, and their slots.
         self._removed: dict[int, int] = {}
         # Rows that are or were removed, and their slots.
-        self._left: dict[int, int] = {}
+        self._touched: dict[int, int] = {}
         self._added_classes: list[int] = []
         self._added_slots: list[int] = []
         self._columns: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray] | None = None
@@ -69,16 +78,16 @@ class PodChanges:
         """Whether the pod of the row is removed."""
         return row in self._removed
 
-    def left(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
+    def slots_with_removed(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
         """The slots from which a pod of the marked classes was removed, even if restored. Shape: chosen (class,)."""
         table = self._table
-        return np.array([slot for row, slot in self._left.items() if chosen[table.pod_class[row]]], dtype=np.intp)
+        return np.array([slot for row, slot in self._touched.items() if chosen[table.pod_class[row]]], dtype=np.intp)
 
-    def came(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
+    def slots_with_added(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
         """The slots of present pods of the marked classes that were added, or removed and restored."""
         table = self._table
         restored = [
-            slot for row, slot in self._left.items() if row not in self._removed and chosen[table.pod_class[row]]
+            slot for row, slot in self._touched.items() if row not in self._removed and chosen[table.pod_class[row]]
         ]
         added = [slot for kind, slot in zip(self._added_classes, self._added_slots, strict=True) if chosen[kind]]
         return np.array([*restored, *added], dtype=np.intp)
@@ -87,26 +96,26 @@ class PodChanges:
         """Remove the pods of these present rows. Shape: (n,)."""
         slots = self._table.slot[rows]
         self._removed.update(zip(rows.tolist(), slots.tolist(), strict=True))
-        self._left.update(self._removed)
-        self._touch()
+        self._touched.update(self._removed)
+        self._record_change()
 
     def restore(self, rows: arrays.SlotArray) -> None:
         """Restore the pods of these removed rows. Shape: (n,)."""
         for row in rows.tolist():
             del self._removed[row]
-        self._touch()
+        self._record_change()
 
     def add(self, class_ids: Sequence[int], slots: Sequence[int]) -> None:
         """Add pods of these classes on these slots."""
         self._added_classes.extend(class_ids)
         self._added_slots.extend(slots)
-        self._touch()
+        self._record_change()
 
     def drop_added(self, count: int) -> None:
         """Drop the added pods beyond the first `count`."""
         del self._added_classes[count:]
         del self._added_slots[count:]
-        self._touch()
+        self._record_change()
 
     def adjusted(self, sums: arrays.Int64Array, weights: arrays.Int64Array, *, live_only: bool) -> arrays.Int64Array:
         """Sums of weights over the pods of the table, adjusted for the changes.
@@ -139,6 +148,6 @@ class PodChanges:
             self._columns = class_ids, slots, signs, live
         return self._columns
 
-    def _touch(self) -> None:
+    def _record_change(self) -> None:
         self._columns = None
         self.version += 1
