@@ -36,7 +36,7 @@ class ExplainedPhases(InProcessPhases):
         assert not explained.HasField("pre_filter")
         expected = {
             name: answer.columns.statuses[int(index) - 1] if index else None
-            for name, slot in self._observed.nodes.slots.items()
+            for name, slot in self._observed.nodes.slot_of_name.items()
             for index in [answer.columns.index[slot]]
         }
         found = {node: _content(refusal.status) for refusal in explained.refusals for node in refusal.nodes}

@@ -96,7 +96,7 @@ class Cluster:
         self.builder.remove(*range(table.size))
         request = filter_phase_pb2.ReprievePodGroupVictimsRequest(priority=PREEMPTOR, victims=listed.victims)
         for row in self.builder.place(PREEMPTOR, *[node] * members):
-            member = request.placed.add(pod_class=PREEMPTOR, slot=self.builder.snap.nodes.slots[node])
+            member = request.placed.add(pod_class=PREEMPTOR, slot=self.builder.snap.nodes.slot_of_name[node])
             member.pod.uid = table.uids[row]
         request.cycle.CopyFrom(phase_calls.cycle(self.builder, PREEMPTOR))
         self.plugin.asked.clear()

@@ -224,9 +224,9 @@ class FrontendMachine(RuleBasedStateMachine):
         for pod in cache.pods():
             expected[pod.node_name] += cpus(self.frontend.cluster.registry[pod.class_id].pod)
         cpu = mirror.nodes.resource_names.names.index("cpu")
-        for name, slot in mirror.nodes.slots.items():
+        for name, slot in mirror.nodes.slot_of_name.items():
             assert int(mirror.nodes.requested[cpu, slot]) == 1000 * expected[name]
-        assert set(mirror.nodes.slots) == set(cache.node_names())
+        assert set(mirror.nodes.slot_of_name) == set(cache.node_names())
 
     def whoever_may_be_tried_is_tried(self) -> None:
         """While no cycle is under way and every phase can be called, nobody waits in the active queue."""

@@ -381,7 +381,7 @@ class World:
         nodes = self.mirror.nodes
         cpu = nodes.resource_names.names.index("cpu")
         left = {}
-        for slot in nodes.slots.values():
+        for slot in nodes.slot_of_name.values():
             left[slot] = int(nodes.allocatable[cpu, slot] - nodes.requested[cpu, slot]) // 1000
         for nominee in self.mirror.nominations.values():
             promised = self.mirror.classes[nominee.pod_class].pod
@@ -418,7 +418,7 @@ class World:
             result = filter_phase_pb2.PostFilterResult()
             if results:
                 # It refuses the next one for the same reason, which is given again.
-                result.changed_slot = self.mirror.nodes.slots[results[-1].answer.nominated_node]
+                result.changed_slot = self.mirror.nodes.slot_of_name[results[-1].answer.nominated_node]
                 result.changed_status.CopyFrom(wire_status.to_message(INSUFFICIENT))
             result.answer.CopyFrom(
                 frontend_world_victims.choose(self.mirror, post_filter_context.cycle_for(cycle, preemptor), free)
@@ -426,7 +426,7 @@ class World:
             results.append(result)
             if not result.answer.nominated_node:
                 break
-            free[self.mirror.nodes.slots[result.answer.nominated_node]] -= cpus(
+            free[self.mirror.nodes.slot_of_name[result.answer.nominated_node]] -= cpus(
                 self.mirror.classes[cycle.pod_class].pod
             )
         return results

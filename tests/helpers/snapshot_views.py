@@ -14,7 +14,7 @@ Json = dict[str, Any]
 def view(snap: snapshot.Snapshot) -> Json:
     """All that a plugin can see of the snapshot; the same for equal ones, however they came about."""
     return {
-        "nodes": {name: node_view(snap, name) for name in sorted(snap.nodes.slots)},
+        "nodes": {name: node_view(snap, name) for name in sorted(snap.nodes.slot_of_name)},
         "count": snap.nodes.count,
         "pods": {row: _pod_view(snap, row) for row in _placed_rows(snap)},
         "classes": {number: each.pod.SerializeToString(deterministic=True) for number, each in snap.classes.items()},
@@ -26,7 +26,7 @@ def view(snap: snapshot.Snapshot) -> Json:
 def node_view(snap: snapshot.Snapshot, name: str) -> Json:
     """All columns of one node."""
     nodes = snap.nodes
-    slot = nodes.slots[name]
+    slot = nodes.slot_of_name[name]
     names = nodes.resource_names.names
 
     def amounts(column: Any) -> dict[str, int]:

@@ -103,7 +103,7 @@ class FilterEngine:
         constraints: Sequence[domain_rules.DomainConstraint] = ()
         if count > 1 and answers.may_have_constraints(cached):
             constraints = self._evaluator.constraints(cycle.profile, self._class_of(cycle), cached)
-        answer = answers.about_class(cached, found, constraints, timer)
+        answer = answers.answer_of_class(cached, found, constraints, timer)
         if not preemptors:
             return answer
         post_filter = self._post_filter_results(cycle, cached)
@@ -133,7 +133,7 @@ class FilterEngine:
         found = [slot, *self._evaluator.admit_others(about, cached, [each.pod for each in nominees[1:]])]
         # If a pod is nominated to another node than the caller knew, the caller has to call again.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1].slot, zip(found, nominees, strict=False))
-        return self._answers[cycle.profile].about_nominated(len(list(same)), cached, timer)
+        return self._answers[cycle.profile].answer_of_nominated(len(list(same)), cached, timer)
 
     async def run_post_filter(
         self,

@@ -81,7 +81,7 @@ class InTreeReserver:
     async def _reserve(
         self, placement: filter_pb2.Placement, pod_class: classes.PodClass, snap: snapshot.Snapshot
     ) -> filter_pb2.Reservation:
-        slot = snap.nodes.slots.get(placement.node_name)
+        slot = snap.nodes.slot_of_name.get(placement.node_name)
         if slot is None:
             text = f'running Reserve plugin "{self.name}": node "{placement.node_name}" not found'
             return filter_pb2.Reservation(status=wire_status.to_message(status.error(self.name, text)))

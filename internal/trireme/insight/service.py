@@ -95,7 +95,7 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         if not self._cluster.synced:
             text = "no frontend has sent this replica all of the cluster yet; ask again, or another replica"
             raise ExplainError(grpc.StatusCode.UNAVAILABLE, text)
-        unknown = next((name for name in request.nodes if name not in self._snap.nodes.slots), None)
+        unknown = next((name for name in request.nodes if name not in self._snap.nodes.slot_of_name), None)
         if unknown is not None:
             raise ExplainError(grpc.StatusCode.INVALID_ARGUMENT, f"nodes: there is no node {unknown}")
         response = insight_pb2.ExplainResponse(

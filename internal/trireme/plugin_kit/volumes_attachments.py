@@ -305,7 +305,7 @@ class AttachmentIndex:
         snap = self._snap
         dirty = np.zeros(snap.nodes.size, dtype=np.bool_)
         dirty[snap.nodes.changed_since(self._generation, pods=True)] = True
-        dirty[[snap.nodes.slots[name] for name in nodes if name in snap.nodes.slots]] = True
+        dirty[[snap.nodes.slot_of_name[name] for name in nodes if name in snap.nodes.slot_of_name]] = True
         if stale:
             rows = snap.pods.rows_of(snap.class_mask(list(stale)))
             dirty[snap.pods.slot[rows]] = True

@@ -180,7 +180,7 @@ class _Matcher:
             if node is None:
                 to_match.append(claim)
                 continue
-            slot = self._snap.nodes.slots.get(node, NONE)
+            slot = self._snap.nodes.slot_of_name.get(node, NONE)
             elsewhere = np.arange(self._size) != slot
             self._matches.conflicts[undecided & elsewhere] |= BIND_CONFLICT
             undecided &= ~elsewhere

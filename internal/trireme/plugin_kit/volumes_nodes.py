@@ -131,7 +131,7 @@ class CsiColumns:
         if keys is None:
             changed = np.arange(snap.nodes.size)
         else:
-            named = [snap.nodes.slots[name] for _, name in keys if name in snap.nodes.slots]
+            named = [snap.nodes.slot_of_name[name] for _, name in keys if name in snap.nodes.slot_of_name]
             changed = np.union1d(changed, np.array(named, dtype=np.intp))
         for slot in changed.tolist():
             self._set(slot, snap.objects.get(CSI_NODE, "", snap.nodes.names[slot]))

@@ -46,7 +46,7 @@ def make(
     """The profiles that the configuration describes. Raises: as chains."""
     features = dict(configuration.feature_gates)
     placement_scorers = {
-        profile.scheduler_name: score_sides.placement_score_plugins(
+        profile.scheduler_name: score_sides.all_placement_score_plugins(
             functools.partial(profiles.args_of, profile), features
         )
         for profile in configuration.profiles

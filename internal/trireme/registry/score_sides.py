@@ -19,7 +19,7 @@ def score_plugin(name: str, args_json: bytes, features: Mapping[str, bool]) -> i
     return made
 
 
-def placement_score_plugins(
+def all_placement_score_plugins(
     args_of: Callable[[str], bytes], features: Mapping[str, bool]
 ) -> dict[str, placements.PlacementScorePlugin]:
     """All that score placements, by name; `args_of` answers a plugin's arguments. Raises: ValueError for bad args."""

@@ -48,7 +48,7 @@ def matches_term(table: nodes.NodeTable, term: selectors.NodeTerm, slots: arrays
 
 
 def _slots_of(table: nodes.NodeTable, names: frozenset[str]) -> list[int]:
-    return [table.slots[name] for name in names if name in table.slots]
+    return [table.slot_of_name[name] for name in names if name in table.slot_of_name]
 
 
 def _matches(table: nodes.NodeTable, requirement: selectors.Requirement, slots: arrays.SlotArray) -> arrays.BoolArray:

@@ -57,7 +57,7 @@ class NodeTable:
         self.count = 0  # nodes that exist
         self.count_generation = 0  # when count last changed
         self.names: list[str] = []  # by slot; "" where there is no node
-        self.slots: dict[str, int] = {}
+        self.slot_of_name: dict[str, int] = {}
         self.resource_names = resources.ResourceNames()
         self.alive = np.zeros(0, dtype=np.bool_)
         self.allocatable = np.zeros((resources.FIRST_SCALAR, 0), dtype=np.int64)  # (resource, slot)
@@ -85,7 +85,7 @@ class NodeTable:
         out.messages, out.jsons = self.messages.copy(), self.jsons.copy()
         out.capacity, out.size = self.capacity, self.size
         out.count, out.count_generation = self.count, self.count_generation
-        out.names, out.slots = self.names.copy(), self.slots.copy()
+        out.names, out.slot_of_name = self.names.copy(), self.slot_of_name.copy()
         for column in _COLUMNS:
             setattr(out, column, getattr(self, column).copy())
         out.resource_names, out.taint_sets, out.feature_sets = self.resource_names, self.taint_sets, self.feature_sets
@@ -110,9 +110,9 @@ class NodeTable:
             self.count += 1
             self.count_generation = generation
         elif self.names[slot] != name:
-            del self.slots[self.names[slot]]
+            del self.slot_of_name[self.names[slot]]
         self.names[slot] = name
-        self.slots[name] = slot
+        self.slot_of_name[name] = slot
         self._set_allocatable(slot, node.status.allocatable)
         self.unschedulable[slot] = node.spec.unschedulable
         self.resize_preemption_disabled[slot] = bool(node.spec.pod_preemption_policy.disable_resize_preemption)
@@ -126,7 +126,7 @@ class NodeTable:
 
     def remove(self, slot: int, generation: int) -> None:
         """Remove the node at the slot."""
-        del self.slots[self.names[slot]]
+        del self.slot_of_name[self.names[slot]]
         self.names[slot] = ""
         self.alive[slot] = False
         self.count -= 1

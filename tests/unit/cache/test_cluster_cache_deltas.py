@@ -182,7 +182,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.take_delta()
 
     def _as_the_model_says(self) -> None:
-        assert set(self.follower.nodes.slots) == self.nodes
+        assert set(self.follower.nodes.slot_of_name) == self.nodes
         for name in self.nodes:
             mine = [cpu for node, cpu in self.pods.values() if node == name]
             seen = node_view(self.follower, name)

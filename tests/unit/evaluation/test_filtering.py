@@ -85,7 +85,7 @@ def said(snap: snapshot.Snapshot, kept: class_verdicts.ClassVerdicts) -> Any:
             kept.table.statuses[int(kept.index[slot]) - 1] if kept.index[slot] else None,
             int(kept.capacity[slot]),
         )
-        for name, slot in sorted(snap.nodes.slots.items())
+        for name, slot in sorted(snap.nodes.slot_of_name.items())
     }
 
 
@@ -110,7 +110,7 @@ class EvaluationMachine(SnapshotMachine):
     def nominate(self, name: str, number: int, uid: str) -> None:
         """A pod is promised a node, or another one than before."""
         if name in self.alive:
-            slot = self.builder.snap.nodes.slots[name]
+            slot = self.builder.snap.nodes.slot_of_name[name]
             pod = cycle_pb2.PodIdentity(uid=uid)
             self.builder.apply(nominations=[snapshot_pb2.Nomination(pod=pod, pod_class=number, slot=slot)])
             self.nominated[uid] = name

@@ -136,7 +136,7 @@ def test_group_dry_runs_span_nodes_and_pod_dry_runs_do_not(isolated: bool, passe
     dry_run = dry_run_filter.DryRunFilter(chain, kept, pod_class, snap, nominees, isolated=isolated)
     with overlay.SnapshotOverlay(snap, overlay.Semantics.DRY_RUN) as over:
         over.remove(np.array(rows))
-        said = dry_run.filter(np.array([snap.nodes.slots["n0"]]), over)
+        said = dry_run.filter(np.array([snap.nodes.slot_of_name["n0"]]), over)
     assert bool(said.index[0] == interfaces.PASSES) is passes
 
 

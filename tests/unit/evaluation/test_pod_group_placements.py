@@ -101,7 +101,7 @@ def _totals(
     for slots, pods in placements:
         request.placements.add(slots=slots, pod_classes=[1] * pods)
     return group_placements.placement_totals(
-        request, builder.snap, score_sides.placement_score_plugins(lambda name: args, {})
+        request, builder.snap, score_sides.all_placement_score_plugins(lambda name: args, {})
     )
 
 

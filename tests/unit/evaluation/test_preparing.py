@@ -134,7 +134,7 @@ class Evaluation:
 
     def capacities(self, kept: class_verdicts.ClassVerdicts) -> dict[str, int]:
         """By node name."""
-        return {name: int(kept.capacity[slot]) for name, slot in self.cluster.snap.nodes.slots.items()}
+        return {name: int(kept.capacity[slot]) for name, slot in self.cluster.snap.nodes.slot_of_name.items()}
 
     def check(self, kept: class_verdicts.ClassVerdicts) -> None:
         """No node is feasible that a plugin refuses as it is now, and no pod is refused for a call that is missing."""
@@ -142,7 +142,7 @@ class Evaluation:
             assert kept.refusal.code is status.Code.ERROR
             return
         feasible = 0
-        for name, slot in self.cluster.snap.nodes.slots.items():
+        for name, slot in self.cluster.snap.nodes.slot_of_name.items():
             admitted = all(plugin.accepts(self.cluster.state(slot)) for plugin in self.plugins)
             passes = kept.index[slot] == interfaces.PASSES
             assert passes == (kept.capacity[slot] > 0)
@@ -151,7 +151,7 @@ class Evaluation:
         if not feasible:
             assert not any(
                 all(plugin.accepts(self.cluster.state(slot)) for plugin in self.plugins)
-                for slot in self.cluster.snap.nodes.slots.values()
+                for slot in self.cluster.snap.nodes.slot_of_name.values()
             )
 
 
@@ -180,7 +180,7 @@ def test_a_node_is_feasible_only_if_every_plugin_has_answered_for_its_current_st
             mutation(world.cluster)
         # Nothing changes any more: now every node has the verdict of all plugins.
         settled = await world.evaluate()
-        for name, slot in world.cluster.snap.nodes.slots.items():
+        for name, slot in world.cluster.snap.nodes.slot_of_name.items():
             admitted = all(plugin.accepts(world.cluster.state(slot)) for plugin in world.plugins)
             assert (settled[name] > 0) == admitted, name
 

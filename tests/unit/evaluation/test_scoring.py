@@ -65,7 +65,7 @@ def _said(snap: snapshot.Snapshot, kept: class_scores.ClassScores | status.Statu
     return {
         plugin: None
         if column.state is None
-        else {name: int(column.raw[slot]) for name, slot in sorted(snap.nodes.slots.items())}
+        else {name: int(column.raw[slot]) for name, slot in sorted(snap.nodes.slot_of_name.items())}
         for plugin, column in kept.plugins.items()
     }
 

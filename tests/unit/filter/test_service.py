@@ -71,7 +71,7 @@ class Caller:
             self._index[columns.slots] = columns.index
             self._capacity[columns.slots] = columns.capacity
         self.generation = columns.generation
-        names = self._builder.snap.nodes.slots
+        names = self._builder.snap.nodes.slot_of_name
         return {name: (self._text(int(self._index[slot])), int(self._capacity[slot])) for name, slot in names.items()}
 
     def _text(self, index: int) -> str:

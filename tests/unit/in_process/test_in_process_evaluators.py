@@ -55,7 +55,10 @@ class Cluster:
 
     def nominate(self, uid: str, number: int, node: str) -> None:
         """A pod of the class is nominated for the node."""
-        pod, slot = cycle_pb2.PodIdentity(namespace="default", name=uid, uid=uid), self.builder.snap.nodes.slots[node]
+        pod, slot = (
+            cycle_pb2.PodIdentity(namespace="default", name=uid, uid=uid),
+            self.builder.snap.nodes.slot_of_name[node],
+        )
         self.builder.apply(nominations=[snapshot_pb2.Nomination(pod=pod, pod_class=number, slot=slot)])
 
     def names(self, slots: Sequence[int]) -> list[str]:
@@ -153,7 +156,7 @@ async def test_the_nominated_node_is_tried_first() -> None:
     """Else a pod whose victims went may lose its place to what scores higher elsewhere."""
     cluster = Cluster()
     cluster.nominate("me", SMALL, "n1")
-    slot = cluster.builder.snap.nodes.slots["n1"]
+    slot = cluster.builder.snap.nodes.slot_of_name["n1"]
     about = PROFILE, SMALL, cluster.generation, [_pod("me", "n1")]
     filtered = await cluster.evaluators.filter_nominated(*about, [slot])
     assert (filtered.of_one, filtered.admitted) == (True, 1)

@@ -84,7 +84,7 @@ def test_without_the_gate_a_resize_counts_in_full() -> None:
 def _preemption_policy(builder: SnapshotBuilder, name: str, *owners: str) -> None:
     entry = builder.objects[name]
     entry.spec.pod_preemption_policy.disable_resize_preemption.extend(owners)
-    slot = builder.snap.nodes.slots[name]
+    slot = builder.snap.nodes.slot_of_name[name]
     delta = [{"slot": slot, "node": entry}]
     builder.apply(nodes=delta)
 

@@ -64,7 +64,7 @@ def test_the_node_that_takes_over_a_slot_has_nothing_of_the_one_before() -> None
     builder = _cluster()
     builder.set_node("n1", labels={"disk": "ssd"}, taints=[("k", "v", "NoSchedule")], images={"a:1": 5})
     builder.remove_node("n1")
-    assert "n1" not in builder.snap.nodes.slots
+    assert "n1" not in builder.snap.nodes.slot_of_name
     assert builder.snap.statistics().nodes == 1
     builder.apply(nodes=[snapshot_pb2.NodeEntry(slot=1, node=node_of("n2"))])
     seen = node_view(builder.snap, "n2")

@@ -41,18 +41,18 @@ def _change_at_random(builder: SnapshotBuilder, draw: random.Random) -> None:
     snap = builder.snap
     kind = draw.choice(("node", "node", "node gone", "pod", "pod gone", "class", "object", "object gone", "nomination"))
     if kind == "node":
-        name = draw.choice([*snap.nodes.slots, "new"])
+        name = draw.choice([*snap.nodes.slot_of_name, "new"])
         labels = {changed_clusters.ZONE: draw.choice("xyzw"), changed_clusters.HOST: draw.choice((name, "other"))}
         taints = [(draw.choice("tu"), "1", "NoSchedule")] if draw.random() < 0.5 else []
         size = {"cpu": str(draw.randint(1, 9)), "pods": "20", f"example.com/{draw.choice('pq')}": "1"}
         images = {draw.choice(("a:1", "b:1", "c:1")): draw.randint(1, 3)}
         builder.set_node(name, labels=labels, taints=taints, allocatable=size, images=images, features=["f"])
-    elif kind == "node gone" and len(snap.nodes.slots) > 1:
-        empty = [name for name, slot in snap.nodes.slots.items() if not snap.nodes.pod_count[slot]]
+    elif kind == "node gone" and len(snap.nodes.slot_of_name) > 1:
+        empty = [name for name, slot in snap.nodes.slot_of_name.items() if not snap.nodes.pod_count[slot]]
         if empty:
             builder.remove_node(draw.choice(empty))
     elif kind == "pod":
-        builder.place(draw.choice(list(snap.classes)), draw.choice(list(snap.nodes.slots)))
+        builder.place(draw.choice(list(snap.classes)), draw.choice(list(snap.nodes.slot_of_name)))
     elif kind == "pod gone":
         rows = np.flatnonzero(snap.pods.slot[: snap.pods.size] >= 0).tolist()
         if rows:
@@ -68,7 +68,7 @@ def _change_at_random(builder: SnapshotBuilder, draw: random.Random) -> None:
         builder.apply(removed_objects=[key])
     else:
         identity = cycle_pb2.PodIdentity(uid=draw.choice("uv"))
-        slot = draw.choice(list(snap.nodes.slots.values()))
+        slot = draw.choice(list(snap.nodes.slot_of_name.values()))
         builder.apply(nominations=[snapshot_pb2.Nomination(pod=identity, pod_class=WANTED, slot=slot)])
 
 
@@ -107,7 +107,7 @@ def test_a_fork_follows_deltas_of_its_own(change: Change, seed: int) -> None:
     builder = changed_clusters.before(change)
     other = SnapshotBuilder()
     other.snap = _fork(change, builder)
-    other.follow(dict(builder.snap.nodes.slots))
+    other.follow(dict(builder.snap.nodes.slot_of_name))
     before, answers = view(builder.snap), _answers(builder.snap)
     draw = random.Random(seed)
     for _ in range(12):

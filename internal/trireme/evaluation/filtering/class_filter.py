@@ -156,7 +156,9 @@ class ClassFilter:
         allowed: arrays.BoolArray | None = None
         outside = interfaces.PASSES
         if cached.narrowed is not None:
-            named = [self._snap.nodes.slots[name] for name in cached.narrowed if name in self._snap.nodes.slots]
+            named = [
+                self._snap.nodes.slot_of_name[name] for name in cached.narrowed if name in self._snap.nodes.slot_of_name
+            ]
             allowed = np.isin(slots, named)
             narrowing = [name for name in order if cached.plugins[name].prefilter.nodes is not None]
             outside = cached.table.intern(pre_filtering.outside_status(narrowing))

@@ -53,36 +53,39 @@ class FilterAnswers:
         self._chain = chain
         self._always_reserve = always_reserve
 
-    def about_class(
+    def answer_of_class(
         self,
-        cached: class_verdicts.ClassVerdicts,
-        found: node_columns.NodeColumns | None,
+        verdicts: class_verdicts.ClassVerdicts,
+        columns: node_columns.NodeColumns | None,
         constraints: Sequence[domain_rules.DomainConstraint],
         timer: plugin_timer.PluginTimer,
     ) -> FilterAnswer:
-        """The answer about all nodes; `found` are its columns."""
-        max_batch = min((each.max_batch for each in self._pre_filter_results(cached) if each.max_batch), default=0)
-        needs_reserve, needs_pre_bind = self._needs(cached)
+        """The answer about all nodes. `columns` None: PreFilter refused the class.
+
+        The batch is as small as the plugins want it: 1 where pods are placed one at a time, 0 where none has a limit.
+        """
+        max_batch = min((each.max_batch for each in self._pre_filter_results(verdicts) if each.max_batch), default=0)
+        needs_reserve, needs_pre_bind = self._needs(verdicts)
         return FilterAnswer(
-            refusal=cached.refusal,
-            narrowed=None if cached.narrowed is None else frozenset(cached.narrowed),
-            narrowed_by=frozenset(cached.narrowed_by),
-            columns=found,
+            refusal=verdicts.refusal,
+            narrowed=None if verdicts.narrowed is None else frozenset(verdicts.narrowed),
+            narrowed_by=frozenset(verdicts.narrowed_by),
+            columns=columns,
             constraints=constraints,
             max_batch=1 if self._chain.one_by_one else max_batch,
             needs_reserve=needs_reserve,
             needs_pre_bind=needs_pre_bind,
-            evaluated=self._evaluated(cached),
+            evaluated=self._evaluated(verdicts),
             timings=tuple(timer.messages()),
         )
 
-    def about_nominated(
-        self, admitted: int, cached: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
+    def answer_of_nominated(
+        self, admitted: int, verdicts: class_verdicts.ClassVerdicts, timer: plugin_timer.PluginTimer
     ) -> NominatedAnswer:
         """The answer where so many nominated pods are admitted."""
-        needs_reserve, needs_pre_bind = self._needs(cached)
+        needs_reserve, needs_pre_bind = self._needs(verdicts)
         return NominatedAnswer(
-            admitted, needs_reserve, needs_pre_bind, self._evaluated(cached), tuple(timer.messages())
+            admitted, needs_reserve, needs_pre_bind, self._evaluated(verdicts), tuple(timer.messages())
         )
 
     def may_have_constraints(self, cached: class_verdicts.ClassVerdicts) -> bool:

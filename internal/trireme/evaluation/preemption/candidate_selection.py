@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trireme.evaluation import class_priorities
-from trireme.evaluation.preemption import dry_run, group_victims, potential_victims
+from trireme.evaluation.preemption import dry_run, potential_victims, victims_with_groups
 from trireme.snapshot import pods, snapshot
 from trireme.v1 import cycle_pb2, filter_phase_pb2
 
@@ -66,10 +66,10 @@ def from_messages(
 
     A victim is on the node, or belongs to a group that is disrupted as a whole.
     """
-    slots = {each.node_name: snap.nodes.slots.get(each.node_name, pods.NO_SLOT) for each in messages}
+    slots = {each.node_name: snap.nodes.slot_of_name.get(each.node_name, pods.NO_SLOT) for each in messages}
     named = [slot for slot in slots.values() if slot != pods.NO_SLOT]
     placed = snap.pods.slot[: snap.pods.size]
-    whole_group = group_victims.membership(snap).whole_group[snap.pods.pod_class[: snap.pods.size]]
+    whole_group = victims_with_groups.membership(snap).whole_group[snap.pods.pod_class[: snap.pods.size]]
     rows_there = np.flatnonzero(np.isin(placed, named) | ((placed != pods.NO_SLOT) & (whole_group > 0))).tolist()
     row_of = {snap.pods.uids[row]: row for row in rows_there}
     out = []

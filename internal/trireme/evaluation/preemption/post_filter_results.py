@@ -110,7 +110,7 @@ class PostFilterResults:
             result.answer.CopyFrom(answer)
             result.duration_us = round((self._clock() - started) * 1_000_000)
             yield result
-            nominated_slot = self._snap.nodes.slots.get(answer.nominated_node)
+            nominated_slot = self._snap.nodes.slot_of_name.get(answer.nominated_node)
             only_evicts = all(action.HasField("evict") for action in answer.actions)
             if nominated_slot is None or not only_evicts or not pending.independent:
                 return

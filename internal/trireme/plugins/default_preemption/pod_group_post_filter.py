@@ -20,7 +20,7 @@ from itertools import groupby
 import numpy as np
 
 from trireme.evaluation.filtering import class_verdicts, dry_run_filter, filter_chain, nominated_pods
-from trireme.evaluation.preemption import async_dry_runs, candidate_selection, disruption_budgets, group_victims
+from trireme.evaluation.preemption import async_dry_runs, candidate_selection, disruption_budgets, victims_with_groups
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import plugin_context
@@ -52,7 +52,7 @@ class PodGroupPreemption:
             return _no_victims(status.unschedulable(SPEC.name, "not eligible due to preemptionPolicy=Never."))
         if _is_under_way(request, snap):
             return _no_victims(status.Status(status.Code.SUCCESS, "", ("ongoing preemption on nominated nodes",)))
-        victims = group_victims.victims(snap, request.priority)
+        victims = victims_with_groups.victims(snap, request.priority)
         if not victims:
             return _no_victims(status.unresolvable(SPEC.name, "No preemption victims found for incoming preemptor"))
         budgets = disruption_budgets.DisruptionBudgets(snap)
@@ -232,14 +232,16 @@ def _never_preempts(member: filter_phase_pb2.PodGroupMember, snap: snapshot.Snap
 def _is_under_way(request: filter_phase_pb2.ListPodGroupVictimsRequest, snap: snapshot.Snapshot) -> bool:
     """Whether a pod of lower priority is being deleted from a node that a member is nominated to."""
     nominated = {member.nominated_node for member in request.members} - {""}
-    slots = [snap.nodes.slots[name] for name in nominated if name in snap.nodes.slots]
+    slots = [snap.nodes.slot_of_name[name] for name in nominated if name in snap.nodes.slot_of_name]
     table = snap.pods
     there = np.isin(table.slot[: table.size], slots)
-    lower = group_victims.membership(snap).priority[table.pod_class[: table.size]] < request.priority
+    lower = victims_with_groups.membership(snap).priority[table.pod_class[: table.size]] < request.priority
     return bool((there & lower & ((table.flags[: table.size] & pods.PREEMPTED) != 0)).any())
 
 
-def _victim_message(victim: group_victims.Victim, snap: snapshot.Snapshot, violations: int) -> filter_phase_pb2.Victim:
+def _victim_message(
+    victim: victims_with_groups.Victim, snap: snapshot.Snapshot, violations: int
+) -> filter_phase_pb2.Victim:
     out = filter_phase_pb2.Victim(violations=violations, of_group=victim.of_group)
     table = snap.pods
     for row in victim.rows:

@@ -21,10 +21,10 @@ from trireme.evaluation.preemption import (
     disruption_budgets,
     dry_run,
     dry_run_cache,
-    group_victims,
-    group_victims_dry_run,
     post_filter_context,
     potential_victims,
+    victims_with_groups,
+    whole_group_dry_run,
 )
 from trireme.framework import fit_reasons, status
 from trireme.plugin_kit import plugin_context
@@ -129,7 +129,7 @@ class DefaultPreemption:
         pod_class = context.pod_class
         if pod_class.pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
-        slot = snap.nodes.slots.get(context.cycle.pod.status.nominated_node_name)
+        slot = snap.nodes.slot_of_name.get(context.cycle.pod.status.nominated_node_name)
         if slot is None:
             return ""
         refusal = context.status_at(slot)
@@ -142,8 +142,8 @@ class DefaultPreemption:
 
     def _potential_victims(self, snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
         """Rows of the potential victims on these slots: by slot, the most important first. Shape: (victim,)."""
-        if self._groups and not group_victims.no_groups(snap):
-            return group_victims.on_slots(snap, slots, priority)
+        if self._groups and not victims_with_groups.no_groups(snap):
+            return victims_with_groups.on_slots(snap, slots, priority)
         return potential_victims.on_slots(snap, slots, priority=priority)
 
     async def _search(self, context: post_filter_context.PostFilterContext, snap: snapshot.Snapshot) -> _Search:
@@ -184,8 +184,8 @@ class _DryRuns:
         priority = context.pod_class.priority
         # The slots with pods that are evicted with all of their group.
         self._group_slots = slots[:0]
-        if groups and not group_victims.no_groups(snap):
-            victims = group_victims.on_slots(snap, slots, priority)
+        if groups and not victims_with_groups.no_groups(snap):
+            victims = victims_with_groups.on_slots(snap, slots, priority)
             self._group_slots = _slots_of_whole_groups(snap, victims)
             find_victims: dry_run.FindVictims = functools.partial(potential_victims.restricted_to, snap, victims)
             self.has_victims = np.isin(slots, snap.pods.slot[victims])
@@ -208,7 +208,7 @@ class _DryRuns:
         self._of_groups: dry_run_cache.DryRuns | None = None
         if self._group_slots.size:
             filters = dry_run_filter.DryRunFilter(*of_class, isolated=False)
-            self._of_groups = group_victims_dry_run.GroupVictimsDryRun(snap, filters, budgets, priority, asynchronous)
+            self._of_groups = whole_group_dry_run.WholeGroupDryRun(snap, filters, budgets, priority, asynchronous)
 
     async def run(self, slots: arrays.SlotArray) -> list[dry_run.DryRunResult]:
         """Try these slots, which all have potential victims. Raises: OutOfStepError."""
@@ -231,7 +231,7 @@ def _cached(
 
 def _slots_of_whole_groups(snap: snapshot.Snapshot, victims: arrays.SlotArray) -> arrays.SlotArray:
     """The slots of those of the victims that are evicted with all of their group. Shape: (slot,)."""
-    whole_group = group_victims.membership(snap).whole_group[snap.pods.pod_class[victims]]
+    whole_group = victims_with_groups.membership(snap).whole_group[snap.pods.pod_class[victims]]
     return np.unique(snap.pods.slot[victims[whole_group > 0]])
 
 

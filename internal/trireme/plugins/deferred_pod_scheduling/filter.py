@@ -52,7 +52,7 @@ class DeferredPodScheduling:
         index = np.where(snap.nodes.resize_preemption_disabled[slots], table.intern(self._forbidden), 0)
         node_name = pod_class.pod.spec.node_name
         if node_name:
-            own = snap.nodes.slots.get(node_name, -1)
+            own = snap.nodes.slot_of_name.get(node_name, -1)
             index[slots != own] = table.intern(self._elsewhere)
         return interfaces.Verdicts(index.astype(np.int16))
 

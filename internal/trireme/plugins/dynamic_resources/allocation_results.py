@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/alloca
 
 from collections.abc import Callable, Iterable, MutableSequence, Sequence
 
-from trireme.plugins.dynamic_resources import allocator, device_requests, devices, features
+from trireme.plugins.dynamic_resources import allocator, device_request, devices, features
 from trireme.v1 import core_pb2, resource_pb2
 
 _FROM_CLASS = "FromClass"
@@ -75,7 +75,7 @@ def _configure(out: resource_pb2.AllocationResult, solution: allocator.ClaimSolu
             del config.requests[:]
 
 
-def _names(named: Iterable[str], request: device_requests.DeviceRequest) -> bool:
+def _names(named: Iterable[str], request: device_request.DeviceRequest) -> bool:
     return bool({request.parent or request.name, request.full_name} & set(named))
 
 

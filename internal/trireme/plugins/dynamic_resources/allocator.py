@@ -18,6 +18,7 @@ from trireme.plugins.dynamic_resources import (
     constraints,
     consumable_capacity,
     device_matching,
+    device_taints,
     devices,
     expressions,
     features,
@@ -31,7 +32,7 @@ from trireme.plugins.dynamic_resources.allocation_errors import (
     TimedOutError,
     claim_name,
 )
-from trireme.plugins.dynamic_resources.device_requests import DeviceRequest, tolerated
+from trireme.plugins.dynamic_resources.device_request import DeviceRequest
 from trireme.plugins.dynamic_resources.request_validation import MAX_DEVICES
 from trireme.v1 import resource_pb2
 from trireme_kube.apimachinery import quantity
@@ -365,4 +366,7 @@ class Allocator:
 
 def _repels(device: devices.Device, request: DeviceRequest) -> bool:
     """Whether the device has a taint that the request does not tolerate."""
-    return any(taint.effect in _BLOCKING and not tolerated(taint, request.spec.tolerations) for taint in device.taints)
+    return any(
+        taint.effect in _BLOCKING and not device_taints.is_tolerated(taint, request.spec.tolerations)
+        for taint in device.taints
+    )

@@ -32,7 +32,7 @@ def unavailable_slots(
 
 def unfit_claims(
     pod_class: classes.PodClass,
-    state: device_demand.DeviceDemand,
+    demand: device_demand.DeviceDemand,
     snap: snapshot_view.SnapshotView,
     slots: arrays.SlotArray,
     on: features.Features,
@@ -41,19 +41,19 @@ def unfit_claims(
 
     The last that is true of a slot counts.
     """
-    for claim in reversed(state.claims):
+    for claim in reversed(demand.claims):
         # Devices that a pod before it in its group is to get.
-        if claim.metadata.uid in state.shared and node_operations.skips_operations(claim.status.allocation):
+        if claim.metadata.uid in demand.shared and node_operations.skips_operations(claim.status.allocation):
             full = f"{claim.metadata.namespace}/{claim.metadata.name}"
             yield ~node_operations.declare_skipping(snap.nodes, slots), f"resource claim {full} {_SKIPS_OPERATIONS}"
     if not on.node_allocatable:
         return
     uid = pod_class.pod.metadata.uid
     group = pod_class.pod.spec.scheduling_group.pod_group_name if on.group_claims else ""
-    for claim in reversed(state.claims):
-        if not claim.status.HasField("allocation") or not node_allocatable.is_mapped(claim, state.inventory):
+    for claim in reversed(demand.claims):
+        if not claim.status.HasField("allocation") or not node_allocatable.is_mapped(claim, demand.inventory):
             continue
-        shared = claim.metadata.uid in state.shared
+        shared = claim.metadata.uid in demand.shared
         if shared or (claim.status.reserved_for and not pod_claims.reserved_for(claim, uid, group)):
             there = ~unavailable_slots(claim.status.allocation, snap, slots, skips=not shared)
             yield there, f"node allocatable resource claim {claim.metadata.name} {_NOT_SHARED}"

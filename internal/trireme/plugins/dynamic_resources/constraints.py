@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from trireme.plugins.dynamic_resources import devices, features
-from trireme.plugins.dynamic_resources.device_requests import DeviceRequest
+from trireme.plugins.dynamic_resources.device_request import DeviceRequest
 from trireme.v1 import resource_pb2
 
 # The attribute of a device by its full name, for a request, which may compute attributes of its own.

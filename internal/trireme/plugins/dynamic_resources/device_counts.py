@@ -55,7 +55,7 @@ def _at(
         return np.ones(slots.shape[0], dtype=np.bool_)
     out = np.zeros(slots.shape[0], dtype=np.bool_)
     if placement.node_name:
-        out |= slots == snap.nodes.slots.get(placement.node_name, -1)
+        out |= slots == snap.nodes.slot_of_name.get(placement.node_name, -1)
     elif placement.terms:
         out |= node_selection.matches_any(snap.nodes, placement.terms, slots)
     return out

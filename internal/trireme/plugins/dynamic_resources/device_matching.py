@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from trireme.plugins.dynamic_resources import devices, expressions, features
 from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, TimedOutError, claim_name
-from trireme.plugins.dynamic_resources.device_requests import DeviceRequest
+from trireme.plugins.dynamic_resources.device_request import DeviceRequest
 from trireme.v1 import resource_pb2
 from trireme_kube.cel import program
 

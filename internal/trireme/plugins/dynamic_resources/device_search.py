@@ -1,8 +1,9 @@
 """The search for the devices of a class's claims on nodes, as Filter, Score and Reserve need it.
 
-Everything is found out anew for each question from the snapshot: the same search on the same snapshot has the same
-result, so that nothing has to be carried from one side to the other. Nodes of one kind, from which the same devices can
-be reached, are searched once.
+The outcome of a search depends on the snapshot alone: the same search on the same snapshot has the same result, so that
+nothing has to be carried from one side to the other. Outcomes are kept with the version of what their nodes see in the
+inventory, and searched anew where that has changed. Nodes of one kind, from which the same devices can be reached, are
+searched once.
 """
 
 import collections
@@ -55,8 +56,8 @@ NodeKind = tuple[inventory.NodeView, tuple[str, ...]]
 _instances = itertools.count()
 
 
-class _Searches:
-    """What was searched for ahead of a question: by class and kind, with the version that it is of."""
+class _PreparedOutcomes:
+    """Outcomes that `prepare` found ahead of a question: by class and kind, each with the version that it is of."""
 
     nbytes = None
 
@@ -78,7 +79,7 @@ class DeviceSearch:
         # Devices that stand for cpu or memory are given only where the pods leave enough of it.
         pods_count = args.on.node_allocatable
         self.depends_on = interfaces.Dependency.NODE_PODS if pods_count else interfaces.Dependency.NODE
-        self._key = ("device_searches", next(_instances))
+        self._key = ("prepared_device_outcomes", next(_instances))
 
     async def prepare(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
@@ -88,9 +89,9 @@ class DeviceSearch:
         The question itself then finds the answers. Where the devices of a node have changed during its search, they are
         searched anew. `remembering`: as for the question.
         """
-        searches = self._searches(snap)
-        for key in [key for key in searches if key[0] == pod_class.id]:
-            del searches[key]
+        prepared = self._prepared_outcomes(snap)
+        for key in [key for key in prepared if key[0] == pod_class.id]:
+            del prepared[key]
         for _ in range(_ROUNDS):
             generation = snap.generation
             if not await self._prepare_round(pod_class, snap, slots, remembering) or snap.generation == generation:
@@ -102,50 +103,52 @@ class DeviceSearch:
         """Search for each kind of node once; whether there may be more to search for."""
         left = collections.deque(slots.tolist())
         while left:
-            state = self.known_state(pod_class, snap)
-            if state is None or not state.allocates or state.stale_claim is not None:
+            demand = self.demand_or_none(pod_class, snap)
+            if demand is None or not demand.allocates or demand.stale_claim is not None:
                 return False
-            kind = self._unsearched(pod_class, state, snap, left, remembering)
+            kind = self._unsearched(pod_class, demand, snap, left, remembering)
             if kind is None:
                 break
-            version = state.inventory.version(kind[0])
+            version = demand.inventory.version(kind[0])
             slot = left[0]
-            outcome = await pausing.run(functools.partial(self._search, pod_class, state, snap, kind, slot))
+            outcome = await pausing.run(functools.partial(self._search, pod_class, demand, snap, kind, slot))
             known = inventory.inventory_of(snap, self.on)
-            if known is state.inventory and known.version(kind[0]) == version:
-                self._searches(snap)[pod_class.id, kind] = version, outcome
+            if known is demand.inventory and known.version(kind[0]) == version:
+                self._prepared_outcomes(snap)[pod_class.id, kind] = version, outcome
                 if outcome.late:
                     return False
         return True
 
-    def _searches(self, snap: snapshot_view.SnapshotView) -> "dict[tuple[int, NodeKind], tuple[int, SearchOutcome]]":
-        return snap.derived(self._key, _Searches).found
+    def _prepared_outcomes(
+        self, snap: snapshot_view.SnapshotView
+    ) -> "dict[tuple[int, NodeKind], tuple[int, SearchOutcome]]":
+        return snap.derived(self._key, _PreparedOutcomes).found
 
     def _unsearched(
         self,
         pod_class: classes.PodClass,
-        state: device_demand.DeviceDemand,
+        demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         left: collections.deque[int],
         remembering: bool,
     ) -> "NodeKind | None":
         """The kind of the first of the slots where it has to be searched; those before it are taken off the list."""
-        known = state.inventory
-        memory = self._memory(state) if remembering else {}
-        searches = self._searches(snap)
+        known = demand.inventory
+        memory = self._memory(demand) if remembering else {}
+        prepared = self._prepared_outcomes(snap)
         while left:
             slot = left[0]
-            if snap.nodes.alive[slot] and not (state.extended_resources and self._unfit(state, snap, slot)):
-                lacking = self.lacking(state, snap, slot) if state.extended_resources else ()
+            if snap.nodes.alive[slot] and not (demand.extended_resources and self._unfit(demand, snap, slot)):
+                lacking = self.lacking(demand, snap, slot) if demand.extended_resources else ()
                 kind = (known.view(slot), lacking)
                 version = known.version(kind[0])
-                there = searches.get((pod_class.id, kind)) or memory.get(kind[0])
-                if (state.claims or lacking) and (there is None or there[0] != version):
+                there = prepared.get((pod_class.id, kind)) or memory.get(kind[0])
+                if (demand.claims or lacking) and (there is None or there[0] != version):
                     return kind
             left.popleft()
         return None
 
-    def known_state(
+    def demand_or_none(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView
     ) -> device_demand.DeviceDemand | None:
         """What the class demands; None: nothing, or its claims are not fit to be searched for."""
@@ -157,7 +160,7 @@ class DeviceSearch:
     def outcomes(
         self,
         pod_class: classes.PodClass,
-        state: device_demand.DeviceDemand,
+        demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         remembering: bool = True,
@@ -166,21 +169,21 @@ class DeviceSearch:
 
         `remembering`: solutions may be those of other claims that ask for the same.
         """
-        if state.stale_claim is not None:
+        if demand.stale_claim is not None:
             yield list(range(slots.shape[0])), SearchOutcome(refusal=device_demand.unresolvable(STALE_CLAIM))
             return
-        kinds, without_search, unfit = self._by_kind(state, snap, slots)
+        kinds, without_search, unfit = self._by_kind(demand, snap, slots)
         if unfit:
             yield unfit, SearchOutcome(refusal=device_demand.unresolvable(CANNOT_FIT))
         if without_search:
             yield without_search, None
-        memory = self._memory(state) if remembering and kinds else {}
+        memory = self._memory(demand) if remembering and kinds else {}
         late: SearchOutcome | None = None
         for kind, positions in kinds.items():
             if late is not None:
                 yield positions, late
                 continue
-            outcome = self._outcome(pod_class, state, snap, kind, int(slots[positions[0]]), memory)
+            outcome = self._outcome(pod_class, demand, snap, kind, int(slots[positions[0]]), memory)
             if outcome.late:
                 # One node on which it takes too long ends the attempt; the others need not be tried.
                 late = outcome
@@ -189,85 +192,85 @@ class DeviceSearch:
     def _outcome(
         self,
         pod_class: classes.PodClass,
-        state: device_demand.DeviceDemand,
+        demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         kind: NodeKind,
         slot: int,
         memory: dict[inventory.NodeView, tuple[int, SearchOutcome]],
     ) -> SearchOutcome:
         """The outcome for nodes like that of the slot: from memory, as prepared, or of a search now."""
-        version = state.inventory.version(kind[0])
+        version = demand.inventory.version(kind[0])
         known = memory.get(kind[0])
         if known is not None and known[0] == version:
             return known[1]
-        prepared = self._searches(snap).pop((pod_class.id, kind), None)
+        prepared = self._prepared_outcomes(snap).pop((pod_class.id, kind), None)
         if prepared is not None and prepared[0] == version:
             outcome = prepared[1]
         else:
-            outcome = self._search(pod_class, state, snap, kind, slot)
+            outcome = self._search(pod_class, demand, snap, kind, slot)
         # What is wrong with a claim names it, and so is said of no other.
         if not outcome.late and (outcome.refusal is None or outcome.refusal.code is not status.Code.ERROR):
             memory[kind[0]] = (version, outcome)
         return outcome
 
-    def _memory(self, state: device_demand.DeviceDemand) -> dict[inventory.NodeView, tuple[int, SearchOutcome]]:
+    def _memory(self, demand: device_demand.DeviceDemand) -> dict[inventory.NodeView, tuple[int, SearchOutcome]]:
         """Outcomes for claims that ask for the same, by what nodes see; those for extended resources are not kept."""
-        return {} if state.extended_resources else state.inventory.remembered_outcomes(state.claim_specs)
+        return {} if demand.extended_resources else demand.inventory.remembered_outcomes(demand.claim_specs)
 
     def _by_kind(
-        self, state: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
+        self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
     ) -> tuple[dict[NodeKind, list[int]], list[int], list[int]]:
         """Sort positions in `slots`: by kind of node, where there is nothing to search for, where nothing can fit."""
         kinds: dict[NodeKind, list[int]] = {}
         without_search: list[int] = []
         unfit: list[int] = []
-        if not state.allocates:
+        if not demand.allocates:
             return kinds, list(range(slots.shape[0])), unfit
-        view = state.inventory.view
+        view = demand.inventory.view
         for at, slot in enumerate(slots.tolist()):
-            if not state.extended_resources:
+            if not demand.extended_resources:
                 kinds.setdefault((view(slot), ()), []).append(at)
-            elif self._unfit(state, snap, slot):
+            elif self._unfit(demand, snap, slot):
                 unfit.append(at)
             else:
-                lacking = self.lacking(state, snap, slot)
-                searched = bool(state.claims) or bool(lacking)
+                lacking = self.lacking(demand, snap, slot)
+                searched = bool(demand.claims) or bool(lacking)
                 (kinds.setdefault((view(slot), lacking), []) if searched else without_search).append(at)
         return kinds, without_search, unfit
 
-    def _unfit(self, state: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int) -> bool:
+    def _unfit(self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int) -> bool:
         """Whether neither the node nor devices can give one of the extended resources."""
-        classes_of = state.inventory.class_of_resource
-        return any(name not in classes_of and not _allocatable(snap, name, slot) for name in state.extended_resources)
+        classes_of = demand.inventory.class_of_resource
+        return any(name not in classes_of and not _allocatable(snap, name, slot) for name in demand.extended_resources)
 
     def lacking(
-        self, state: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int
+        self, demand: device_demand.DeviceDemand, snap: snapshot_view.SnapshotView, slot: int
     ) -> tuple[str, ...]:
         """The extended resources that devices must give on the node, by name."""
-        lacking = [name for name in state.extended_resources if not _allocatable(snap, name, slot)]
-        return tuple(sorted(name for name in lacking if name in state.inventory.class_of_resource))
+        lacking = [name for name in demand.extended_resources if not _allocatable(snap, name, slot)]
+        return tuple(sorted(name for name in lacking if name in demand.inventory.class_of_resource))
 
     def claim_statuses(
         self,
         pod_class: classes.PodClass,
-        state: device_demand.DeviceDemand,
+        demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
     ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
         """What the claims come to in resources of the node; None: nothing. Raises: NodeAllocatableError."""
-        if not state.inventory.stands_for_resources:
+        if not demand.inventory.stands_for_resources:
             return None
         claims = [
             node_allocatable.devices_of_allocation(claim)
-            for claim in state.claims
+            for claim in demand.claims
             if claim.status.HasField("allocation")
         ]
         # What was found is for these claims, or for others that ask for the same; after them come extended resources.
-        own = [*state.to_allocate, *(solution.claim for solution in solutions[len(state.to_allocate) :])]
+        own = [*demand.to_allocate, *(solution.claim for solution in solutions[len(demand.to_allocate) :])]
         claims += [node_allocatable.devices_of_solution(claim, one) for claim, one in zip(own, solutions, strict=False)]
-        uids = {each.name: each.claim.metadata.uid for each in state.pod_claims}
-        there = node_allocatable.NodeDevices(state.inventory, snap.nodes, slot)
+        uids = {each.name: each.claim.metadata.uid for each in demand.pod_claims}
+        there = node_allocatable.NodeDevices(demand.inventory, snap.nodes, slot)
         # Of a claim that the pod names twice, what is found last counts.
         once = {each.claim.metadata.uid: each for each in claims}
         return node_allocatable.claim_statuses(pod_class.pod, once.values(), uids, there)
@@ -275,7 +278,7 @@ class DeviceSearch:
     def _search(
         self,
         pod_class: classes.PodClass,
-        state: device_demand.DeviceDemand,
+        demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         kind: NodeKind,
         slot: int,
@@ -283,11 +286,11 @@ class DeviceSearch:
         view, lacking = kind
         if view.problem:
             return self.error_outcome(f"gather pool information: {view.problem}")
-        claims = state.to_allocate
-        if state.extended_resources:
-            requests, _ = extended_resources.device_requests(pod_class.pod, lacking, state.inventory.class_of_resource)
+        claims = demand.to_allocate
+        if demand.extended_resources:
+            requests, _ = extended_resources.device_requests(pod_class.pod, lacking, demand.inventory.class_of_resource)
             claims.append(extended_resources.extended_claim(pod_class.namespace, requests))
-        known = state.inventory
+        known = demand.inventory
         given = allocator.AllocatorInputs(known.classes, known.allocated, known.selectors, self.on)
         search = allocator.Allocator(
             given, known.pools(view), claims, view.reaches, self._deadline(), view.skips_operations

@@ -117,14 +117,14 @@ class DynamicResourcesFilter:
     def _no_room(
         self,
         pod_class: classes.PodClass,
-        state: device_demand.DeviceDemand,
+        demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
     ) -> status.Status | None:
         """Why the node has too little left for what the claims' devices stand for; None: it has enough."""
         try:
-            stated = self._search.claim_statuses(pod_class, state, snap, slot, solutions)
+            stated = self._search.claim_statuses(pod_class, demand, snap, slot, solutions)
         except node_allocatable.NodeAllocatableError as error:
             return self._search.error_outcome(str(error)).refusal
         if stated is None:
@@ -142,13 +142,13 @@ class DynamicResourcesFilter:
 
         `pending_allocations` (by UID) are those that pods before it in its group were to get.
         """
-        state = self._search.known_state(pod_class, snap)
-        if state is None:
+        demand = self._search.demand_or_none(pod_class, snap)
+        if demand is None:
             return []
         lacking: arrays.BoolArray = np.logical_or.reduce(
-            self._unavailable(state, snap, slots, pending_allocations or {}), axis=1
+            self._unavailable(demand, snap, slots, pending_allocations or {}), axis=1
         )
-        return [claim for claim, lacks in zip(state.claims, lacking.tolist(), strict=True) if lacks]
+        return [claim for claim, lacks in zip(demand.claims, lacking.tolist(), strict=True) if lacks]
 
     def stale_claim(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, uid: str
@@ -157,8 +157,8 @@ class DynamicResourcesFilter:
 
         None where devices stand for none of them any more: the claim goes when its pod does.
         """
-        state = self._search.known_state(pod_class, snap)
-        return state.inventory.made_for.get(uid) if state is not None and state.extended_resources else None
+        demand = self._search.demand_or_none(pod_class, snap)
+        return demand.inventory.made_for.get(uid) if demand is not None and demand.extended_resources else None
 
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
@@ -168,14 +168,14 @@ class DynamicResourcesFilter:
 
     def _unavailable(
         self,
-        state: device_demand.DeviceDemand,
+        demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slots: arrays.SlotArray,
         pending_allocations: Mapping[str, resource_pb2.AllocationResult],
     ) -> arrays.BoolArray:
         """Which allocated claims cannot be used where. Shape: (claim, given slot)."""
-        out = np.zeros((len(state.claims), slots.shape[0]), dtype=np.bool_)
-        for at, claim in enumerate(state.claims):
+        out = np.zeros((len(demand.claims), slots.shape[0]), dtype=np.bool_)
+        for at, claim in enumerate(demand.claims):
             allocated = claim.status.HasField("allocation")
             allocation = claim.status.allocation if allocated else pending_allocations.get(claim.metadata.uid)
             if allocation is None:
@@ -183,7 +183,7 @@ class DynamicResourcesFilter:
             if allocated and self._search.on.binding_conditions and self._is_lost(claim):
                 out[at] = True
                 continue
-            skips = allocated and claim.metadata.uid not in state.shared
+            skips = allocated and claim.metadata.uid not in demand.shared
             out[at] = availability.unavailable_slots(allocation, snap, slots, skips=skips)
         return out
 

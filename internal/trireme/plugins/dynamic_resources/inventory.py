@@ -293,7 +293,7 @@ class DeviceInventory:
         """Those of the slots that it is about; `looking` has them all."""
         nodes = self._snap.nodes
         if placement.node_name:
-            slot = nodes.slots.get(placement.node_name)
+            slot = nodes.slot_of_name.get(placement.node_name)
             return [slot] if slot is not None and slot in looking else []
         if placement.all_nodes:
             return list(slots.tolist())

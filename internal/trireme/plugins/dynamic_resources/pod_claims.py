@@ -66,9 +66,10 @@ def claims_of_pod(pod: core_pb2.Pod, snap: snapshot_view.SnapshotView, *, of_gro
 def claims_of_group(
     group: scheduling_pb2.PodGroup, snap: snapshot_view.SnapshotView
 ) -> Iterator[resource_pb2.ResourceClaim]:
-    """The group's own claims, in its order, without those that were made for another owner.
+    """The group's own claims, in its order.
 
-    Raises: ClaimError where one is not there, once it is its turn.
+    Left out: claims that were made for another owner, and those whose status names no claim, which the group does
+    without. Raises: ClaimError where one is not there, once it is its turn.
     """
     namespace = group.metadata.namespace
     full = f"{namespace}/{group.metadata.name}"

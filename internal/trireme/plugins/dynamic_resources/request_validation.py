@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from trireme.plugins.dynamic_resources import consumable_capacity, device_matching, devices, features, pools
 from trireme.plugins.dynamic_resources.allocation_errors import AllocationError, claim_name
-from trireme.plugins.dynamic_resources.device_requests import (
+from trireme.plugins.dynamic_resources.device_request import (
     ALL,
     EXACT_COUNT,
     DeviceRequest,

@@ -35,17 +35,17 @@ class DeviceReserve:
     ) -> interfaces.Reserved:
         """The claims with the devices found for them on the node."""
         try:
-            state = device_demand.demand_of(pod_class, snap, self._search.on)
+            demand = device_demand.demand_of(pod_class, snap, self._search.on)
         except device_demand.RefusedError as refused:
             return interfaces.Reserved(refused.status)
-        if state is None:
+        if demand is None:
             return interfaces.Reserved()
-        [(_, outcome)] = self._search.outcomes(pod_class, state, snap, np.array([slot]), remembering=False)
+        [(_, outcome)] = self._search.outcomes(pod_class, demand, snap, np.array([slot]), remembering=False)
         if outcome is not None and outcome.refusal is not None:
             return interfaces.Reserved(_not_reserved("claim allocation not found for node"))
         solutions = [] if outcome is None else outcome.solutions or []
         try:
-            return self._reserved(pod_class, pod, state, snap, slot, solutions)
+            return self._reserved(pod_class, pod, demand, snap, slot, solutions)
         except (allocation_results.UnsupportedSelectorError, node_allocatable.NodeAllocatableError) as error:
             return interfaces.Reserved(_not_reserved(str(error)))
 
@@ -53,7 +53,7 @@ class DeviceReserve:
         self,
         pod_class: classes.PodClass,
         pod: cycle_pb2.PodIdentity,
-        state: device_demand.DeviceDemand,
+        demand: device_demand.DeviceDemand,
         snap: snapshot_view.SnapshotView,
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
@@ -63,10 +63,10 @@ class DeviceReserve:
         # A pod may name a claim twice: the first of what was found for it counts.
         found = {_identity(solution.claim): solution for solution in reversed(solutions)}
         groups = self._search.on.group_claims
-        for stated in {_identity(each.claim): each for each in state.pod_claims}.values():
+        for stated in {_identity(each.claim): each for each in demand.pod_claims}.values():
             claim = stated.claim
             solution = found.pop(_identity(claim), None)
-            if solution is None and claim.metadata.uid not in state.shared:
+            if solution is None and claim.metadata.uid not in demand.shared:
                 entries.append(claims_to_reserve.existing_claim(pod_class.pod, pod, stated, None, of_groups=groups))
                 continue
             allocated = claim if solution is None else self._allocated(solution, claim.metadata.uid, snap, slot)
@@ -80,15 +80,15 @@ class DeviceReserve:
             allocated = self._allocated(solution, pod.uid, snap, slot)
             allocated.metadata.name = extended_resources.IN_MEMORY + pod.uid
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
-            lacking = self._search.lacking(state, snap, slot)
-            _, mappings = extended_resources.device_requests(pod_class.pod, lacking, state.inventory.class_of_resource)
+            lacking = self._search.lacking(demand, snap, slot)
+            _, mappings = extended_resources.device_requests(pod_class.pod, lacking, demand.inventory.class_of_resource)
             entries.append(
-                claims_to_reserve.claim_to_create(allocated, mappings, state.inventory.made_for.get(pod.uid))
+                claims_to_reserve.claim_to_create(allocated, mappings, demand.inventory.made_for.get(pod.uid))
             )
         if not entries:
             return interfaces.Reserved()
         counted = (
-            self._search.claim_statuses(pod_class, state, snap, slot, solutions)
+            self._search.claim_statuses(pod_class, demand, snap, slot, solutions)
             if self._search.on.node_allocatable
             else None
         )

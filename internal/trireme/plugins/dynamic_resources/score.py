@@ -53,7 +53,7 @@ class DynamicResourcesScore:
             return _Unscored()
         if not any(request.first_available for each in claims for request in each.claim.spec.devices.requests):
             return _Unscored()
-        return self._search.known_state(pod_class, snap) or _Unscored()
+        return self._search.demand_or_none(pod_class, snap) or _Unscored()
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray

@@ -41,7 +41,7 @@ class NodeName:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse every slot but the named one."""
-        wanted = snap.nodes.slots.get(pod_class.pod.spec.node_name, -1)
+        wanted = snap.nodes.slot_of_name.get(pod_class.pod.spec.node_name, -1)
         return interfaces.Verdicts(
             np.where(slots == wanted, interfaces.PASSES, table.intern(self._refusal)).astype(np.int16)
         )

@@ -20,7 +20,7 @@ _REASON = "node(s) didn't have free ports for the requested pod ports"
 _ANY = "0.0.0.0"
 
 
-def ports_conflict(wanted: classes.Port, used: classes.Port) -> bool:
+def port_conflicts(wanted: classes.Port, used: classes.Port) -> bool:
     """Whether a port in use keeps a wanted one from being given."""
     same_port = wanted[1:] == used[1:]
     return same_port and (wanted[0] == used[0] or _ANY in (wanted[0], used[0]))
@@ -58,7 +58,7 @@ class NodePorts:
         clashing: dict[classes.Port, list[int]] = {}
         for other in snap.classes.values():
             for used in other.host_ports:
-                if any(ports_conflict(port, used) for port in wanted):
+                if any(port_conflicts(port, used) for port in wanted):
                     clashing.setdefault(used, []).append(other.id)
         if snap.dry_run is None:
             chosen = snap.class_mask(sorted({each for ids in clashing.values() for each in ids}))

@@ -155,7 +155,7 @@ def _own_place(
     pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, slots: arrays.SlotArray
 ) -> _OwnPlace | None:
     """Where the class's one pod is; None where its node is not given, or the pod is not there."""
-    slot = snap.nodes.slots.get(pod_class.pod.spec.node_name, -1)
+    slot = snap.nodes.slot_of_name.get(pod_class.pod.spec.node_name, -1)
     at = np.flatnonzero(slots == slot)
     if not at.size:
         return None

@@ -96,10 +96,10 @@ class Cluster:
         )
         for pod_class, node in placed:
             (row,) = self.builder.place(pod_class, node)
-            slot = self.builder.snap.nodes.slots[node]
+            slot = self.builder.snap.nodes.slot_of_name[node]
             request.placed.add(pod=_identity(table.names[row], table.uids[row]), pod_class=pod_class, slot=slot)
         for number, (pod_class, node) in enumerate(given_up):
-            slot = self.builder.snap.nodes.slots[node]
+            slot = self.builder.snap.nodes.slot_of_name[node]
             request.placed.add(pod=_identity(f"given-up-{number}"), pod_class=pod_class, slot=slot)
         request.cycle.CopyFrom(phase_calls.cycle(self.builder, MEMBER))
         return await self.service.ReprievePodGroupVictims(request, context())

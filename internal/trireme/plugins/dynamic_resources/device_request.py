@@ -4,7 +4,7 @@ Nothing is filled in here: what the API server has defaulted is there, and a req
 kube-scheduler refuses it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -59,18 +59,3 @@ def capacity_requests(
 ) -> dict[str, quantity.Quantity]:
     """How much of each capacity it is for. Raises: ValueError where one cannot be read."""
     return {name: quantity.parse_quantity(value.string) for name, value in spec.capacity.requests.items()}
-
-
-def tolerated(taint: resource_pb2.DeviceTaint, tolerations: Sequence[resource_pb2.DeviceToleration]) -> bool:
-    """Whether any of the tolerations accepts the taint."""
-    return any(_tolerates(toleration, taint) for toleration in tolerations)
-
-
-def _tolerates(toleration: resource_pb2.DeviceToleration, taint: resource_pb2.DeviceTaint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"

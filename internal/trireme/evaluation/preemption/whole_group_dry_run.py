@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from trireme.evaluation.filtering import dry_run_filter
-from trireme.evaluation.preemption import async_dry_runs, disruption_budgets, dry_run, group_victims
+from trireme.evaluation.preemption import async_dry_runs, disruption_budgets, dry_run, victims_with_groups
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, overlay, snapshot
 
 
-class GroupVictimsDryRun:
+class WholeGroupDryRun:
     """Finds the victims for one pod."""
 
     def __init__(
@@ -39,7 +39,7 @@ class GroupVictimsDryRun:
         """Try these slots, which all have potential victims."""
         candidates, refused = [], []
         for slot in slots.tolist():
-            victims = group_victims.victims(self._snap, self._priority, np.array([slot]))
+            victims = victims_with_groups.victims(self._snap, self._priority, np.array([slot]))
             with overlay.SnapshotOverlay(self._snap, overlay.Semantics.DRY_RUN) as over:
                 result = await self._try_slot(slot, victims, over)
             if isinstance(result, int):
@@ -49,7 +49,7 @@ class GroupVictimsDryRun:
         return dry_run.DryRunResult(tuple(candidates), tuple(refused))
 
     async def _try_slot(
-        self, slot: int, victims: Sequence[group_victims.Victim], over: overlay.SnapshotOverlay
+        self, slot: int, victims: Sequence[victims_with_groups.Victim], over: overlay.SnapshotOverlay
     ) -> dry_run.Candidate | int:
         """Return the candidate, or the number of the status that the node has though all victims are removed."""
         rows = [row for victim in victims for row in victim.rows]
