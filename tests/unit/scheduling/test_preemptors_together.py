@@ -8,8 +8,9 @@ from frontend_world import PendingCall, World
 
 from trireme.frontend import leading
 from trireme.frontend.phase_clients import local_phases
+from trireme.queueing.states import BackOff
 from trireme.scheduling import call_batches
-from trireme.v1 import bind_pb2
+from trireme.v1 import bind_pb2, status_pb2
 
 
 @pytest.fixture(name="world")
@@ -194,6 +195,20 @@ def test_results_for_several_preemptors_end_with_a_deleted_pod(world: World) -> 
     assert [each.pod.name for each in again.request.preemptors] == ["s"]
     world.answer(again, "good")
     assert _nominated(world) == ["ns/p", "ns/q", "ns/s"]
+
+
+def test_a_nominated_node_whose_filter_fails_then_ends_the_attempts_behind_by_error(world: World) -> None:
+    """Else pods that no plugin refused wait for an event of the plugin that failed, not for the end of a back-off."""
+    _come(world, "p", "q", "r", "s")
+    world.answer(_only(world, "Filter"), "good")
+    call = _only(world, "RunPostFilter")
+    broken = status_pb2.Status(code=status_pb2.CODE_ERROR, plugin="Fragile", messages=["out of order"])
+    call.answer.results[2].changed_status.CopyFrom(broken)
+    world.answer(call, "good")
+    assert _nominated(world) == ["ns/p", "ns/q"]
+    failed = [world.frontend.scheduling.queue.contents.get(key) for key in ("ns/r", "ns/s")]
+    assert [(type(pod.state), pod.rejectors) for pod in failed if pod] == [(BackOff, frozenset())] * 2
+    assert not [each for each in world.pending_calls if each.rpc in ("Filter", "RunPostFilter")]
 
 
 def _promised(world: World) -> None:
