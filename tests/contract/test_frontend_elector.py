@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from kube_fake_server import Seen, listing, serving
 
-from trireme.config import own
+from trireme.config import trireme_configuration
 from trireme.frontend import running, term
 from trireme_kube.client import client, credentials
 
@@ -54,7 +54,7 @@ async def _elected(namespace: web.Response, endpoints: tuple[str, ...] = ()) -> 
     )
     completed: Any = types.SimpleNamespace(
         configuration=types.SimpleNamespace(leader_election=elects),
-        trireme=own.TriremeConfiguration(bind=own.Phase(endpoints=endpoints)),
+        trireme=trireme_configuration.TriremeConfiguration(bind=trireme_configuration.Phase(endpoints=endpoints)),
         connection=types.SimpleNamespace(host="https://c.example.com"),
         version="v1.37.0",
     )

@@ -13,7 +13,7 @@ from certificates import Authority
 from grpc import aio
 from linked_frontend import Frontend
 
-from trireme.config import own
+from trireme.config import trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import handle
 from trireme.frontend.phase_clients import bind_phase_client
@@ -242,8 +242,8 @@ async def test_a_plugin_is_found_again_after_a_renewal(tmp_path: Path) -> None:
         await connection.close()
 
 
-def _permit_plugin(name: str, **fields: Any) -> own.RemotePlugin:
-    return own.RemotePlugin(name, "unix:/p", (ExtensionPoint.PERMIT,), **fields)
+def _permit_plugin(name: str, **fields: Any) -> trireme_configuration.RemotePlugin:
+    return trireme_configuration.RemotePlugin(name, "unix:/p", (ExtensionPoint.PERMIT,), **fields)
 
 
 async def test_a_plugin_decides_in_its_own_name_only(tmp_path: Path) -> None:
@@ -252,13 +252,13 @@ async def test_a_plugin_decides_in_its_own_name_only(tmp_path: Path) -> None:
     side = Side(tmp_path / "frontend", authority, "frontend", "trireme-frontend.default.svc")
     files = {name: f"{side.folder}/{file}" for name, file in FILES.items()}
     (port,) = ports.free_ports(1)
-    config = own.TriremeConfiguration(
-        tls=own.TLS(**files),
+    config = trireme_configuration.TriremeConfiguration(
+        tls=trireme_configuration.TLS(**files),
         handle_listen=f"127.0.0.1:{port}",
         handle_allowed_identities=("operator.default.svc",),
         remote_plugins=(
             _permit_plugin("A", handle_identities=("a.default.svc",)),
-            _permit_plugin("B", tls=own.TLS(ca_file="/ca", allowed_identities=("b.default.svc",))),
+            _permit_plugin("B", tls=trireme_configuration.TLS(ca_file="/ca", allowed_identities=("b.default.svc",))),
         ),
     )
     answers: dict[str, list[str]] = {}
@@ -297,7 +297,7 @@ async def _code(call: Any) -> grpc.StatusCode:
 
 async def test_a_local_caller_may_only_act_for_remote_plugins(tmp_path: Path) -> None:
     """Without TLS a plugin could let gangs go that wait for an in-tree plugin."""
-    config = own.TriremeConfiguration(
+    config = trireme_configuration.TriremeConfiguration(
         handle_listen=f"unix:{tmp_path}/handle.sock", remote_plugins=(_permit_plugin("A"),)
     )
     service = handle.HandleService(config, waiting_pods.WaitingPods(), lambda pods: [])

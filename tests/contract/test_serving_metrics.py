@@ -10,11 +10,11 @@ import serving_frontend as support
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from trireme.config import commandline, inspection, own_loading
+from trireme.config import commandline, inspection, trireme_configuration_loading
 from trireme.framework import status
 from trireme.frontend import scheduler_metrics
 from trireme.frontend.phase_clients import bind_phase_client, replica_link
-from trireme.frontend.serving import metrics_resources, own_certificates, serving_site
+from trireme.frontend.serving import configured_certificates, metrics_resources, serving_site
 from trireme.results.phase_results import FilterResult, PlaceResult, PostFilterResult
 from trireme.v1 import filter_pb2, filter_phase_pb2
 from trireme_kube.componentbase import exposition, http_site, self_signed
@@ -123,7 +123,7 @@ def test_the_certificates_of_a_frontend_are_in_the_metrics(tmp_path: Path) -> No
     assert completed is not None
     assert completed.serving is not None
     completed.serving.listener.close()
-    shown = [(each.use, each.name) for each in own_certificates.of(completed, {})]
+    shown = [(each.use, each.name) for each in configured_certificates.of(completed, {})]
     assert shown == [("serving" if name in ("serving", "sni") else "client", str(path)) for name, path in files.items()]
 
 
@@ -180,7 +180,7 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
 def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
     """Nobody would see that budgets are broken, or whose groups are torn apart."""
     frontend = support.FakeFrontend()
-    profiles = inspection.inspect(None, own_loading.load(""), inspection.feature_gates(())).profiles
+    profiles = inspection.inspect(None, trireme_configuration_loading.load(""), inspection.feature_gates(())).profiles
     metrics = frontend.metrics = scheduler_metrics.SchedulerMetrics(profiles, groups=True)
     cost = filter_pb2.Disruption(victims=3, violations=2)
     way = PostFilterResult("", (), "node", status.Code.SUCCESS, cost)

@@ -142,11 +142,11 @@ def scheduler_configuration() -> Target:
 
 def trireme_configuration() -> Target:
     """TriremeConfiguration."""
-    from trireme.config import own_loading
+    from trireme.config import trireme_configuration_loading
 
     def run(data: bytes) -> None:
         with _refused(ValueError):
-            own_loading.parse(data)
+            trireme_configuration_loading.parse(data)
 
     return run
 

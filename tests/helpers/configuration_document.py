@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trireme.config import own
-from trireme.config.own_schema import CONFIGURATION
+from trireme.config import trireme_configuration
+from trireme.config.trireme_configuration_schema import CONFIGURATION
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.schema import Many, Struct, Type
@@ -22,7 +22,7 @@ DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/configuration.md"
 
 _HEAD = f"""# TriremeConfiguration
 
-<!-- Written by `make docs` from the schema and the comments in internal/trireme/config/own.py. -->
+<!-- Written by `make docs` from the schema and the comments in internal/trireme/config/trireme_configuration.py. -->
 
 Settings that only Trireme has are in a file of their own, which the frontend's
 `--trireme-config` names; a KubeSchedulerConfiguration stays exactly
@@ -31,8 +31,8 @@ field is an error, and `trireme config validate FILE` reports problems with line
 and column.
 
 ```yaml
-apiVersion: {own.API_VERSION}
-kind: {own.KIND}
+apiVersion: {trireme_configuration.API_VERSION}
+kind: {trireme_configuration.KIND}
 ```
 
 | field | type | default | meaning |
@@ -41,15 +41,25 @@ kind: {own.KIND}
 _TYPES = {"string": "string", "int32": "integer", "bool": "boolean", "v1.Duration": "duration, e.g. `1m30s`"}
 # Values that are one of a few.
 _CHOICES = {
-    "fallback.mode": own.FALLBACKS,
-    "remotePlugins[].failurePolicy": own.FAILURE_POLICIES,
-    "remotePlugins[].extensionPoints": tuple(point.value for point in ExtensionPoint if point in own.REMOTE_POINTS),
+    "fallback.mode": trireme_configuration.FALLBACKS,
+    "remotePlugins[].failurePolicy": trireme_configuration.FAILURE_POLICIES,
+    "remotePlugins[].extensionPoints": tuple(
+        point.value for point in ExtensionPoint if point in trireme_configuration.REMOTE_POINTS
+    ),
 }
 
 
 def write() -> str:
     """The document's text."""
-    return _HEAD + "".join(_rows(CONFIGURATION, own.TriremeConfiguration, own.TriremeConfiguration(), "", ""))
+    return _HEAD + "".join(
+        _rows(
+            CONFIGURATION,
+            trireme_configuration.TriremeConfiguration,
+            trireme_configuration.TriremeConfiguration(),
+            "",
+            "",
+        )
+    )
 
 
 def _rows(struct: Struct, cls: type[Any], default: Any, path: str, prefix: str) -> Iterator[str]:
@@ -72,7 +82,13 @@ def _rows(struct: Struct, cls: type[Any], default: Any, path: str, prefix: str) 
 def _inner(type_: Type, value: Any, where: str) -> Iterator[str]:
     """The rows of what a field holds; TLS is explained once, at the top level."""
     if isinstance(type_, Many) and isinstance(type_.of, Struct):
-        yield from _rows(type_.of, own.RemotePlugin, own.RemotePlugin("", "", ()), f"{where}[]", "")
+        yield from _rows(
+            type_.of,
+            trireme_configuration.RemotePlugin,
+            trireme_configuration.RemotePlugin("", "", ()),
+            f"{where}[]",
+            "",
+        )
     elif isinstance(type_, Struct) and not (type_.name == "TLS" and "[]" in where):
         yield from _rows(type_, type(value), value, where, "")
 

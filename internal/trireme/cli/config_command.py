@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from trireme.cli import named_files
-from trireme.config import inspection, loading, locating, own_loading
+from trireme.config import inspection, loading, locating, trireme_configuration_loading
 from trireme.config.loading import ConfigurationError
 from trireme.config_convert import command_lines, writing
 from trireme.config_convert.drafts import Cluster, Sources
@@ -84,7 +84,7 @@ def run_validate(options: argparse.Namespace) -> int:
 
 def _load_own(path: str) -> None:
     if path:
-        own_loading.parse(loading.read_file(path))
+        trireme_configuration_loading.parse(loading.read_file(path))
 
 
 def _print_problems(file: str, problems: tuple[str, ...]) -> int:
@@ -115,10 +115,10 @@ def _place(path: str, problem: str) -> str:
 def _validate(path: str, own: str, gate_texts: Sequence[str]) -> None:
     data = loading.read_file(path)
     if inspection.is_own(data):
-        file_groups = list(named_files.files_of_own_configuration(own_loading.parse(data)))
+        file_groups = list(named_files.files_of_trireme_configuration(trireme_configuration_loading.parse(data)))
     else:
         enabled = inspection.feature_gates(gate_texts)
-        contents = inspection.inspect(data, own_loading.load(own), enabled)
+        contents = inspection.inspect(data, trireme_configuration_loading.load(own), enabled)
         file_groups = list(named_files.files_of_scheduler_configuration(contents))
     problems: list[str] = []
     for files in file_groups:
@@ -136,7 +136,7 @@ def run_print(options: argparse.Namespace) -> int:
     def show() -> None:
         data = loading.read_file(options.file) if options.file else None
         enabled = inspection.feature_gates(options.feature_gates)
-        contents = inspection.inspect(data, own_loading.load(options.trireme_config), enabled)
+        contents = inspection.inspect(data, trireme_configuration_loading.load(options.trireme_config), enabled)
         if options.plugins:
             print(*(line for profile in contents.profiles for line in inspection.plugin_table(profile)), sep="\n")
         else:

@@ -7,12 +7,12 @@ import pathlib
 from collections.abc import Iterator
 
 from trireme.config.inspection import Inspected
-from trireme.config.own import TriremeConfiguration
+from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.rpc import tls_files
 from trireme.rpc.listening import ListenError
 
 
-def files_of_own_configuration(own: TriremeConfiguration) -> Iterator[tls_files.Files]:
+def files_of_trireme_configuration(own: TriremeConfiguration) -> Iterator[tls_files.Files]:
     """The files of a TriremeConfiguration."""
     yield _files("tls", own.tls.cert_file, own.tls.key_file, own.tls.ca_file)
     for number, plugin in enumerate(own.remote_plugins):

@@ -7,6 +7,6 @@ that `serving` binds.
 
 Modules: `commandline` runs all of it in kube-scheduler's order, up to a `CompletedConfig`; `options` types the flags;
 `loading` decodes a KubeSchedulerConfiguration, with the steps `defaults`, `conversion` and `validation`; `profiles`
-expands what each profile runs; `own` is Trireme's own TriremeConfiguration. `config_convert` rewrites configurations of
-older schedulers; `trireme_kube.apimachinery` parses durations, numbers and quoted strings.
+expands what each profile runs; `trireme_configuration` has Trireme's own settings. `config_convert` rewrites
+configurations of older schedulers; `trireme_kube.apimachinery` parses durations, numbers and quoted strings.
 """

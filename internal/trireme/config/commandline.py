@@ -17,7 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from trireme.config import command_flags, conversion, options, own, own_loading, serving, validation
+from trireme.config import (
+    command_flags,
+    conversion,
+    options,
+    serving,
+    trireme_configuration,
+    trireme_configuration_loading,
+    validation,
+)
 from trireme.config.connection import Connection, check_connection, connect
 from trireme.config.gates import FeatureGates, GateError, aggregate, from_flags
 from trireme.config.leader_election import check_lock, check_timing
@@ -25,9 +33,9 @@ from trireme.config.loading import ConfigurationError, default_configuration, lo
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.old_flags import replacement
 from trireme.config.options import LoggingOptions, Options
-from trireme.config.own import TriremeConfiguration
 from trireme.config.profiles import construct
 from trireme.config.serving import Lookup, Serving
+from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework import release
 from trireme.framework.plugin_spec import ExtensionPoint, Registry
 from trireme.registry.in_tree import IN_TREE
@@ -235,7 +243,7 @@ class Start:
         try:
             certificate = serving.default_certificate(settings.serving, self.log)
             config = self._load(settings, gates, default)
-            trireme = own_loading.load(settings.trireme_config_file)
+            trireme = trireme_configuration_loading.load(settings.trireme_config_file)
             connection = connect(config.client_connection, settings.master, self.environment, self.log)
             served = serving.prepare(
                 certificate,
@@ -276,7 +284,7 @@ class Start:
         settings.metrics.warn(gates, self.log)
         verbose = settings.logging.verbosity >= 2
         try:
-            registry = own.registry_with_remote_plugins(IN_TREE, trireme)
+            registry = trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme)
             constructed = construct(config, registry, gates, self.log, verbose=verbose)
         except ConfigurationError as error:
             raise self._fail("construct", str(error)) from error

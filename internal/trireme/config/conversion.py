@@ -26,9 +26,9 @@ from trireme.config.model import (
 from trireme.config.scheduler_schema import ARGS, CONFIGURATION, MULTI_POINT
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme_kube.apimachinery import json_document
-from trireme_kube.apimachinery.decoding import encode
 from trireme_kube.apimachinery.golang import Duration
 from trireme_kube.apimachinery.json_document import Number, Object
+from trireme_kube.apimachinery.strict_decoding import encode
 
 Value = Mapping[str, Any]
 

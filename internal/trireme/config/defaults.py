@@ -1,6 +1,6 @@
 """The defaults of a KubeSchedulerConfiguration: scalars, the default plugins, and the arguments of plugins.
 
-Works on decoded values (`decoding`), in place, before they are converted; feature gates decide some of them. An
+Works on decoded values (`strict_decoding`), in place, before they are converted; feature gates decide some of them. An
 operator's lists are merged into the default plugins here; `profiles` later expands `multiPoint` over the extension
 points.
 

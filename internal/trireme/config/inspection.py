@@ -9,21 +9,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.config import conversion, gates, loading, own, validation
+from trireme.config import conversion, gates, loading, trireme_configuration, validation
 from trireme.config.commandline import without_secrets
 from trireme.config.gates import FeatureGates, aggregate
 from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
-from trireme.config.own import TriremeConfiguration
 from trireme.config.profiles import construct
+from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.componentbase import versions
 
 # In a text that cannot be parsed: at the beginning of a line, or in JSON.
 _OWN_API_VERSION = re.compile(
-    rb"""(?:^|[{,])\W*apiVersion["']?\s*:\s*["']?%s/""" % re.escape(own.API_GROUP).encode(), re.MULTILINE
+    rb"""(?:^|[{,])\W*apiVersion["']?\s*:\s*["']?%s/""" % re.escape(trireme_configuration.API_GROUP).encode(),
+    re.MULTILINE,
 )
 
 
@@ -51,7 +52,7 @@ def feature_gates(texts: Sequence[str]) -> FeatureGates:
 def is_own(data: bytes) -> bool:
     """Whether a file has Trireme's own settings, or seems to have them if it cannot be parsed."""
     try:
-        return loading.interpret(loading.parse(data).node).group == own.API_GROUP
+        return loading.interpret(loading.parse(data).node).group == trireme_configuration.API_GROUP
     except ConfigurationError:
         return _OWN_API_VERSION.search(data) is not None
 
@@ -70,7 +71,9 @@ def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureG
     if problems:
         raise ConfigurationError(aggregate(problems), problems)
     check_lock(config.leader_election)
-    constructed = construct(config, own.registry_with_remote_plugins(IN_TREE, trireme), enabled, _drop)
+    constructed = construct(
+        config, trireme_configuration.registry_with_remote_plugins(IN_TREE, trireme), enabled, _drop
+    )
     check_timing(config.leader_election)
     return Inspected(constructed.configuration, constructed.profiles, trireme)
 

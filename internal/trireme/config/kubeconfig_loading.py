@@ -10,8 +10,8 @@ from typing import Any
 from trireme.config.kubeconfig_schema import CONFIG
 from trireme.config.loading import ConfigurationError, interpret, not_registered, os_error, read_file
 from trireme_kube.apimachinery import yaml_document
-from trireme_kube.apimachinery.decoding import DecodeError, decode
 from trireme_kube.apimachinery.json_document import Object
+from trireme_kube.apimachinery.strict_decoding import DecodeError, decode
 
 Value = Mapping[str, Any]
 

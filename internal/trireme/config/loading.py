@@ -15,8 +15,8 @@ from trireme.config.gates import FeatureGates
 from trireme.config.model import API_GROUP, API_VERSION, KIND, SchedulerConfiguration
 from trireme.config.scheduler_schema import ARGS, KINDS
 from trireme_kube.apimachinery import golang, json_document, yaml_document
-from trireme_kube.apimachinery.decoding import DecodeError, decode, describe
 from trireme_kube.apimachinery.json_document import Node, Number, Object
+from trireme_kube.apimachinery.strict_decoding import DecodeError, decode, describe
 
 #: The place in kube-scheduler's messages where kinds are registered.
 _SCHEME = "pkg/runtime/scheme.go:111"

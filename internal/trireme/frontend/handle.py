@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from trireme.config import own
+from trireme.config import trireme_configuration
 from trireme.rpc import grpc_server, listening
 from trireme.scheduling import waiting_pods
 from trireme.v1 import cycle_pb2, frontend_pb2, frontend_pb2_grpc
@@ -23,7 +23,9 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
     TLS every caller that can reach the address is trusted, so the address must be on loopback or a Unix socket.
     """
 
-    def __init__(self, config: own.TriremeConfiguration, waiting: waiting_pods.WaitingPods, activate: Activate) -> None:
+    def __init__(
+        self, config: trireme_configuration.TriremeConfiguration, waiting: waiting_pods.WaitingPods, activate: Activate
+    ) -> None:
         self._callers = {plugin.name: plugin.caller_identities for plugin in config.remote_plugins}
         self._has_tls = config.handle_has_tls
         self._waiting = waiting
@@ -67,7 +69,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
 
 
 @contextlib.asynccontextmanager
-async def serve(config: own.TriremeConfiguration, service: HandleService) -> AsyncIterator[None]:
+async def serve(config: trireme_configuration.TriremeConfiguration, service: HandleService) -> AsyncIterator[None]:
     """Serve at the configured address. Raises: ListenError."""
     if not config.handle_listen:
         yield
@@ -88,7 +90,7 @@ async def serve(config: own.TriremeConfiguration, service: HandleService) -> Asy
         await server.stop(0)
 
 
-def _listener(config: own.TriremeConfiguration) -> listening.Listener:
+def _listener(config: trireme_configuration.TriremeConfiguration) -> listening.Listener:
     listen, tls = config.handle_listen, config.tls
     if not config.handle_has_tls:
         return listening.make_listener(listen, guarded=True)

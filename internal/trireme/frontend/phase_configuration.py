@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from trireme.config import commandline, model, own
+from trireme.config import commandline, model, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
 from trireme.v1 import plugin_pb2, snapshot_pb2
@@ -96,8 +96,8 @@ def plugin_configurations(completed: commandline.CompletedConfig, plugin: str) -
 
 
 def remote_plugin(
-    plugin: own.RemotePlugin,
-    between_services: own.TLS,
+    plugin: trireme_configuration.RemotePlugin,
+    between_services: trireme_configuration.TLS,
     info: plugin_pb2.PluginInfo | None = None,
     configurations: Sequence[plugin_pb2.ConfigureRequest] = (),
 ) -> snapshot_pb2.RemotePlugin:

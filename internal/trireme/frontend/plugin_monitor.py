@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from google.protobuf import message
 from grpc import aio
 
-from trireme.config import commandline, own
+from trireme.config import commandline, trireme_configuration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.frontend import phase_configuration, plugin_changes, plugin_checks
 from trireme.plugin_api import plugin_info
@@ -55,7 +55,7 @@ class PluginStatus:
 class _Plugin:
     """The state of one plugin."""
 
-    def __init__(self, config: own.RemotePlugin, connection: dialing.RenewableChannel) -> None:
+    def __init__(self, config: trireme_configuration.RemotePlugin, connection: dialing.RenewableChannel) -> None:
         self.config = config
         self.connection = connection
         self.info: plugin_pb2.PluginInfo | None = None  # in its normal form
@@ -155,7 +155,7 @@ class PluginMonitor:
         for plugin in self._plugins:
             await plugin.connection.close()
 
-    def _connect(self, config: own.RemotePlugin) -> dialing.RenewableChannel:
+    def _connect(self, config: trireme_configuration.RemotePlugin) -> dialing.RenewableChannel:
         message = phase_configuration.remote_plugin(config, self._completed.trireme.tls)
         try:
             remote_endpoint.check_target(config.address, "address")

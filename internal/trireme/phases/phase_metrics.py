@@ -14,7 +14,7 @@ from typing import Any
 from trireme.remote import remote_breaker, remote_connection
 from trireme.rpc import follower
 from trireme.rpc.listening import ListenError
-from trireme_kube.componentbase import certificate_expiry, event_loop, own_process, supervision
+from trireme_kube.componentbase import certificate_expiry, event_loop, process_metrics, supervision
 from trireme_kube.componentbase.instruments import CountedElsewhere, Gauge, Instrument, Reading, Registry
 
 Remotes = Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]
@@ -42,7 +42,7 @@ async def serve(
     from trireme_kube.componentbase import plain_server
 
     registry = Registry()
-    registry.add(*instruments, *own_process.instruments(), expiries.instrument)
+    registry.add(*instruments, *process_metrics.instruments(), expiries.instrument)
     async with contextlib.AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(plain_server.serve(listen, registry, not_ready))

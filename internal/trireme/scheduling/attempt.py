@@ -21,10 +21,10 @@ from trireme.scheduling import (
     batch_limit,
     binding_cycle,
     fit_error,
-    group_trial,
     ports,
     refusal,
     reservations,
+    trial_scope,
 )
 from trireme.scheduling.failure import Failure
 from trireme.v1 import core_pb2, cycle_pb2
@@ -96,7 +96,7 @@ class AttemptRunner:
         self,
         class_key: ports.ClassKey,
         pods: list[queued_pod.QueuedPodInfo],
-        within: group_trial.GroupTrial | None = None,
+        within: trial_scope.TrialScope | None = None,
         preemptors: Sequence[core_pb2.Pod] = _NO_PREEMPTORS,
     ) -> Attempt:
         """Try to place the first of the pods, as many as one answer allows.
@@ -167,7 +167,7 @@ class AttemptRunner:
         class_key: ports.ClassKey,
         pods: list[queued_pod.QueuedPodInfo],
         choice: NodeChoice,
-        within: group_trial.GroupTrial | None = None,
+        within: trial_scope.TrialScope | None = None,
     ) -> Attempt:
         """The second half of an attempt: assume the pods on the chosen nodes, and reserve what they need there."""
         filtered, generation = choice.filtered, choice.filtered.answer.generation

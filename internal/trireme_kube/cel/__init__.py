@@ -7,7 +7,8 @@ neither Kubernetes' cost limit nor its error messages.
 - `nesting`, `deep_expressions`: expressions deeper than the library's limit
 - `compiler_messages`, `arity_errors`, `validation`: the compiler's messages and further checks
 - `values`, `operators`, `times`, `qualifiers`: types of values, operators and selections
-- `string_functions`, `formatting`, `list_functions`, `networks`, `urls`, `formats`, `quantities`: function libraries
+- `string_functions`, `format_function`, `list_functions`, `networks`, `urls`, `named_formats`,
+  `quantities_and_versions`: function libraries
 - `functions`, `costs`: all functions by name with their parameter types, and the cost of a call
 
 Source: k8s.io/apiserver/pkg/cel, github.com/google/cel-go.

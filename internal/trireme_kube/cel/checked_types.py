@@ -6,7 +6,7 @@ Source: github.com/google/cel-spec/proto/cel/expr (checked.proto), github.com/go
 import functools
 from typing import Final
 
-from trireme_kube.cel import wire
+from trireme_kube.cel import protobuf_fields
 
 _PRIMITIVES: Final = {1: "bool", 2: "int", 3: "uint", 4: "double", 5: "string", 6: "bytes"}
 _WELL_KNOWN: Final = {1: "any", 2: "timestamp", 3: "duration"}
@@ -21,7 +21,7 @@ RUNTIME_NAMES: Final = {
 @functools.lru_cache(maxsize=1024)
 def type_text(encoded: bytes) -> str:
     """The type's name in messages."""
-    for number, value in wire.fields(encoded):
+    for number, value in protobuf_fields.fields(encoded):
         if number == 1:
             return "dyn"
         if number == 2:
@@ -33,7 +33,7 @@ def type_text(encoded: bytes) -> str:
         if number == 5:
             return _WELL_KNOWN.get(value, "")
         if number in (6, 7):
-            inner = dict(wire.fields(value))
+            inner = dict(protobuf_fields.fields(value))
             parts = [type_text(inner.get(at, b"\n\x00")) for at in range(1, number - 4)]
             return f"{'list' if number == 6 else 'map'}({', '.join(parts)})"
         if number in (9, 10):
@@ -42,7 +42,7 @@ def type_text(encoded: bytes) -> str:
             return f"type({type_text(value)})" if value else "type"
         if number == 14:
             name, parameters = "", []
-            for part, each in wire.fields(value):
+            for part, each in protobuf_fields.fields(value):
                 if part == 1:
                     name = each.decode()
                 else:
@@ -53,23 +53,23 @@ def type_text(encoded: bytes) -> str:
 
 def element(encoded: bytes) -> bytes:
     """The element type of an optional or a list; else the type itself."""
-    for number, value in wire.fields(encoded):
+    for number, value in protobuf_fields.fields(encoded):
         if number == 14:
-            return next((each for part, each in wire.fields(value) if part == 2), encoded)
+            return next((each for part, each in protobuf_fields.fields(value) if part == 2), encoded)
         if number == 6:
-            return next((each for _, each in wire.fields(value)), encoded)
+            return next((each for _, each in protobuf_fields.fields(value)), encoded)
     return encoded
 
 
 def parse(encoded: bytes) -> tuple[str, list[bytes]]:
     """Decode a type to its name and its parameter types."""
     name = type_text(encoded).partition("(")[0]
-    for number, value in wire.fields(encoded):
+    for number, value in protobuf_fields.fields(encoded):
         if number in (6, 7):
-            inner = dict(wire.fields(value))
+            inner = dict(protobuf_fields.fields(value))
             return name, [inner.get(at, b"\n\x00") for at in range(1, number - 4)]
         if number == 11:
             return name, [value] if value else []
         if number == 14:
-            return name, [each for part, each in wire.fields(value) if part == 2]
+            return name, [each for part, each in protobuf_fields.fields(value) if part == 2]
     return name, []

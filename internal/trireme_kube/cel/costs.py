@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from trireme_kube.cel import formats, urls, values
+from trireme_kube.cel import named_formats, urls, values
 from trireme_kube.cel.values import Duration, Map, Optional, Timestamp, Uint
 
 LIMIT: Final = 1_000_000
@@ -85,7 +85,7 @@ def _search(arguments: Sequence[Any], result: Any) -> int:
 
 def _validation(arguments: Sequence[Any], result: Any) -> int:
     kind, text = arguments
-    if not isinstance(kind, formats.Format):
+    if not isinstance(kind, named_formats.Format):
         return 1
     return _per_letter(1 + _size(text)) * math.ceil(kind.pattern_size * _PATTERN)
 
@@ -110,7 +110,7 @@ def _and_read(cost: Cost) -> Cost:
 def equality(arguments: Sequence[Any], result: Any) -> int:
     """The cost of ==."""
     left = arguments[0]
-    if isinstance(left, (formats.Format, urls.Url)) or values.type_name(left) in _NEGLIGIBLE:
+    if isinstance(left, (named_formats.Format, urls.Url)) or values.type_name(left) in _NEGLIGIBLE:
         return 1
     return inequality(arguments, result)
 

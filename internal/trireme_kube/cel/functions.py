@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from trireme_kube.apimachinery import semver
 from trireme_kube.cel import (
-    formats,
-    formatting,
+    format_function,
     list_functions,
+    named_formats,
     networks,
     operators,
-    quantities,
+    quantities_and_versions,
     string_functions,
     times,
     values,
@@ -62,7 +62,7 @@ LETTERS: Final[dict[str, tuple[type, ...]]] = {
     "n": (ipaddress.IPv4Address, ipaddress.IPv6Address),
     "c": (ipaddress.IPv4Interface, ipaddress.IPv6Interface),
     "r": (urls_.Url,),
-    "f": (formats.Format,),
+    "f": (named_formats.Format,),
 }
 _NAMES: Final = {
     "b": "bool",
@@ -161,7 +161,7 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
     **_own("substring", ("si", string_functions.substring), ("sii", string_functions.substring_to), member=True),
     **_own("trim", ("s", string_functions.trimmed), member=True),
     **_own("join", ("Ls", string_functions.joined), ("Lss", string_functions.joined), member=True),
-    **_own("format", ("sL*", formatting.formatted), member=True),
+    **_own("format", ("sL*", format_function.formatted), member=True),
     **_own("strings.quote", ("s", string_functions.quoted)),
     **_own("slice", ("L*ii", list_functions.sliced), member=True),
     "flatten": [
@@ -183,29 +183,29 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
 def _kubernetes() -> Iterator[tuple[str, Overload]]:
     one = functools.partial(Overload, member=False)
     yield from (
-        ("quantity", one("string_to_quantity", "s", "q", quantities.quantity_of)),
-        ("isQuantity", one("is_quantity_string", "s", "b", quantities.is_quantity)),
-        ("sign", one("quantity_sign", "q", "i", quantities.sign)),
-        ("isGreaterThan", Overload("quantity_is_greater_than", "qq", "b", quantities.is_greater_than)),
-        ("isLessThan", Overload("quantity_is_less_than", "qq", "b", quantities.is_less_than)),
-        ("compareTo", Overload("quantity_compare_to", "qq", "i", quantities.compare_to)),
-        ("asApproximateFloat", Overload("quantity_get_float", "q", "d", quantities.as_float)),
-        ("asInteger", Overload("quantity_get_int", "q", "i", quantities.as_integer)),
-        ("isInteger", Overload("quantity_is_integer", "q", "b", quantities.is_integer)),
-        ("add", Overload("quantity_add", "qq", "q", quantities.add)),
-        ("add", Overload("quantity_add_int", "qi", "q", quantities.add_int)),
-        ("sub", Overload("quantity_sub", "qq", "q", quantities.sub)),
-        ("sub", Overload("quantity_sub_int", "qi", "q", quantities.sub_int)),
-        ("semver", one("string_to_semver", "s", "v", quantities.version_of)),
-        ("semver", one("string_bool_to_semver", "sb", "v", quantities.normalized_version_of)),
-        ("isSemver", one("is_semver_string", "s", "b", quantities.is_version)),
-        ("isSemver", one("is_semver_string_bool", "sb", "b", quantities.is_normalized_version)),
-        ("isGreaterThan", Overload("semver_is_greater_than", "vv", "b", quantities.is_later)),
-        ("isLessThan", Overload("semver_is_less_than", "vv", "b", quantities.is_earlier)),
-        ("compareTo", Overload("semver_compare_to", "vv", "i", quantities.compare_versions)),
-        ("major", Overload("semver_major", "v", "i", quantities.major)),
-        ("minor", Overload("semver_minor", "v", "i", quantities.minor)),
-        ("patch", Overload("semver_patch", "v", "i", quantities.patch)),
+        ("quantity", one("string_to_quantity", "s", "q", quantities_and_versions.quantity_of)),
+        ("isQuantity", one("is_quantity_string", "s", "b", quantities_and_versions.is_quantity)),
+        ("sign", one("quantity_sign", "q", "i", quantities_and_versions.sign)),
+        ("isGreaterThan", Overload("quantity_is_greater_than", "qq", "b", quantities_and_versions.is_greater_than)),
+        ("isLessThan", Overload("quantity_is_less_than", "qq", "b", quantities_and_versions.is_less_than)),
+        ("compareTo", Overload("quantity_compare_to", "qq", "i", quantities_and_versions.compare_to)),
+        ("asApproximateFloat", Overload("quantity_get_float", "q", "d", quantities_and_versions.as_float)),
+        ("asInteger", Overload("quantity_get_int", "q", "i", quantities_and_versions.as_integer)),
+        ("isInteger", Overload("quantity_is_integer", "q", "b", quantities_and_versions.is_integer)),
+        ("add", Overload("quantity_add", "qq", "q", quantities_and_versions.add)),
+        ("add", Overload("quantity_add_int", "qi", "q", quantities_and_versions.add_int)),
+        ("sub", Overload("quantity_sub", "qq", "q", quantities_and_versions.sub)),
+        ("sub", Overload("quantity_sub_int", "qi", "q", quantities_and_versions.sub_int)),
+        ("semver", one("string_to_semver", "s", "v", quantities_and_versions.version_of)),
+        ("semver", one("string_bool_to_semver", "sb", "v", quantities_and_versions.normalized_version_of)),
+        ("isSemver", one("is_semver_string", "s", "b", quantities_and_versions.is_version)),
+        ("isSemver", one("is_semver_string_bool", "sb", "b", quantities_and_versions.is_normalized_version)),
+        ("isGreaterThan", Overload("semver_is_greater_than", "vv", "b", quantities_and_versions.is_later)),
+        ("isLessThan", Overload("semver_is_less_than", "vv", "b", quantities_and_versions.is_earlier)),
+        ("compareTo", Overload("semver_compare_to", "vv", "i", quantities_and_versions.compare_versions)),
+        ("major", Overload("semver_major", "v", "i", quantities_and_versions.major)),
+        ("minor", Overload("semver_minor", "v", "i", quantities_and_versions.minor)),
+        ("patch", Overload("semver_patch", "v", "i", quantities_and_versions.patch)),
         ("find", Overload("string_find_string", "ss", "s", string_functions.find)),
         ("findAll", Overload("string_find_all_string", "ss", "Ls", string_functions.find_all)),
         ("findAll", Overload("string_find_all_string_int", "ssi", "Ls", string_functions.find_all)),
@@ -217,11 +217,11 @@ def _kubernetes() -> Iterator[tuple[str, Overload]]:
         ("getPort", Overload("url_get_port", "r", "s", urls_.port)),
         ("getEscapedPath", Overload("url_get_escaped_path", "r", "s", urls_.escaped_path)),
         ("getQuery", Overload("url_get_query", "r", "M", urls_.query)),
-        ("format.named", one("format-named", "s", "Of", formats.named)),
-        ("validate", Overload("format-validate", "fs", "OLs", formats.validate)),
+        ("format.named", one("format-named", "s", "Of", named_formats.named)),
+        ("validate", Overload("format-validate", "fs", "OLs", named_formats.validate)),
         *(
             (f"format.{name}", one(f"format.{name}", "", "f", _constant(kind)))
-            for name, kind in formats.BY_NAME.items()
+            for name, kind in named_formats.BY_NAME.items()
         ),
     )
     yield from _networks()

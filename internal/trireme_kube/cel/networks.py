@@ -12,7 +12,7 @@ import string
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from trireme_kube.cel import quantities, values
+from trireme_kube.cel import quantities_and_versions, values
 from trireme_kube.cel.values import EvaluationError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -34,7 +34,7 @@ def ip(text: str) -> Address:
 
 def is_ip(text: str) -> bool:
     """isIP(string)."""
-    return quantities.succeeds(_parsed_address, text)
+    return quantities_and_versions.succeeds(_parsed_address, text)
 
 
 def is_canonical(text: str) -> bool:
@@ -90,7 +90,7 @@ def cidr(text: str) -> Interface:
 
 def is_cidr(text: str) -> bool:
     """isCIDR(string)."""
-    return quantities.succeeds(_parsed_interface, text)
+    return quantities_and_versions.succeeds(_parsed_interface, text)
 
 
 def contains_ip(value: Interface, other: Address) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trireme_kube.apimachinery import semver
-from trireme_kube.cel import call_steps, costs, formats, functions, operators, string_functions, syntax, values
+from trireme_kube.cel import call_steps, costs, functions, named_formats, operators, string_functions, syntax, values
 from trireme_kube.cel.program import Frame, Program, Run, Scope
 from trireme_kube.cel.qualifiers import Attribute, Choice, Qualifier
 from trireme_kube.cel.values import EvaluationError, Map, Optional
@@ -302,7 +302,7 @@ def _only_texts(call: Callable[..., Any]) -> Callable[..., Any]:
 
 # The checker sees a field of the device as a variable.
 _FIELDS: Final = "device."
-_UNHASHABLE: Final = (bytes, semver.Version, formats.Format)
+_UNHASHABLE: Final = (bytes, semver.Version, named_formats.Format)
 _INDEXING: Final = ("_[_]", "_?._", "_[?_]")
 _CONVERSIONS: Final = ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 _TYPE_NAMES: Final = {"null": "null_type"}

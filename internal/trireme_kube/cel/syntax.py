@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trireme_kube.cel import wire
+from trireme_kube.cel import protobuf_fields
 from trireme_kube.cel.values import Uint
 
 # The dynamic type: google.protobuf.Empty in field 1.
@@ -146,16 +146,16 @@ def children(node: Node) -> Sequence[Node]:
 
 def read(serialized: bytes) -> Checked:
     """Decode the library's output: an Any-like message with the tree in its second field."""
-    content = next(value for number, value in wire.fields(serialized) if number == 2)
+    content = next(value for number, value in protobuf_fields.fields(serialized) if number == 2)
     out: Checked | None = None
     maps: list[tuple[int, bytes]] = []
-    for number, value in wire.fields(content):
+    for number, value in protobuf_fields.fields(content):
         if number == 4:
             out = Checked(_node(value))
         elif number in (2, 3):
             maps.append((number, value))
         elif number == 5:
-            maps.extend((number, entry) for part, entry in wire.fields(value) if part == 4)
+            maps.extend((number, entry) for part, entry in protobuf_fields.fields(value) if part == 4)
     if out is None:
         raise ValueError("the library wrote no expression")
     for number, value in maps:
@@ -171,7 +171,7 @@ def read(serialized: bytes) -> Checked:
 
 def _read_reference(out: Checked, key: int, content: bytes) -> None:
     overloads = []
-    for number, value in wire.fields(content):
+    for number, value in protobuf_fields.fields(content):
         if number == 1:
             out.names[key] = value.decode()
         elif number == 3:
@@ -182,7 +182,7 @@ def _read_reference(out: Checked, key: int, content: bytes) -> None:
 
 def _pair(content: bytes) -> tuple[int, Any]:
     key, value_ = 0, None
-    for number, value in wire.fields(content):
+    for number, value in protobuf_fields.fields(content):
         key, value_ = (value, value_) if number == 1 else (key, value)
     # A zero is not encoded.
     return key, 0 if value_ is None else value_
@@ -190,7 +190,7 @@ def _pair(content: bytes) -> tuple[int, Any]:
 
 def _node(content: bytes) -> Node:
     id_ = 0
-    for number, value in wire.fields(content):
+    for number, value in protobuf_fields.fields(content):
         if number == 2:
             id_ = value
         else:
@@ -199,7 +199,7 @@ def _node(content: bytes) -> Node:
 
 
 def _literal(id_: int, content: bytes) -> Node:
-    for number, value in wire.fields(content):
+    for number, value in protobuf_fields.fields(content):
         return Literal(id_, _CONSTANTS[number](value))
     return Literal(id_, None)
 
@@ -209,13 +209,13 @@ def _name(id_: int, content: bytes) -> Node:
 
 
 def _select(id_: int, content: bytes) -> Node:
-    content_fields = dict(wire.fields(content))
+    content_fields = dict(protobuf_fields.fields(content))
     return Select(id_, _node(content_fields[1]), content_fields[2].decode(), bool(content_fields.get(3)))
 
 
 def _call(id_: int, content: bytes) -> Node:
     function, member, arguments = "", False, []
-    for number, value in wire.fields(content):
+    for number, value in protobuf_fields.fields(content):
         if number == 2:
             function = value.decode()
         else:
@@ -227,23 +227,23 @@ def _call(id_: int, content: bytes) -> Node:
 
 def _list(id_: int, content: bytes) -> Node:
     elements, optional = [], set()
-    for number, value in wire.fields(content):
+    for number, value in protobuf_fields.fields(content):
         if number == 1:
             elements.append(_node(value))
         elif isinstance(value, int):
             optional.add(value)
         else:
-            optional.update(wire.packed(value))
+            optional.update(protobuf_fields.packed(value))
     return ListOf(id_, elements, frozenset(optional))
 
 
 def _map(id_: int, content: bytes) -> Node:
     name, entries = "", []
-    for number, value in wire.fields(content):
+    for number, value in protobuf_fields.fields(content):
         if number == 1:
             name = value.decode()
         else:
-            entry_fields = dict(wire.fields(value))
+            entry_fields = dict(protobuf_fields.fields(value))
             key = (
                 _node(entry_fields[3])
                 if 3 in entry_fields
@@ -254,7 +254,7 @@ def _map(id_: int, content: bytes) -> Node:
 
 
 def _comprehension(id_: int, content: bytes) -> Node:
-    content_fields = dict(wire.fields(content))
+    content_fields = dict(protobuf_fields.fields(content))
     return Comprehension(
         id_,
         content_fields.get(1, b"").decode(),
@@ -286,4 +286,4 @@ _CONSTANTS: Final[Mapping[int, Any]] = {
 
 
 def _only(content: bytes) -> Any:
-    return next((value for _, value in wire.fields(content)), b"")
+    return next((value for _, value in protobuf_fields.fields(content)), b"")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib import parse
 
-from trireme_kube.cel import networks, quantities, values
+from trireme_kube.cel import networks, quantities_and_versions, values
 from trireme_kube.cel.values import EvaluationError, Map
 
 _UNRESERVED: Final = string.ascii_letters + string.digits + "-_.~"
@@ -62,7 +62,7 @@ def read(text: str) -> Url:
 
 def is_url(text: str) -> bool:
     """isURL(string)."""
-    return quantities.succeeds(read, text)
+    return quantities_and_versions.succeeds(read, text)
 
 
 def scheme(value: Url) -> str:

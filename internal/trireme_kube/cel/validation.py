@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/cel/environment, github.com/google/cel-go/cel (vali
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from trireme_kube.cel import checked_types, compiler_messages, formatting, operators, string_functions, syntax
+from trireme_kube.cel import checked_types, compiler_messages, format_function, operators, string_functions, syntax
 from trireme_kube.cel.values import EvaluationError
 
 _Problem = tuple[int, str]
@@ -105,11 +105,11 @@ def _format(checked: syntax.Checked, id_: int, text: str, arguments: Sequence[sy
             raise _MisplacedError(wrong)
 
     try:
-        formatting.parse(text, len(arguments), check)
+        format_function.parse(text, len(arguments), check)
     except _MisplacedError as error:
         letter, node = error.args[0]
         kind = checked_types.type_text(checked.type(node)).partition("(")[0]
-        message = formatting.wrong_argument_message(letter, checked_types.RUNTIME_NAMES.get(kind, kind))
+        message = format_function.wrong_argument_message(letter, checked_types.RUNTIME_NAMES.get(kind, kind))
         yield node, f"error during formatting: {message}"
     except EvaluationError as error:
         yield id_, str(error)
@@ -125,7 +125,7 @@ class _MisplacedError(Exception):
 def _misplaced(checked: syntax.Checked, letter: str, node: syntax.Node) -> tuple[str, int] | None:
     """Return the clause and the node that it does not accept, or None."""
     kind = checked_types.type_text(checked.type(node.id)).partition("(")[0]
-    if kind != "dyn" and kind not in formatting.KINDS[letter]:
+    if kind != "dyn" and kind not in format_function.KINDS[letter]:
         return letter, node.id
     if letter == "s" and isinstance(node, (syntax.ListOf, syntax.MapOf)):
         for each in syntax.children(node):

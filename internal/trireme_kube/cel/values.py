@@ -6,7 +6,7 @@
 | list | list | | map | `Map` |
 | duration, timestamp | `Duration`, `Timestamp` | | type | `TypeName` |
 | optional | `Optional` | | quantity, version | `Amount`, `semver.Version` |
-| address, network | those of `ipaddress` | | URL, named format | `urls.Url`, `formats.Format` |
+| address, network | those of `ipaddress` | | URL, named format | `urls.Url`, `named_formats.Format` |
 
 Numbers are equal across types; any other value is never equal to one of another type.
 Source: github.com/google/cel-go/common/types.

@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
 from trireme_kube.componentbase import klog
-from trireme_kube.componentbase.expiring import Expiring
+from trireme_kube.componentbase.expiring_cache import ExpiringCache
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Authenticator:
         self._trust = trust
         self._review = review
         self._ttl = ttl_seconds
-        self._reviewed: Expiring[bytes, User] = Expiring(clock)
+        self._reviewed: ExpiringCache[bytes, User] = ExpiringCache(clock)
         self._asking: dict[bytes, asyncio.Task[User | None]] = {}
 
     async def user_of(self, headers: Headers, certificate: bytes | None) -> User:

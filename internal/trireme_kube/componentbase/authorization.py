@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from trireme_kube.componentbase.authentication import User
-from trireme_kube.componentbase.expiring import Expiring
+from trireme_kube.componentbase.expiring_cache import ExpiringCache
 
 ADMINISTRATORS = "system:masters"
 
@@ -40,7 +40,7 @@ class Authorizer:
         self._prefixes = tuple(_clean(path[:-1]) for path in always_allowed if path.endswith("*"))
         self._review = review
         self._seconds = {True: allow_seconds, False: deny_seconds}
-        self._reviewed: Expiring[tuple[object, ...], Verdict] = Expiring(clock)
+        self._reviewed: ExpiringCache[tuple[object, ...], Verdict] = ExpiringCache(clock)
 
     async def verdict(self, user: User, verb: str, path: str) -> Verdict:
         """Whether the user may. Raises: ReviewError."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from trireme_kube.componentbase import certificate_lines, klog
+from trireme_kube.componentbase import certificate_log, klog
 
 log = logging.getLogger(__name__)
 
@@ -131,11 +131,11 @@ class TlsContexts:
 
     def _log_loaded(self) -> None:
         if klog.enabled(log, 2):
-            certificate_lines.log_loaded_authorities(log, self._authorities_name, self._authorities())
+            certificate_log.log_loaded_authorities(log, self._authorities_name, self._authorities())
             pair = self._settings.default
-            certificate_lines.log_loaded(log, "Loaded serving cert", pair.label("serving-cert"), pair.pem())
+            certificate_log.log_loaded(log, "Loaded serving cert", pair.label("serving-cert"), pair.pem())
             for index, pair in enumerate(self._settings.by_name):
-                certificate_lines.log_loaded(
+                certificate_log.log_loaded(
                     log, "Loaded SNI cert", pair.label("sni-serving-cert"), pair.pem(), index=index
                 )
 

@@ -12,7 +12,7 @@ from virtual_time import Clock
 
 from trireme_kube.componentbase import authentication, authorization
 from trireme_kube.componentbase.authentication import ANONYMOUS, ReviewError, Unauthenticated, User
-from trireme_kube.componentbase.expiring import MAX_ENTRIES, Expiring
+from trireme_kube.componentbase.expiring_cache import MAX_ENTRIES, ExpiringCache
 
 BEARER = (("Authorization", "Bearer secret"),)
 
@@ -155,7 +155,7 @@ async def test_allowed_and_denied_verdicts_are_cached_for_their_own_time() -> No
 
 def test_a_cache_of_reviews_is_bounded() -> None:
     """Whoever sends many tokens could fill the memory."""
-    cache: Expiring[int, int] = Expiring(Clock())
+    cache: ExpiringCache[int, int] = ExpiringCache(Clock())
     for number in range(MAX_ENTRIES + 10):
         cache.put(number, number, 10.0)
     assert (cache.get(9), cache.get(10), cache.get(MAX_ENTRIES + 9)) == (None, 10, MAX_ENTRIES + 9)

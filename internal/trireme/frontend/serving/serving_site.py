@@ -16,11 +16,11 @@ from trireme.config import command_flags, commandline
 from trireme.frontend import plugin_calls
 from trireme.frontend.phase_clients import insight_replicas
 from trireme.frontend.serving import (
+    configured_certificates,
     insight_report,
     liveness,
     metrics_collector,
     metrics_resources,
-    own_certificates,
     status_report,
 )
 from trireme.frontend.serving.frontend_state import FrontendState
@@ -36,7 +36,7 @@ from trireme_kube.componentbase import (
     health,
     http_site,
     klog,
-    own_process,
+    process_metrics,
     profiling,
     status_documents,
     versions,
@@ -64,13 +64,13 @@ class FrontendSite:
     ) -> None:
         self._completed = completed
         self._served = state
-        self._started = own_process.start_time()
+        self._started = process_metrics.start_time()
         self._ending = False
         self._clock = clock
         # Since when no valid lease has been seen although we lead.
         self._expired_since: float | None = None
         self.loop_lag = event_loop.LoopLag()
-        self.expiries = certificate_expiry.Expiries(list(own_certificates.of(completed, os.environ)))
+        self.expiries = certificate_expiry.Expiries(list(configured_certificates.of(completed, os.environ)))
         self.access = access_metrics.MeasuredGuard()
         options = completed.options.metrics
         allowed = {
@@ -83,7 +83,7 @@ class FrontendSite:
         self._registry.add(
             *state.context.metrics.instruments.all(),
             *metrics_collector.instruments(state, completed),
-            *own_process.instruments(),
+            *process_metrics.instruments(),
             *self.access.instruments(),
             self.loop_lag.instrument,
             self.expiries.instrument,
@@ -110,7 +110,7 @@ class FrontendSite:
             ),
         )
         self._slis = Registry(options.disabled, allowed)
-        self._slis.add(*self._health.instruments(), own_process.started(ALPHA))
+        self._slis.add(*self._health.instruments(), process_metrics.started(ALPHA))
         self.site = http_site.Site(self._pages())
 
     def registries(self) -> tuple[Registry, Registry]:

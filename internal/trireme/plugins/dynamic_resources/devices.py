@@ -12,7 +12,7 @@ from trireme.framework import selectors
 from trireme.plugins.dynamic_resources import expressions, node_selectors
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
 from trireme_kube.apimachinery import quantity, semver
-from trireme_kube.cel import quantities
+from trireme_kube.cel import quantities_and_versions
 from trireme_kube.cel import values as cel_values
 
 DeviceId = tuple[str, str, str]  # driver, pool, device
@@ -275,7 +275,7 @@ def _values(device: Device) -> cel_values.Map:
     capacity: dict[str, dict[str, Any]] = {}
     for full, entry in device.message.capacity.items():
         domain, name = _qualified(full, driver)
-        capacity.setdefault(domain, {})[name] = quantities.quantity_of(entry.value.string or "0")
+        capacity.setdefault(domain, {})[name] = quantities_and_versions.quantity_of(entry.value.string or "0")
     return expressions.cel_device(driver, device.allow_multiple, attributes, capacity)
 
 

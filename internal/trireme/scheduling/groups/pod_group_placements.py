@@ -20,7 +20,6 @@ from trireme.plugin_api import placements
 from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import GroupNode
 from trireme.scheduling import ports
-from trireme.scheduling.group_trial import Placement
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
@@ -31,6 +30,7 @@ from trireme.scheduling.groups.pod_group_results import (
     placement_feasible,
 )
 from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
+from trireme.scheduling.trial_scope import Placement
 from trireme.v1 import score_phase_pb2
 from trireme.wire import status as wire_status
 

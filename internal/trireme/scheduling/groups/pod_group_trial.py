@@ -18,7 +18,7 @@ from trireme.queueing import queued_pod, scheduling_queue
 from trireme.queueing.groups import forest, queued_group
 from trireme.registry import group_sides
 from trireme.results.phase_results import FilterResult
-from trireme.scheduling import attempt, binding_cycle, group_trial, ports, refusal, reservations
+from trireme.scheduling import attempt, binding_cycle, ports, refusal, reservations, trial_scope
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
@@ -60,7 +60,7 @@ class PodGroupTrials:
         members: Sequence[queued_pod.QueuedPodInfo],
         min_count: int,
         scheduled: int,
-        within: group_trial.Placement | None = None,
+        within: trial_scope.Placement | None = None,
     ) -> tuple[GroupStatus, list[MemberAttempt]]:
         """Try the members in this order, while `scheduled` others have a node. Without success nothing is left assumed.
 
@@ -68,7 +68,7 @@ class PodGroupTrials:
         """
         attempts: list[MemberAttempt] = []
         pod_group = queued_group.group_of(members[0]) if members else ""
-        trial = group_trial.GroupTrial(pod_group, within)
+        trial = trial_scope.TrialScope(pod_group, within)
         try:
             verdict = await self._try_members(members, min_count, scheduled, trial, attempts)
         except BaseException:
@@ -83,7 +83,7 @@ class PodGroupTrials:
         return final_result(await self.try_pod_group(request, request.tree, None))
 
     async def try_pod_group(
-        self, request: PodGroupRequest, node: forest.GroupNode, within: group_trial.Placement | None
+        self, request: PodGroupRequest, node: forest.GroupNode, within: trial_scope.Placement | None
     ) -> Result:
         """Try a PodGroup of the tree; `within`: on these nodes alone."""
         min_count = node.min_count if request.minimums else 0
@@ -97,7 +97,7 @@ class PodGroupTrials:
         members: Sequence[queued_pod.QueuedPodInfo],
         min_count: int,
         scheduled: int,
-        within: group_trial.GroupTrial,
+        within: trial_scope.TrialScope,
         attempts: list[MemberAttempt],
     ) -> GroupStatus:
         prospect = placement_feasible(min_count, scheduled, len(members))
@@ -199,7 +199,7 @@ class PodGroupTrials:
             joined = not alone
         return batches
 
-    async def _try(self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial) -> list[MemberAttempt]:
+    async def _try(self, pods: list[queued_pod.QueuedPodInfo], within: trial_scope.TrialScope) -> list[MemberAttempt]:
         """Attempts for these pods of one class, in their order.
 
         If the last one failed by error, the pods behind it were not tried.
@@ -216,7 +216,7 @@ class PodGroupTrials:
         return attempts
 
     async def _attempt(
-        self, pods: list[queued_pod.QueuedPodInfo], within: group_trial.GroupTrial
+        self, pods: list[queued_pod.QueuedPodInfo], within: trial_scope.TrialScope
     ) -> list[MemberAttempt]:
         """One attempt, for as many of the pods, from the first, as one answer allows."""
         started = self._observer.clock()

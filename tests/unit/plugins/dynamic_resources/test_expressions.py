@@ -4,7 +4,7 @@ import pytest
 
 from trireme.plugins.dynamic_resources import expressions
 from trireme_kube.apimachinery import semver
-from trireme_kube.cel import quantities
+from trireme_kube.cel import quantities_and_versions
 
 HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional"
@@ -24,7 +24,7 @@ DEVICE = expressions.cel_device(
         },
         "dra.example.com": {"numa": 0},
     },
-    {"gpu.example.com": {"memory": quantities.quantity_of("40Gi")}},
+    {"gpu.example.com": {"memory": quantities_and_versions.quantity_of("40Gi")}},
 )
 OWN = 'device.attributes["gpu.example.com"]'
 MEMORY = 'device.capacity["gpu.example.com"].memory'

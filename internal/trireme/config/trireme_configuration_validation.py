@@ -7,7 +7,7 @@ mutual TLS.
 import re
 from collections.abc import Sequence
 
-from trireme.config.own import (
+from trireme.config.trireme_configuration import (
     FAILURE_POLICIES,
     FALLBACKS,
     MAX_BATCH_PODS,

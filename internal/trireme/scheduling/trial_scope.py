@@ -30,8 +30,11 @@ class Placement:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class GroupTrial:
-    """The trial of one PodGroup. Its members may share claims that are reserved in it. `placement` None: all nodes."""
+class TrialScope:
+    """The trial that an attempt is part of: of which PodGroup, and on which nodes (`placement` None: on all).
+
+    The group's members may share claims that are reserved in it.
+    """
 
     pod_group: str
     placement: Placement | None = None

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from trireme.config import own, own_loading, own_validation
+from trireme.config import trireme_configuration, trireme_configuration_loading, trireme_configuration_validation
 from trireme.config.loading import ConfigurationError
-from trireme.config.own import TriremeConfiguration
+from trireme.config.trireme_configuration import TriremeConfiguration
 from trireme.framework.plugin_spec import ExtensionPoint
 from trireme.registry.in_tree import IN_TREE
 from trireme_kube.apimachinery.golang import Duration
@@ -17,7 +17,7 @@ PLUGIN = "name: P, address: 'unix:/p', extensionPoints: [filter]"
 
 
 def _parse(text: str) -> TriremeConfiguration:
-    return own_loading.parse((HEADER + text).encode())
+    return trireme_configuration_loading.parse((HEADER + text).encode())
 
 
 def _problems(text: str) -> tuple[str, ...]:
@@ -28,12 +28,12 @@ def _problems(text: str) -> tuple[str, ...]:
 
 def test_without_a_file_everything_runs_on_one_machine() -> None:
     """Else Trireme needs a file of its own to start."""
-    config = own_loading.load("")
+    config = trireme_configuration_loading.load("")
     assert config == TriremeConfiguration() == _parse("")
-    for name in own.PHASES:
+    for name in trireme_configuration.PHASES:
         assert (config.phase(name).endpoints, config.phase(name).local_replicas) == ((), 1)
     assert config.fallback.mode == "local"
-    assert own_validation.validate(config) == []
+    assert trireme_configuration_validation.validate(config) == []
 
 
 def test_every_field_arrives_where_it_belongs() -> None:
@@ -72,7 +72,7 @@ remotePlugins:
     assert plugin.extension_points == (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
     assert (plugin.deadline, plugin.failure_policy) == (Duration.of(2), "Ignore")
     assert (plugin.circuit_breaker.failures, plugin.circuit_breaker.open_for) == (2, Duration.of(5))
-    assert plugin.tls == own.TLS(ca_file="/pa")
+    assert plugin.tls == trireme_configuration.TLS(ca_file="/pa")
     assert config.remote_plugin("Q") is None
 
 
@@ -228,16 +228,16 @@ def test_bind_elsewhere_is_taken_with_tls() -> None:
 )
 def test_another_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     """Else a stock file given to the wrong flag is taken for one of ours without settings."""
-    path = tmp_path / "own.yaml"
+    path = tmp_path / "trireme_configuration.yaml"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=message) as caught:
-        own_loading.load(str(path))
+        trireme_configuration_loading.load(str(path))
     assert str(caught.value).startswith(f"{path}: ")
 
 
 def test_remote_plugins_can_be_named_in_a_profile() -> None:
     """Else a profile that enables a remote plugin is refused; or it may be enabled where it does nothing."""
-    registry = own.registry_with_remote_plugins(IN_TREE, _parse(f"remotePlugins: [{{{PLUGIN}}}]"))
+    registry = trireme_configuration.registry_with_remote_plugins(IN_TREE, _parse(f"remotePlugins: [{{{PLUGIN}}}]"))
     assert registry.implements("P", ExtensionPoint.FILTER)
     assert not registry.implements("P", ExtensionPoint.SCORE)
     assert registry["P"].remote
@@ -248,4 +248,4 @@ def test_a_remote_plugin_cannot_take_the_name_of_another() -> None:
     """Else NodeName may mean somebody else's code."""
     config = _parse("remotePlugins: [{name: NodeName, address: 'unix:/p', extensionPoints: [filter]}]")
     with pytest.raises(ConfigurationError, match="a plugin named NodeName already exists"):
-        own.registry_with_remote_plugins(IN_TREE, config)
+        trireme_configuration.registry_with_remote_plugins(IN_TREE, config)

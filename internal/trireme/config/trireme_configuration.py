@@ -3,8 +3,8 @@
 A KubeSchedulerConfiguration stays exactly kube-scheduler's, so that a stock file works unchanged and can be taken back.
 Settings that only Trireme has (where the phases run, remote plugins, TLS between the services, batches) are in the file
 that `--trireme-config` names. Without that file everything has a working default: one filter, one score and one bind as
-children of the frontend, on Unix sockets. This module defines the settings; `own_loading` reads them and
-`own_validation` checks them.
+children of the frontend, on Unix sockets. This module defines the settings; `trireme_configuration_loading` reads them
+and `trireme_configuration_validation` checks them.
 """
 
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trireme_kube.componentbase import certificate_lines
+from trireme_kube.componentbase import certificate_log
 
 _KEY = ec.generate_private_key(ec.SECP256R1())
 _NOW = datetime(2026, 3, 4, 5, 6, 7, 883560, tzinfo=UTC)
@@ -65,4 +65,4 @@ def _certificate(
 )
 def test_a_certificate_in_a_line(certificate: x509.Certificate, text: str) -> None:
     """After a rotation nobody could tell from the log which certificate is served, and until when."""
-    assert certificate_lines.detail(certificate, _NOW) == text
+    assert certificate_log.detail(certificate, _NOW) == text

@@ -12,7 +12,7 @@ from typing import Any
 from trireme.config import loading
 from trireme.config.gates import aggregate
 from trireme.config.loading import ConfigurationError, interpret, not_registered, read_file
-from trireme.config.own import (
+from trireme.config.trireme_configuration import (
     API_VERSION,
     KIND,
     REMOTE_POINTS,
@@ -25,11 +25,11 @@ from trireme.config.own import (
     RemotePlugin,
     TriremeConfiguration,
 )
-from trireme.config.own_schema import CONFIGURATION
-from trireme.config.own_validation import validate
+from trireme.config.trireme_configuration_schema import CONFIGURATION
+from trireme.config.trireme_configuration_validation import validate
 from trireme.framework.plugin_spec import ExtensionPoint
-from trireme_kube.apimachinery.decoding import DecodeError, decode
 from trireme_kube.apimachinery.field_errors import Problem, child, index, not_supported, required
+from trireme_kube.apimachinery.strict_decoding import DecodeError, decode
 
 Value = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 MAX_ENTRIES = 4096
 
 
-class Expiring(Generic[Key, Value]):
+class ExpiringCache(Generic[Key, Value]):
     """Stores at most `MAX_ENTRIES`, and drops the oldest first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
