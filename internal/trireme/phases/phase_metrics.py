@@ -104,19 +104,22 @@ def plugin_instruments(remotes: Remotes) -> Iterable[Instrument]:
     def open_breakers() -> Mapping[tuple[str], float]:
         return {(name,): float(entry.breaker is not remote_breaker.State.CLOSED) for name, entry in remotes().items()}
 
-    def questions() -> Mapping[tuple[str, str], float]:
+    def calls() -> Mapping[tuple[str, str], float]:
         return {
             (name, result): count
             for name, entry in remotes().items()
             for result, count in (
                 ("answered", entry.answered),
                 ("failed", entry.failed),
-                ("not_asked", entry.rejected_by_breaker),
+                ("not_called", entry.rejected_by_breaker),
             )
         }
 
     yield CountedElsewhere(
-        "trireme_plugin_questions_total", "Questions to remote plugins by result.", questions, ("plugin", "result")
+        "trireme_plugin_calls_total",
+        "Calls of remote plugins by result, once each however many endpoints were tried.",
+        calls,
+        ("plugin", "result"),
     )
     yield Gauge(
         "trireme_plugin_breaker_open",
