@@ -33,7 +33,7 @@ def device(stated: Mapping[str, Any]) -> values.Map:
                 setattr(made.attributes[name], kind, value)
     for name, capacity in stated["Capacity"].items():
         made.capacity[name].value.string = capacity["value"]
-    return devices.read_slice(slice_, ()).devices[0].values()
+    return devices.read_slice(slice_, ()).devices[0].cel_values()
 
 
 def answer(expression: str, asked: values.Map, known: expressions.CompiledExpressions) -> dict[str, Any]:
