@@ -56,7 +56,7 @@ def scored_resources(
             )
         else:
             out.append(ScoredResource(number, weight, placed, placed, own, own))
-    snap.nodes.reserve_resources()
+    snap.nodes.ensure_resource_rows()
     return tuple(out)
 
 

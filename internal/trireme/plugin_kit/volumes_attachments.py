@@ -251,7 +251,7 @@ class AttachmentIndex:
             for class_id in self._classes.keys() - snap.classes.keys():
                 del self._classes[class_id]
         stale: set[int] = set()
-        if snap.objects.generation(volumes_claims.STORAGE_CLASS) > self._generation:
+        if snap.objects.last_change(volumes_claims.STORAGE_CLASS) > self._generation:
             stale.update(self._classes.keys() & snap.classes.keys())
         claims = self._changed(volumes_claims.CLAIM)
         for key in claims:
@@ -324,7 +324,7 @@ class AttachmentIndex:
         self, slots: arrays.SlotArray, snap: snapshot_view.SnapshotView
     ) -> tuple[dict[int, set[Attached]], dict[int, str]]:
         """What the pods of each of these slots attach, and why it is unknown of some."""
-        class_ids, on = snap.placed(self._with_volumes)
+        class_ids, on = snap.placed_pods(self._with_volumes)
         wanted = np.zeros(snap.nodes.size, dtype=np.bool_)
         wanted[slots] = True
         there = wanted[on]

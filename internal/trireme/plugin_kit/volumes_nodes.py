@@ -125,7 +125,7 @@ class CsiColumns:
         """Come to the snapshot's generation; answers the slots whose CSINode, or node, is another one now."""
         if self.generation == snap.generation:
             return np.zeros(0, dtype=np.intp)
-        self._reserve(snap.nodes.capacity)
+        self._ensure_capacity(snap.nodes.capacity)
         changed = snap.nodes.changed_since(self.generation, pods=False)
         keys = snap.objects.changed_since(CSI_NODE, self.generation)
         if keys is None:
@@ -166,7 +166,7 @@ class CsiColumns:
             columns[name] = np.zeros(self.present.shape[0], dtype=np.bool_)
         return columns[name]
 
-    def _reserve(self, capacity: int) -> None:
+    def _ensure_capacity(self, capacity: int) -> None:
         missing = capacity - self.present.shape[0]
         if missing <= 0:
             return

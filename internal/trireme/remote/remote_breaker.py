@@ -30,7 +30,7 @@ class State(enum.StrEnum):
 class Breaker:
     """One plugin's breaker. With `failures` 0 it never opens."""
 
-    __slots__ = ("_clock", "_in_a_row", "_limit", "_open_seconds", "_opened", "_period", "_reopens_at", "_state")
+    __slots__ = ("_clock", "_in_a_row", "_limit", "_open_seconds", "_opened", "_period", "_probe_from", "_state")
 
     def __init__(self, failures: int, open_seconds: float, clock: Callable[[], float]) -> None:
         self._limit = failures
@@ -39,7 +39,7 @@ class Breaker:
         self._state = State.CLOSED
         self._period = 0
         self._in_a_row = 0
-        self._reopens_at = 0.0
+        self._probe_from = 0.0
         self._opened = 0
 
     @property
@@ -59,7 +59,7 @@ class Breaker:
 
     def admit(self) -> int | None:
         """Admit a call to the plugin, or None. The caller reports its result, and then its end, with this period."""
-        if self._state is State.OPEN and self._clock() >= self._reopens_at:
+        if self._state is State.OPEN and self._clock() >= self._probe_from:
             self._enter(State.HALF_OPEN)
             return self._period
         return self._period if self._state is State.CLOSED else None
@@ -77,7 +77,7 @@ class Breaker:
         self._in_a_row += 1
         if self._state is State.HALF_OPEN or 0 < self._limit <= self._in_a_row:
             self._enter(State.OPEN)
-            self._reopens_at = self._clock() + self._open_seconds
+            self._probe_from = self._clock() + self._open_seconds
             self._opened += 1
 
     def release(self, period: int) -> None:

@@ -46,7 +46,7 @@ def slot_index(slots: SlotArray) -> SlotArray | slice:
     return slice(0, size) if size and not slots[0] and slots[-1] == size - 1 else slots
 
 
-def at(column: npt.NDArray[Any], slots: SlotArray) -> npt.NDArray[Any]:
+def entries_at(column: npt.NDArray[Any], slots: SlotArray) -> npt.NDArray[Any]:
     """The entries at the slots, indexed by `region`; read-only, since it may be a view of the column.
 
     Shape: as `slots`.

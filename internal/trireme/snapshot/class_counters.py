@@ -41,7 +41,7 @@ class DomainSums:
         np.add.at(self.sums, numbers[used], per_slot[used])
         self.counted = int(np.count_nonzero(self.sums[1:]))
         self.flips = slot_changes.SlotChanges()
-        self.flips.reserve(domains)
+        self.flips.ensure_capacity(domains)
 
     @property
     def nbytes(self) -> int:

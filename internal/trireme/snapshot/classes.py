@@ -78,7 +78,7 @@ class PodClass:
         """The requests that Filter checks. Shape: (resource,), perhaps shorter than `names`, which may have grown."""
         return self._vector("filtering", names)
 
-    def placed(self, names: resources.ResourceNames) -> arrays.Int64Array:
+    def placed_requests(self, names: resources.ResourceNames) -> arrays.Int64Array:
         """The resources that one pod of the class uses. Shape: (resource,), perhaps shorter than `names`."""
         return self._vector("placed", names)
 
@@ -87,8 +87,8 @@ class PodClass:
         return self._vector("scoring", names)
 
     @property
-    def placed_nonzero(self) -> arrays.Int64Array:
-        """As `placed`, with defaults for absent requests; read-only. Shape: (cpu | memory,)."""
+    def placed_nonzero_requests(self) -> arrays.Int64Array:
+        """As `placed_requests`, with defaults for absent requests; read-only. Shape: (cpu | memory,)."""
         return self._placed_nonzero
 
     @property

@@ -86,7 +86,7 @@ class LabelColumn:
         numbers = (self.dictionary.find(value) for value in values)
         return [number for number in numbers if number != ABSENT]
 
-    def one(self, slot: int) -> str | None:
+    def value_at(self, slot: int) -> str | None:
         """The value of one slot; None if it lacks the key."""
         if self._dense is None:
             number = self._sparse.get(slot, ABSENT)
@@ -139,5 +139,5 @@ class LabelColumns:
 
     def labels_of(self, slot: int) -> dict[str, str]:
         """All labels of one slot, for messages and `explain`; too slow for the hot path."""
-        pairs = ((key, column.one(slot)) for key, column in self._columns.items())
+        pairs = ((key, column.value_at(slot)) for key, column in self._columns.items())
         return {key: value for key, value in pairs if value is not None}

@@ -103,7 +103,7 @@ class NodeTable:
         self.object_changes.touch(np.array([entry.slot for entry in entries], dtype=np.intp), generation)
 
     def _upsert(self, slot: int, node: core_pb2.Node, generation: int) -> None:
-        self._reserve(slot)
+        self._ensure_capacity(slot)
         name = node.metadata.name
         if not self.alive[slot]:
             self.alive[slot] = True
@@ -152,15 +152,17 @@ class NodeTable:
         Shapes: slots and counts (n,); requests (resource,); nonzero (2,).
         """
         used = np.flatnonzero(requests)
-        self.reserve_resources()
+        self.ensure_resource_rows()
         self.requested[np.ix_(used, slots)] += requests[used, None] * counts
         self.nonzero[:, slots] += nonzero[:, None] * counts
         self.pod_count[slots] += counts
         self.pod_changes.touch(slots, generation)
 
-    def count_pods(self, slot: int, count: int, requests: arrays.Int64Array, nonzero: arrays.Int64Array) -> None:
+    def add_pods_unrecorded(
+        self, slot: int, count: int, requests: arrays.Int64Array, nonzero: arrays.Int64Array
+    ) -> None:
         """Add pods on one slot without recording a change."""
-        self.reserve_resources()
+        self.ensure_resource_rows()
         self.requested[: requests.shape[0], slot] += requests * count
         self.nonzero[:, slot] += nonzero * count
         self.pod_count[slot] += count
@@ -186,10 +188,10 @@ class NodeTable:
         allowed_pods, has = _amounts(tuple([(name, allocatable[name].string) for name in allocatable]))
         self.allowed_pods[slot] = allowed_pods
         vector = self.resource_names.vector(has)
-        self.reserve_resources()
+        self.ensure_resource_rows()
         self.allocatable[: vector.shape[0], slot] = vector
 
-    def reserve_resources(self) -> None:
+    def ensure_resource_rows(self) -> None:
         """Add rows for new resource numbers; call it before indexing rows by them."""
         missing = len(self.resource_names) - self.allocatable.shape[0]
         if missing > 0:
@@ -197,7 +199,7 @@ class NodeTable:
             self.allocatable = np.concatenate([self.allocatable, more])
             self.requested = np.concatenate([self.requested, more])
 
-    def _reserve(self, slot: int) -> None:
+    def _ensure_capacity(self, slot: int) -> None:
         if slot >= self.size:
             self.names.extend([""] * (slot + 1 - self.size))
             self.size = slot + 1
@@ -207,4 +209,4 @@ class NodeTable:
         for column in _COLUMNS:
             setattr(self, column, arrays.grow_last_axis(getattr(self, column), self.capacity))
         for each in (self.object_changes, self.pod_changes, self.start_changes):
-            each.reserve(self.capacity)
+            each.ensure_capacity(self.capacity)

@@ -66,11 +66,11 @@ class ObjectTable:
         """The object, or None."""
         return self._kinds.get(kind, {}).get((namespace, name))
 
-    def assumed(self, kind: str, namespace: str, name: str) -> bool:
+    def is_assumed(self, kind: str, namespace: str, name: str) -> bool:
         """Whether the object is an assumption that the informer has not confirmed."""
         return (namespace, name) in self._assumed.get(kind, ())
 
-    def open_to(self, kind: str, namespace: str, name: str) -> str:
+    def sharing_group(self, kind: str, namespace: str, name: str) -> str:
         """The PodGroup whose pods may share the assumption about the object; empty for none."""
         return self._assumed.get(kind, {}).get((namespace, name), "")
 
@@ -82,7 +82,7 @@ class ObjectTable:
             ordered = self._ordered[kind] = [entries[key] for key in sorted(entries)]
         return iter(ordered)
 
-    def generation(self, kind: str) -> int:
+    def last_change(self, kind: str) -> int:
         """The generation of the kind's last change."""
         return self._generations.get(kind, 0)
 

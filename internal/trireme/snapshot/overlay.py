@@ -122,9 +122,9 @@ class SnapshotOverlay:
 
     # The view
 
-    def changed(self, kinds: tuple[str, ...]) -> int:
+    def last_change(self, kinds: tuple[str, ...]) -> int:
         """The last change of any of the kinds."""
-        return self.base.changed(kinds)
+        return self.base.last_change(kinds)
 
     def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
         """A mask over class numbers. Shape: (class,)."""
@@ -146,7 +146,7 @@ class SnapshotOverlay:
         """The number of pods of the marked classes on each slot. Shapes: chosen (class,), result (slot,)."""
         return self.overlaid_pods.adjusted(self.base.count_pods(chosen), chosen.astype(np.int64), live_only=False)
 
-    def placed(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
+    def placed_pods(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
         """Class and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
         table = self.base.pods
         rows = table.rows_of(chosen)
@@ -166,13 +166,13 @@ class SnapshotOverlay:
     def _with_difference(self, column: arrays.Int64Array, row: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         if self._differences is None or row >= self._differences.shape[0]:
             return column
-        out: arrays.Int64Array = column + arrays.at(self._differences[row], slots)
+        out: arrays.Int64Array = column + arrays.entries_at(self._differences[row], slots)
         return out
 
     def _count(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, sign: int) -> None:
         """Add pods to what is used of their nodes, or subtract them. Shapes: both (n,)."""
         uses = {kind: self._uses(self.classes[kind]) for kind in set(class_ids.tolist())}
-        differences = self._reserve(max(vector.shape[0] for vector in uses.values()))
+        differences = self._ensure_capacity(max(vector.shape[0] for vector in uses.values()))
         self._touched.update(slots.tolist())
         if class_ids.shape[0] <= arrays.FEW:
             for (kind, slot), count in Counter(zip(class_ids.tolist(), slots.tolist(), strict=True)).items():
@@ -188,9 +188,9 @@ class SnapshotOverlay:
 
     def _uses(self, pod_class: classes.PodClass) -> arrays.Int64Array:
         """What one pod of the class adds to each row of the differences. Shape: (row,)."""
-        return np.concatenate([_ONE, pod_class.placed(self.nodes.resource_names)])
+        return np.concatenate([_ONE, pod_class.placed_requests(self.nodes.resource_names)])
 
-    def _reserve(self, rows: int) -> arrays.Int64Array:
+    def _ensure_capacity(self, rows: int) -> arrays.Int64Array:
         known = self._differences
         if known is None:
             wanted = max(rows, _RESOURCES + len(self.nodes.resource_names))

@@ -30,7 +30,7 @@ class PodTable:
         self.uids: list[str] = []
         self.names: list[str] = []
 
-    def reserve(self, row: int) -> None:
+    def ensure_capacity(self, row: int) -> None:
         """Grow the table to include the row."""
         if row < self.size:
             return

@@ -34,7 +34,7 @@ class SlotChanges:
         """Memory of the column, in bytes."""
         return self.at.nbytes
 
-    def reserve(self, size: int) -> None:
+    def ensure_capacity(self, size: int) -> None:
         """Grow the column to `size` slots."""
         if self.at.shape[0] < size:
             self.at = arrays.grow_last_axis(self.at, size)

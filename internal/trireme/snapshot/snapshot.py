@@ -140,7 +140,7 @@ class Snapshot:
         self.generation = generation
         self.synced = not delta.partial
 
-    def changed(self, kinds: tuple[str, ...]) -> int:
+    def last_change(self, kinds: tuple[str, ...]) -> int:
         """The last change of any of the kinds: kinds of objects, `images`, `node_count` and `classes`."""
         return max((self._changed(kind) for kind in kinds), default=0)
 
@@ -151,7 +151,7 @@ class Snapshot:
             return self.nodes.count_generation
         if kind == "classes":
             return self.classes_generation
-        return self.objects.generation(kind)
+        return self.objects.last_change(kind)
 
     def derived(self, key: Hashable, make: "Callable[[Snapshot], Entry]") -> Entry:
         """The value that is derived from the snapshot under this key, made if missing, and refreshed."""
@@ -174,17 +174,17 @@ class Snapshot:
 
     def requested(self, resource: int, slots: arrays.SlotArray) -> arrays.Int64Array:
         """What the pods of each slot request of the resource. Shape: as `slots`."""
-        return arrays.at(self.nodes.requested[resource], slots)
+        return arrays.entries_at(self.nodes.requested[resource], slots)
 
     def pod_count(self, slots: arrays.SlotArray) -> arrays.Int64Array:
         """The number of pods on each slot. Shape: as `slots`."""
-        return arrays.at(self.nodes.pod_count, slots)
+        return arrays.entries_at(self.nodes.pod_count, slots)
 
     def count_pods(self, chosen: arrays.BoolArray) -> arrays.Int64Array:
         """The number of pods of the marked classes on each slot. Shapes: chosen (class,), result (slot,)."""
         return self.pods.count_by_slot(chosen, self.nodes.size)
 
-    def placed(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
+    def placed_pods(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
         """Class and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
         rows = self.pods.rows_of(chosen)
         return self.pods.pod_class[rows], self.pods.slot[rows]
@@ -228,7 +228,7 @@ class Snapshot:
         rows = np.array(columns.row, dtype=np.intp)
         if not rows.size:
             return
-        table.reserve(int(rows.max()))
+        table.ensure_capacity(int(rows.max()))
         class_ids = np.array(columns.pod_class, dtype=np.int32)
         slots = np.array(columns.slot, dtype=np.int32)
         flags = np.array(columns.flags, dtype=np.uint8)
@@ -255,7 +255,7 @@ class Snapshot:
         rows = np.arange(table.size, table.size + slots.size)
         if not rows.size:
             return
-        table.reserve(int(rows[-1]))
+        table.ensure_capacity(int(rows[-1]))
         table.pod_class[rows], table.slot[rows] = class_ids, slots
         table.start[rows] = table.flags[rows] = 0
         table.count += rows.size
@@ -283,11 +283,13 @@ class Snapshot:
         if rows.size <= arrays.FEW:
             for (class_id, slot), count in Counter(zip(class_ids.tolist(), on.tolist(), strict=True)).items():
                 pod_class = self.classes[class_id]
-                self.nodes.count_pods(slot, count * sign, pod_class.placed(names), pod_class.placed_nonzero)
+                self.nodes.add_pods_unrecorded(
+                    slot, count * sign, pod_class.placed_requests(names), pod_class.placed_nonzero_requests
+                )
             self.nodes.pod_changes.touch(on.astype(np.intp), generation)
             return
         for class_id in np.unique(class_ids).tolist():
             pod_class = self.classes[class_id]
             slots, counts = np.unique(on[class_ids == class_id], return_counts=True)
-            requests = pod_class.placed(names)
-            self.nodes.add_pods(slots, counts * sign, requests, pod_class.placed_nonzero, generation)
+            requests = pod_class.placed_requests(names)
+            self.nodes.add_pods(slots, counts * sign, requests, pod_class.placed_nonzero_requests, generation)

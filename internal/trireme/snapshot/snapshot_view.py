@@ -58,8 +58,8 @@ class SnapshotView(Protocol):
         """The nominated pods."""
         ...
 
-    def changed(self, kinds: tuple[str, ...]) -> int:
-        """The last change of any of the kinds; see Snapshot.changed."""
+    def last_change(self, kinds: tuple[str, ...]) -> int:
+        """The last change of any of the kinds; see Snapshot.last_change."""
         ...
 
     def class_mask(self, class_ids: list[int]) -> arrays.BoolArray:
@@ -82,7 +82,7 @@ class SnapshotView(Protocol):
         """The number of pods of the marked classes on each slot. Shapes: chosen (class,), result (slot,)."""
         ...
 
-    def placed(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
+    def placed_pods(self, chosen: arrays.BoolArray) -> tuple[arrays.Int32Array, arrays.Int32Array]:
         """Class and slot of each pod of the marked classes. Shapes: chosen (class,), results (pod,)."""
         ...
 

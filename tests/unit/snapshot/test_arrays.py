@@ -20,6 +20,6 @@ SLOTS = [
 def test_entries_are_those_of_the_slots(slots: list[int], shared: bool) -> None:
     """Entries of other slots would be other nodes' verdicts and scores."""
     column = np.array([10, 11, 12, 13])
-    found = arrays.at(column, np.array(slots, dtype=np.intp))
+    found = arrays.entries_at(column, np.array(slots, dtype=np.intp))
     assert found.tolist() == [10 + slot for slot in slots]
     assert np.shares_memory(found, column) == shared

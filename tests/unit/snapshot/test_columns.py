@@ -36,7 +36,7 @@ def test_a_label_column_is_a_dictionary_of_slots(changes: list[tuple[int, str | 
     everything = np.arange(SLOTS)
     numbers = column.at(everything)
     for slot in everything.tolist():
-        assert column.one(slot) == model.get(slot)
+        assert column.value_at(slot) == model.get(slot)
         assert numbers[slot] == (column.dictionary.find(model[slot]) if slot in model else ABSENT)
 
 
@@ -141,7 +141,7 @@ def test_pods_of_some_classes_are_counted_by_slot(placed: dict[int, tuple[int, i
     """Else ports, spread and affinity count pods on nodes where they are not."""
     table = pods.PodTable()
     for row, (class_id, slot) in placed.items():
-        table.reserve(row)
+        table.ensure_capacity(row)
         table.pod_class[row] = class_id
         table.slot[row] = slot
     marks: arrays.BoolArray = np.isin(np.arange(6), list(chosen))

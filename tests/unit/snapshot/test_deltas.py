@@ -77,9 +77,9 @@ def test_a_node_change_is_seen_as_one_and_no_other_slot_changes() -> None:
     before = builder.snap.generation
     builder.set_node("n1", labels={"zone": "b"})
     assert _changed(builder, before, by_pods=False) == ["n1"]
-    assert builder.snap.changed(("images",)) < before
+    assert builder.snap.last_change(("images",)) < before
     builder.set_node("n1", images={"a:1": 5})
-    assert builder.snap.changed(("images",)) == builder.snap.generation
+    assert builder.snap.last_change(("images",)) == builder.snap.generation
 
 
 def test_other_objects_are_met_in_the_order_of_their_keys() -> None:
@@ -93,8 +93,8 @@ def test_other_objects_are_met_in_the_order_of_their_keys() -> None:
     assert [each.metadata.name for each in builder.snap.objects.all("service")] == ["a", "b"]
     assert builder.snap.objects.get("service", "x", "a").metadata.name == "a"
     assert builder.snap.objects.get("service", "x", "c") is None
-    assert builder.snap.changed(("service", "namespace")) == generation + 1
-    assert builder.snap.changed(("namespace",)) == 0
+    assert builder.snap.last_change(("service", "namespace")) == generation + 1
+    assert builder.snap.last_change(("namespace",)) == 0
 
 
 def test_a_nomination_marks_the_node_that_it_leaves_and_the_one_that_it_goes_to() -> None:

@@ -155,4 +155,4 @@ def test_objects_images_and_nominations_of_a_fork_stay() -> None:
     assert fork.nominations.slots.tolist() == [0]
     assert [each.metadata.name for each in fork.objects.all("service")] == ["s"]
     assert fork.objects.get("service", "default", "s") is not None
-    assert fork.objects.assumed("service", "default", "s")
+    assert fork.objects.is_assumed("service", "default", "s")

@@ -62,7 +62,7 @@ def test_an_overlay_answers_for_its_changes_and_the_snapshot_stays_as_it_is() ->
         assert over.requested(3, SLOTS).tolist() == [0, 1, 1]
         assert over.pod_count(SLOTS).tolist() == [1, 2, 1]
         assert over.count_pods(snap.class_mask([1])).tolist() == [1, 1, 0]
-        assert sorted(over.placed(snap.class_mask([2]))[1].tolist()) == [1, 2]
+        assert sorted(over.placed_pods(snap.class_mask([2]))[1].tolist()) == [1, 2]
         assert over.class_of_pod("uid-3", 0) is None
         assert over.class_of_pod("uid-4", 2) == 2
         assert _state(builder) == before
@@ -121,7 +121,7 @@ def test_a_resource_that_the_cluster_did_not_know_is_counted() -> None:
         _add(over, (1, 0))
         builder.snap.classes[9] = classes.PodClass(9, pod_of(requesting(cpu="1", **{"example.com/new": "3"})))
         _add(over, (9, 0))
-        builder.snap.nodes.reserve_resources()
+        builder.snap.nodes.ensure_resource_rows()
         number = builder.snap.nodes.resource_names.find("example.com/new")
         assert number is not None
         assert over.requested(number, SLOTS).tolist() == [3, 0, 0]

@@ -16,7 +16,7 @@ SIZE = 400
 def test_log_and_column_agree_on_changes_since_a_generation(steps: list[tuple[int, list[int]]], since: int) -> None:
     """A slot that is left out keeps an old verdict or score for ever."""
     changed = slot_changes.SlotChanges()
-    changed.reserve(SIZE)
+    changed.ensure_capacity(SIZE)
     generation, last = 1, dict[int, int]()
     for later, slots in steps:
         generation += later
@@ -28,7 +28,7 @@ def test_log_and_column_agree_on_changes_since_a_generation(steps: list[tuple[in
 def test_a_log_that_is_full_forgets_nothing() -> None:
     """Beyond what the log holds a change would be lost."""
     changed = slot_changes.SlotChanges()
-    changed.reserve(SIZE)
+    changed.ensure_capacity(SIZE)
     for generation in range(1, 2 * slot_changes.LOG_ENTRIES):
         changed.touch(np.array([generation % SIZE]), generation)
     for since in (0, slot_changes.LOG_ENTRIES - 2, 2 * slot_changes.LOG_ENTRIES - 3):

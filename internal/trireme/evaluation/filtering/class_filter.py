@@ -46,7 +46,7 @@ class ClassFilter:
         timer.record_point("PreFilter", started)
         started = timer.now()
         changed |= cached.generation < 0
-        cached.reserve(max(self._snap.nodes.size, self._snap.nodes.capacity))
+        cached.ensure_capacity(max(self._snap.nodes.size, self._snap.nodes.capacity))
         parts, renewed = self._filter(pod_class, cached, timer)
         if changed:
             due = np.arange(self._snap.nodes.size)
@@ -96,7 +96,7 @@ class ClassFilter:
                 timer.record_plugin(plugin.name, "Filter", started)
         for prepared in self._chain.asynchronous:
             column = cached.plugins[prepared.name]
-            column.reserve(nodes.capacity)
+            column.ensure_capacity(nodes.capacity)
             parts.append(column.changed_since(nodes, column.answered_generation))
         return parts, renewed
 

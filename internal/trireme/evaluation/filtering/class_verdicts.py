@@ -70,12 +70,12 @@ class ClassVerdicts:
         own = self.index.nbytes + self.capacity.nbytes + self.changed.nbytes
         return own + sum(column.nbytes for column in self.plugins.values())
 
-    def reserve(self, size: int) -> None:
+    def ensure_capacity(self, size: int) -> None:
         """Make room for so many slots."""
         if self.index.shape[0] < size:
             self.index = arrays.grow_last_axis(self.index, size)
             self.capacity = arrays.grow_last_axis(self.capacity, size)
-            self.changed.reserve(size)
+            self.changed.ensure_capacity(size)
 
     def combine(
         self,

@@ -51,16 +51,16 @@ class FilterColumn:
         generation, pods = self.answered_generation, self.asynchronous is not interfaces.Dependency.NODE
         if max(table.object_changes.latest, table.pod_changes.latest if pods else 0) <= generation:
             return None
-        out: arrays.BoolArray = arrays.at(table.object_changes.at, slots) > generation
+        out: arrays.BoolArray = arrays.entries_at(table.object_changes.at, slots) > generation
         if pods:
-            out |= arrays.at(table.pod_changes.at, slots) > generation
+            out |= arrays.entries_at(table.pod_changes.at, slots) > generation
         return out if out.any() else None
 
     def is_stale(self, plugin: interfaces.FilterPlugin, snap: snapshot.Snapshot) -> bool:
         """Whether PreFilter of the plugin may answer something else by now."""
         if plugin.depends_on == interfaces.Dependency.CLUSTER:
             return self.prefilter_generation != snap.generation
-        return snap.changed(plugin.reads) > self.prefilter_generation
+        return snap.last_change(plugin.reads) > self.prefilter_generation
 
     def due_slots(
         self, plugin: interfaces.FilterPlugin, snap: snapshot.Snapshot, live: arrays.BoolArray
@@ -76,7 +76,7 @@ class FilterColumn:
         changed = snap.nodes.changed_since(self.generation, pods)
         return changed[live[changed]]
 
-    def reserve(self, size: int) -> None:
+    def ensure_capacity(self, size: int) -> None:
         """Make room for so many slots."""
         if self.index.shape[0] < size:
             self.index = arrays.grow_last_axis(self.index, size)
@@ -125,10 +125,10 @@ class FilterColumn:
         known = self.index.shape[0]
         if slots.size and int(slots[-1]) >= known:
             return slots
-        differs = arrays.at(self.index, slots) != verdicts.index
+        differs = arrays.entries_at(self.index, slots) != verdicts.index
         for new, old in ((verdicts.capacity, self.capacity), (verdicts.domain_refused, self.domain_refused)):
             if new is not None:
-                differs |= True if old is None else arrays.at(old, slots) != new
+                differs |= True if old is None else arrays.entries_at(old, slots) != new
             elif old is not None:
                 return slots
         return slots[differs]

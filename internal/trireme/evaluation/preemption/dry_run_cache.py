@@ -38,7 +38,7 @@ class DryRunCache:
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
         """Drop the results that may not hold any more."""
-        if any(snap.changed(reads) > self._generation for reads in self._reads):
+        if any(snap.last_change(reads) > self._generation for reads in self._reads):
             self.results.clear()
         elif self.results:
             for slot in snap.nodes.differing_since(self._generation).tolist():

@@ -69,7 +69,7 @@ class GroupMembership:
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
         """Bring the columns up to date with the snapshot's classes and groups."""
-        generations = snap.classes_generation, snap.objects.generation(_KIND), snap.objects.generation(_COMPOSITE)
+        generations = snap.classes_generation, snap.objects.last_change(_KIND), snap.objects.last_change(_COMPOSITE)
         if self._generations == generations:
             return
         self.priority = class_priorities.priorities_by_class(snap).copy()

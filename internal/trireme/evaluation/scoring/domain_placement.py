@@ -1,9 +1,9 @@
 """Place where a placement changes other nodes too: by domain constraints, or by scores that many nodes share.
 
 As in placement.py, each pod goes where a cycle of its own would have put it. First the nodes are narrowed to those that
-a batch can reach (narrowing.py); so what follows costs as much in a large cluster as in a small one. What changes at a
-step is brought up to date for those by vector operations: nodes admitted and not, shared scores and their normalisation
-over all that is feasible, and the static scores' where the feasible nodes have another maximum.
+a batch can reach (reachable_nodes.py); so what follows costs as much in a large cluster as in a small one. What changes
+at a step is brought up to date for those by vector operations: nodes admitted and not, shared scores and their
+normalisation over all that is feasible, and the static scores' where the feasible nodes have another maximum.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.evaluation.scoring import domain_state, narrowing, placement
+from trireme.evaluation.scoring import domain_state, placement, reachable_nodes
 from trireme.framework import domain_rules
 from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays
@@ -163,7 +163,7 @@ def _reachable_nodes(
     joint: Sequence[JointPlugin],
     constraints: Sequence[domain_rules.DomainConstraint],
     slots: arrays.SlotArray,
-) -> narrowing.ReachableNodes:
+) -> reachable_nodes.ReachableNodes:
     """The nodes that so many placements can go to."""
     alone = own_now
     columns = [column for each in joint for column in each.scores.alike()]
@@ -173,7 +173,7 @@ def _reachable_nodes(
             alone = alone + placement.apply_weight(each.raw, each.weight)
         else:
             columns.append(each.raw)
-    return narrowing.reachable_nodes((alone << placement.TIE_BITS) + ties, columns, count)
+    return reachable_nodes.find((alone << placement.TIE_BITS) + ties, columns, count)
 
 
 def _best(keys: arrays.Int64Array, count: int) -> list[int]:

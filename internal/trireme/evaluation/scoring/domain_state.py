@@ -18,7 +18,9 @@ def distinguishing_columns(
     It admits both or neither, while nothing is placed on either.
     """
     # From 0, and in the state of none: nodes in no domain.
-    return domain_rules.distinguishing_columns(arrays.at(constraint.domain, slots) + 1, np.append(-1, constraint.count))
+    return domain_rules.distinguishing_columns(
+        arrays.entries_at(constraint.domain, slots) + 1, np.append(-1, constraint.count)
+    )
 
 
 class _MaxSkewState:

@@ -91,17 +91,17 @@ class PlacerFactory:
             else:
                 # Of scores that are the same everywhere one says it all where batches are placed by domains.
                 even = column.uniform is not None and name not in self._chain.asynchronous
-                raw = column.raw[slots[:1]] if even and by_domain else arrays.at(column.raw, slots)
+                raw = column.raw[slots[:1]] if even and by_domain else arrays.entries_at(column.raw, slots)
                 static.append(placement.ScoredPlugin(name, weight, plugin.normalization, raw, even))
         if extra.size:
             static.append(placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, extra[slots]))
 
         nodes = placement.ScoredNodes(
-            arrays.at(self._cached.capacity, slots),
-            arrays.at(self._ties, slots),
+            arrays.entries_at(self._cached.capacity, slots),
+            arrays.entries_at(self._ties, slots),
             static,
             self._own_scores(slots),
-            own_now=arrays.at(self._ranked.own, slots),
+            own_now=arrays.entries_at(self._ranked.own, slots),
         )
         if by_domain:
             return domain_placement.DomainPlacer(nodes, joint, constraints, slots, count)

@@ -21,14 +21,14 @@ class ScoreColumn:
     # What all slots have that were ever written; None: not all the same.
     uniform: int | None = None
 
-    def reserve(self, size: int) -> None:
+    def ensure_capacity(self, size: int) -> None:
         """Make room for so many slots."""
         if self.raw.shape[0] < size:
             self.raw = arrays.grow_last_axis(self.raw, size)
 
     def write(self, slots: arrays.SlotArray, raw: arrays.Int64Array, size: int) -> None:
         """Raw scores of these slots from now on; `size` is how many slots there may be."""
-        self.reserve(size)
+        self.ensure_capacity(size)
         self.raw[slots] = raw
         if self.generation < 0:
             self.uniform = int(raw[0])
@@ -39,7 +39,7 @@ class ScoreColumn:
         """Whether PreScore of the plugin may answer something else by now."""
         if plugin.depends_on == interfaces.Dependency.CLUSTER:
             return self.state_generation != snap.generation
-        return snap.changed(plugin.reads) > self.state_generation
+        return snap.last_change(plugin.reads) > self.state_generation
 
     def due_slots(self, depends_on: interfaces.Dependency, snap: snapshot.Snapshot) -> arrays.SlotArray:
         """The slots of which a plugin that depends on this may have another score by now, ascending."""

@@ -76,7 +76,7 @@ class ScoreEvaluator:
     ) -> status.Status | None:
         """Bring the columns of synchronous plugins to the snapshot's generation; the status where one cannot score."""
         for name in self._chains[profile].asynchronous:
-            cached.plugins[name].reserve(self._snap.nodes.capacity)
+            cached.plugins[name].ensure_capacity(self._snap.nodes.capacity)
         for plugin in self._chains[profile].synchronous:
             column = cached.plugins.get(plugin.name)
             started = timer.now()

@@ -94,8 +94,11 @@ def _check(
     Raises: RefusedError where the claim cannot be worked with.
     """
     full = f"{claim.metadata.namespace}/{claim.metadata.name}"
-    if snap.objects.assumed(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name):
-        if group and snap.objects.open_to(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name) == group:
+    if snap.objects.is_assumed(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name):
+        if (
+            group
+            and snap.objects.sharing_group(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name) == group
+        ):
             return True
         raise RefusedError(unresolvable(f"resource claim {full} is in the process of being allocated"))
     if claim.status.HasField("allocation"):

@@ -326,5 +326,5 @@ class DeviceSearch:
 def _allocatable(snap: snapshot_view.SnapshotView, name: str, slot: int) -> int:
     """How much of the resource the node itself has."""
     number = snap.nodes.resource_names.intern(name)
-    snap.nodes.reserve_resources()
+    snap.nodes.ensure_resource_rows()
     return int(snap.nodes.allocatable[number, slot])

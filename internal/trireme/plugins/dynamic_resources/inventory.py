@@ -127,7 +127,7 @@ class DeviceInventory:
     # Classes
 
     def _follow_classes(self) -> None:
-        generation = self._snap.objects.generation(CLASS)
+        generation = self._snap.objects.last_change(CLASS)
         if generation == self._classes_at:
             return
         self._classes_at = generation
@@ -183,7 +183,7 @@ class DeviceInventory:
     def _follow_slices(self, seen: int) -> bool:
         """Read what changed; whether anything did."""
         table = self._snap.objects
-        rules_at = table.generation(RULE) if self._on.taint_rules else 0
+        rules_at = table.last_change(RULE) if self._on.taint_rules else 0
         keys = table.changed_since(SLICE, seen)
         if rules_at != self._rules_at:
             self._rules_at, keys = rules_at, None

@@ -276,7 +276,7 @@ def _fit(needed: Mapping[str, int], snap: snapshot_view.SnapshotView, slot: int)
     plain = [name for name in _PLAIN if needed.get(name, 0) > 0]
     for name in (*plain, *sorted(name for name in needed if name.startswith(amounts.HUGE_PAGES))):
         number = table.resource_names.intern(name)
-        table.reserve_resources()
+        table.ensure_resource_rows()
         allocatable = int(table.allocatable[number, slot])
         if needed[name] > allocatable - int(snap.requested(number, at)[0]):
             reasons.append(f"Insufficient {name}")

@@ -79,7 +79,7 @@ class ResolvedTerms:
 
     def refresh(self, snap: snapshot.Snapshot) -> None:
         """Update to the snapshot's current state."""
-        generation = snap.changed(("namespace",))
+        generation = snap.last_change(("namespace",))
         if self._generation != generation:
             stated = terms_of(self._class)
             self.terms = AffinityTerms(

@@ -100,10 +100,10 @@ class InterPodAffinityFilter:
         for sums, refusal in ((sums_state.existing, self._existing), (sums_state.anti_affinity, self._conflict)):
             for key, each in sums.items():
                 if each.counted:
-                    here = arrays.at(domain_sums.domain_values(snap, key), slots)
+                    here = arrays.entries_at(domain_sums.domain_values(snap, key), slots)
                     index[(each.sums[here] > 0) & (here != ABSENT)] = table.intern(refusal)
         for key, each in sums_state.affinity.items():
-            here = arrays.at(domain_sums.domain_values(snap, key), slots)
+            here = arrays.entries_at(domain_sums.domain_values(snap, key), slots)
             there = here != ABSENT
             if not sums_state.first:
                 there &= each.sums[here] > 0
@@ -267,7 +267,7 @@ def _capacity(
     for key in apart:
         if _one_node_each(snap, key):
             alone = np.where(
-                arrays.at(domain_sums.domain_values(snap, key), slots) != ABSENT, 1, interfaces.UNLIMITED
+                arrays.entries_at(domain_sums.domain_values(snap, key), slots) != ABSENT, 1, interfaces.UNLIMITED
             ).astype(np.int32)
             capacity = alone if capacity is None else np.minimum(capacity, alone)
     return capacity

@@ -78,7 +78,7 @@ class InterPodAffinityScore:
                 score[ABSENT] = 0
             else:
                 score = np.zeros(len(column.dictionary), dtype=np.int64)
-            value = arrays.at(column.values(snap.nodes.size), slots)
+            value = arrays.entries_at(column.values(snap.nodes.size), slots)
             keys.append(joint_scores.KeyedScores(value, score, score_state.adds.get(key, 0)))
         return joint_scores.AffinityScores.of(keys, slots.shape[0])
 

@@ -76,7 +76,7 @@ class NodeResourcesFitFilter:
         """Refuse slots where something is short, each with all that is short; else count the copies that fit."""
         demand: _Demand = state
         nodes = snap.nodes
-        nodes.reserve_resources()
+        nodes.ensure_resource_rows()
         copies = nodes.allowed_pods[slots] - snap.pod_count(slots)
         crowded = copies < 1
         lacking = []

@@ -38,7 +38,7 @@ class NodeResourcesFitPlacementScore:
         score = weights = 0
         for name, weight in self._weights:
             number = table.resource_names.intern(name)
-            table.reserve_resources()
+            table.ensure_resource_rows()
             counted = number in (resources.CPU, resources.MEMORY)
             requested = 0
             for pod_class, count in pods.items():

@@ -96,7 +96,7 @@ class SpreadConstraints:
     def refresh(self, snap: snapshot.Snapshot) -> None:
         """Update to the snapshot's current state. Raises: InvalidSelectorError."""
         own = self._class.pod.spec.topology_spread_constraints
-        generation = 0 if own else snap.changed(OWNER_KINDS)
+        generation = 0 if own else snap.last_change(OWNER_KINDS)
         if self._generation != generation:
             self.constraints = read(self._action, self._class, self._args, snap.objects)
             self._generation = generation

@@ -133,8 +133,8 @@ class PodTopologySpreadFilter:
         for each, fits in zip(hard_state.hard, hard_state.fits, strict=True):
             missing, skewed = self._numbers(each.constraint.key, table)
             by_domain = np.where(fits, interfaces.PASSES, skewed).astype(np.int16)
-            refusal = by_domain[arrays.at(each.domain, slots)]
-            has_key = arrays.at(each.has_key, slots)
+            refusal = by_domain[arrays.entries_at(each.domain, slots)]
+            has_key = arrays.entries_at(each.has_key, slots)
             if not each.adds:
                 domain_refused &= refusal == interfaces.PASSES
             if not has_key.all():

@@ -77,7 +77,7 @@ class PodTopologySpreadScore:
             self._term(pod_class, snap, constraint, domains, slots)
             for constraint, domains in zip(soft.constraints, columns.domains, strict=True)
         ]
-        ignored = ~arrays.at(columns.has_all, slots) if soft.require_all else None
+        ignored = ~arrays.entries_at(columns.has_all, slots) if soft.require_all else None
         if ignored is not None and not ignored.any():
             ignored = None
         return joint_scores.SpreadScores(terms, ignored)
@@ -95,14 +95,14 @@ class PodTopologySpreadScore:
         slots: arrays.SlotArray,
     ) -> joint_scores.DomainTerm:
         counts_self = constraint.counts_self(pod_class)
-        has_key: arrays.BoolArray | None = arrays.at(domains.has_key, slots)
+        has_key: arrays.BoolArray | None = arrays.entries_at(domains.has_key, slots)
         if has_key is not None and has_key.all():
             has_key = None
         adds: arrays.BoolArray | None = None
         if constraint.key == HOSTNAME:
             if counts_self:
                 adds = np.ones(slots.shape[0], dtype=np.bool_)
-            own = arrays.at(pod_counts.matching_pods_per_slot(pod_class, snap, constraint)[1], slots).copy()
+            own = arrays.entries_at(pod_counts.matching_pods_per_slot(pod_class, snap, constraint)[1], slots).copy()
             return joint_scores.DomainTerm(constraint.max_skew, True, slots, has_key, own, adds)
         value = domains.value
         empty = snap.nodes.labels.column(constraint.key).dictionary.find("")
@@ -111,8 +111,8 @@ class PodTopologySpreadScore:
             value = np.where(domains.has_key, value, empty)
         count = _count_values(pod_class, snap, constraint, domains, value)
         if counts_self:
-            adds = arrays.at(domains.eligible, slots)
-        domain = arrays.at(value, slots)
+            adds = arrays.entries_at(domains.eligible, slots)
+        domain = arrays.entries_at(value, slots)
         return joint_scores.DomainTerm(constraint.max_skew, False, domain, has_key, count, adds)
 
 

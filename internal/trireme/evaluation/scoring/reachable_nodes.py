@@ -31,7 +31,7 @@ class ReachableNodes:
     stands_for: arrays.Int64Array
 
 
-def reachable_nodes(alone: arrays.Int64Array, columns: Sequence[npt.NDArray[Any]], count: int) -> ReachableNodes:
+def find(alone: arrays.Int64Array, columns: Sequence[npt.NDArray[Any]], count: int) -> ReachableNodes:
     """The nodes that `count` placements can go to, of those that take pods by themselves.
 
     `alone` orders nodes that are alike, the best highest; those are alike that have the same in all `columns`, of
