@@ -24,10 +24,18 @@ from grpc import aio
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from trireme.rpc import grpc_server
-from trireme.v1 import bind_phase_pb2, filter_phase_pb2, plugin_pb2, plugin_pb2_grpc, score_phase_pb2, snapshot_pb2
+from trireme.v1 import (
+    bind_phase_pb2,
+    filter_phase_pb2,
+    insight_pb2,
+    plugin_pb2,
+    plugin_pb2_grpc,
+    score_phase_pb2,
+    snapshot_pb2,
+)
 from trireme_kube.embedded.cluster import EmbeddedCluster
 
-_DECLARED = (bind_phase_pb2, filter_phase_pb2, score_phase_pb2, snapshot_pb2, plugin_pb2)
+_DECLARED = (bind_phase_pb2, filter_phase_pb2, insight_pb2, score_phase_pb2, snapshot_pb2, plugin_pb2)
 """Loaded so that the pool has their descriptors."""
 
 _REFUSED = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAVAILABLE}
@@ -97,7 +105,7 @@ def _process(phase: str, certificates: tuple[Path, Path], *flags: str) -> Iterat
         process.communicate(timeout=contract_services.DEADLINE)
 
 
-@pytest.fixture(params=["filter", "score", "bind"])
+@pytest.fixture(params=["filter", "score", "bind", "insight"])
 async def attacked(
     request: pytest.FixtureRequest, certificates: tuple[Path, Path], tmp_path: Path
 ) -> AsyncIterator[_Attacked]:
@@ -154,7 +162,7 @@ async def test_every_rpc_refuses_every_wrong_caller(attacked: _Attacked) -> None
         "no certificate": None,
         "another authority": attacked.others / "frontend",
         "itself": attacked.certificates / attacked.phase,
-        **{name: attacked.certificates / name for name in ("filter", "score", "bind")},
+        **{name: attacked.certificates / name for name in ("filter", "score", "bind", "insight")},
     }
     async with attacked.channel(attacked.certificates / "frontend") as channel:
         services = await _services(channel)
