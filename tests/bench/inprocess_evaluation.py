@@ -106,7 +106,7 @@ class Cluster:
         slots = self.cache.node_names()
         for number in range(first, first + count):
             parsed = parsed_pod(number, number % classes)
-            base = self.registry.base_of(parsed.base)
+            base = self.registry.intern_base(parsed.base)
             self.cache.assume(parsed.key, parsed.uid, slots[number % len(slots)], base, parsed.labels, 0)
             if number % 1000 == 999:
                 self.follow()
@@ -169,7 +169,7 @@ def least(rounds: int, make: Callable[[], Callable[[], object]]) -> float:
 def measure_times(cluster: Cluster, scores: tuple[str, ...], title: str) -> None:
     """First and next batch of a class."""
     parsed = parsed_pod(0, 7)
-    class_id = cluster.registry.intern(cluster.registry.base_of(parsed.base), parsed.labels)
+    class_id = cluster.registry.intern(cluster.registry.intern_base(parsed.base), parsed.labels)
     cluster.follow()
     runner = asyncio.Runner()
     chosen: list[int] = []
@@ -184,7 +184,7 @@ def measure_times(cluster: Cluster, scores: tuple[str, ...], title: str) -> None
 
     def following() -> Callable[[], object]:
         nonlocal number
-        base = cluster.registry.base_of(parsed.base)
+        base = cluster.registry.intern_base(parsed.base)
         for slot in spread.choice(cluster.snap.nodes.size, BATCH, replace=False).tolist():
             number += 1
             name = cluster.snap.nodes.names[slot]

@@ -96,7 +96,7 @@ class Filling:
 
     def _kind(self, wanted: Json) -> tuple[int, pod_projection.Labels]:
         parsed = pod_projection.parse(wanted)
-        return self.cluster.registry.base_of(parsed.base), parsed.labels
+        return self.cluster.registry.intern_base(parsed.base), parsed.labels
 
     def fill(self, count: int) -> None:
         """Have so many pods in the cluster."""
@@ -123,7 +123,7 @@ class Filling:
         delta = clock.timed("cache", self._delta)
         clock.timed("snapshots", lambda: self._apply(cluster.snap, delta))
         said = clock.timed("filter", lambda: cluster.ask_filter(self.class_id, self.size, self.answer.generation))
-        clock.timed("cache", lambda: self.answer.take(node_columns.from_message(said.columns)))
+        clock.timed("cache", lambda: self.answer.update(node_columns.from_message(said.columns)))
         slots = clock.timed("place", lambda: cluster.ask_place(self.class_id, self.size, said))
         names = [self.cache.node_at(slot, cluster.snap.generation) for slot in slots]
         self.batches.append(range(self.placed + 1, self.placed + 1 + len(names)))

@@ -93,7 +93,7 @@ class DecisionCluster:
     def class_of(self, pod: Json) -> int:
         """The class of a pod that waits."""
         parsed = pod_projection.parse(pod)
-        base = self.registry.base_of(pod_projection.base_of_resize(parsed) if parsed.node_name else parsed.base)
+        base = self.registry.intern_base(pod_projection.base_of_resize(parsed) if parsed.node_name else parsed.base)
         class_id = self.registry.intern(base, parsed.labels)
         while self._intern_again():
             # Keys that the pod itself selects by make its own class finer.
@@ -103,7 +103,7 @@ class DecisionCluster:
     def place(self, pod: Json) -> None:
         """The pod is on its node."""
         parsed = pod_projection.parse(pod)
-        base = self.registry.base_of(parsed.base)
+        base = self.registry.intern_base(parsed.base)
         self.cache.set_pod(parsed, self.registry.intern(base, parsed.labels), base)
         while self._intern_again():
             pass
@@ -112,7 +112,7 @@ class DecisionCluster:
         """The object is this."""
         kind = _KINDS[entry["kind"]]
         message = decode.decode(entry, kind.message)
-        self.registry.select_by(kind.selected_keys(message))
+        self.registry.add_selector_keys(kind.selected_keys(message))
         changed = snapshot_pb2.ClusterObject()
         getattr(changed, kind.field).CopyFrom(message)
         self.cache.set_object(changed)
@@ -135,7 +135,7 @@ class DecisionCluster:
         self.cache.set_node(decode.decode(node, core_pb2.Node))
 
     def _intern_again(self) -> bool:
-        keys = self.registry.take_new_keys()
+        keys = self.registry.take_new_selector_keys()
         self.cache.reclassify(keys)
         return bool(keys)
 

@@ -106,7 +106,7 @@ class GroupDecision:
         node: str,
     ) -> Json:
         cache = self._cluster.cache
-        cache.assume(pod.key, pod.uid, node, self._cluster.registry.base_of(pod.base), pod.labels, member.pod_class)
+        cache.assume(pod.key, pod.uid, node, self._cluster.registry.intern_base(pod.base), pod.labels, member.pod_class)
         placement = filter_pb2.Placement(pod=member.pod, node_name=node, slot=cache.slot_of(node))
         reservation = self._phases.ask_reserve(cycle, placement)
         said = wire_status.from_message(reservation.status)

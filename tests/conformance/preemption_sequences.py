@@ -355,9 +355,9 @@ class Sequence:
             known = class_answer.ClassAnswer()
         said = await self._filter.filter(cycle, known.generation)
         if said.columns is not None:
-            known.take(said.columns)
+            known.update(said.columns)
         way = None
-        if not known.admissible or said.refusal is not None:
+        if not known.has_feasible_node or said.refusal is not None:
             columns = node_columns.from_message(known.message())
             way = (await self._filter.post_filter(cycle, said, columns, [cycle.pod]))[0].answer
         told = {} if said.refusal is not None else self._by_node(known.statuses, known.index.tolist())

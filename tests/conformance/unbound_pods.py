@@ -46,7 +46,7 @@ class Sequence:
         node = self.cluster.cache.node_at(slot, cycle.generation)
         assert node is not None
         parsed = pod_projection.parse(pod)
-        base = self.cluster.registry.base_of(parsed.base)
+        base = self.cluster.registry.intern_base(parsed.base)
         self.cluster.cache.assume(parsed.key, parsed.uid, node, base, parsed.labels, class_id)
         if filtered.needs_reserve:
             assert filtered.max_batch == 1

@@ -43,7 +43,7 @@ class Frontend:
                 "spec": {"containers": [{"name": "c", "image": "i"}]},
             }
         )
-        base = self.registry.base_of(parsed.base)
+        base = self.registry.intern_base(parsed.base)
         self.cache.assume(parsed.key, parsed.uid, f"node-{number % NODES}", base, (), 0)
 
     @property

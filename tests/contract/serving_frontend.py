@@ -122,13 +122,13 @@ class FakeFrontend:
     def place(self, pod: dict[str, Any]) -> None:
         """A pod that is on a node."""
         parsed = pod_projection.parse(pod)
-        base = self.registry.base_of(parsed.base)
+        base = self.registry.intern_base(parsed.base)
         self.cache.set_pod(parsed, self.registry.intern(base, parsed.labels), base)
 
     def wait(self, pod: dict[str, Any]) -> queued_pod.QueuedPodInfo:
         """A pod that waits for a node."""
         parsed = pod_projection.parse(pod)
-        base = self.registry.base_of(parsed.base)
+        base = self.registry.intern_base(parsed.base)
         pending = pending_pod.PendingPod(parsed, base, self.registry.intern(base, parsed.labels))
         record = pod_info.by_priority(
             parsed.key, parsed.uid, pending.class_id, parsed.scheduler_name, parsed.priority, pod=pending

@@ -64,7 +64,7 @@ class Frontend:
     def enqueue(self, name: str, cpu: str) -> None:
         """The pod waits, and insight is told."""
         parsed = _parsed(name, cpu)
-        number = self.registry.intern(self.registry.base_of(parsed.base), ())
+        number = self.registry.intern(self.registry.intern_base(parsed.base), ())
         self.publisher.publish()
         pod = cycle_pb2.PodIdentity(namespace="ns", name=name, uid=parsed.uid)
         queued = snapshot_pb2.QueuedPod(
@@ -74,7 +74,7 @@ class Frontend:
 
     def assume(self, name: str, cpu: str, node: str) -> None:
         parsed = _parsed(name, cpu)
-        self.cache.assume(parsed.key, parsed.uid, node, self.registry.base_of(parsed.base), (), 0)
+        self.cache.assume(parsed.key, parsed.uid, node, self.registry.intern_base(parsed.base), (), 0)
 
     async def explain(self, name: str, **fields: Any) -> insight_pb2.ExplainResponse:
         pod = cycle_pb2.PodIdentity(namespace="ns", name=name)

@@ -13,7 +13,7 @@ def to_cluster_object(raw: dict[str, Any], registry: class_registry.ClassRegistr
     """The object as the cache takes it. Pods are told apart by the labels that it selects from now on."""
     kind = KINDS[raw["kind"]]
     message = decode.decode(raw, kind.message)
-    registry.select_by(kind.selected_keys(message))
+    registry.add_selector_keys(kind.selected_keys(message))
     made = snapshot_pb2.ClusterObject()
     getattr(made, kind.field).CopyFrom(message)
     return made

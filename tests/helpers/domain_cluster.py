@@ -89,7 +89,7 @@ class Cluster:
     def add_object(self, entry: Json) -> None:
         """The object is this from now on."""
         self.cache.set_object(to_cluster_object(entry, self.registry))
-        self.cache.reclassify(self.registry.take_new_keys())
+        self.cache.reclassify(self.registry.take_new_selector_keys())
 
     def place(self, pod: Json, node: str, *, terminating: bool = False) -> str:
         """A pod like this is on the node; answers its uid."""
@@ -99,19 +99,19 @@ class Cluster:
         if terminating:
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         parsed = pod_projection.parse({**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}})
-        base = self.registry.base_of(parsed.base)
+        base = self.registry.intern_base(parsed.base)
         class_id = self.registry.intern(base, parsed.labels)
         self.cache.set_pod(parsed, class_id, base)
-        while keys := self.registry.take_new_keys():
+        while keys := self.registry.take_new_selector_keys():
             self.cache.reclassify(keys)
         return uid
 
     def class_of(self, pod: Json) -> int:
         """The pod's class."""
         parsed = pod_projection.parse(pod)
-        base = self.registry.base_of(parsed.base)
+        base = self.registry.intern_base(parsed.base)
         class_id = self.registry.intern(base, parsed.labels)
-        while keys := self.registry.take_new_keys():
+        while keys := self.registry.take_new_selector_keys():
             self.cache.reclassify(keys)
             class_id = self.registry.intern(base, parsed.labels)
         return class_id
@@ -166,8 +166,8 @@ class Cluster:
             answer = self.ask_filter(class_id, count - len(hosts), known.generation)
             if answer.pre_filter.status.messages:
                 break
-            known.take(node_columns.from_message(answer.columns))
-            if not known.admissible:
+            known.update(node_columns.from_message(answer.columns))
+            if not known.has_feasible_node:
                 break
             answer.columns.CopyFrom(known.message())
             slots = self.ask_place(class_id, min(count - len(hosts), answer.max_batch or count), answer)
@@ -219,7 +219,7 @@ class Cluster:
         out = []
         for pod, name, each in zip(parsed, names, reserved.reservations, strict=True):
             assert not each.status.messages, each.status
-            self.cache.assume(pod.key, pod.uid, name, self.registry.base_of(pod.base), pod.labels, class_id)
+            self.cache.assume(pod.key, pod.uid, name, self.registry.intern_base(pod.base), pod.labels, class_id)
             self.cache.assume_objects(pod.uid, each.assumed)
             results = [claim.resource_claim.status.allocation.devices.results for claim in each.assumed]
             out.append((name, " ".join(f"{given.request}={given.device}" for given in itertools.chain(*results))))

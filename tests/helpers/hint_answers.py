@@ -125,7 +125,7 @@ class Hints:
         parsed = pod_projection.parse(waiting)
         resized = self._registry.keep_deferred and parsed.deferred
         base = pod_projection.base_of_resize(parsed) if resized else parsed.base
-        class_id = self._registry.intern(self._registry.base_of(base), parsed.labels)
+        class_id = self._registry.intern(self._registry.intern_base(base), parsed.labels)
         record = pod_info.by_priority(
             parsed.key,
             parsed.uid,
@@ -140,7 +140,7 @@ class Hints:
 
     def _class_of(self, raw: Json) -> int:
         parsed = pod_projection.parse(raw)
-        return self._registry.intern(self._registry.base_of(parsed.base), parsed.labels)
+        return self._registry.intern(self._registry.intern_base(parsed.base), parsed.labels)
 
     def _message(self, raw: Json | None) -> Any:
         if raw is None:

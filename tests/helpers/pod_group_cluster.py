@@ -188,7 +188,7 @@ class Cluster:
     def add(self, name: str, group: str, kind: str = "", priority: int = 0, now: float = T0, **spec: Any) -> None:
         """A member; those of one kind are of one class."""
         pod = parsed(name, group, priority=priority, nodeSelector={"kind": kind}, **spec)
-        base = self.registry.base_of(pod.base)
+        base = self.registry.intern_base(pod.base)
         class_id = self.registry.intern(base, pod.labels)
         pending = PendingPod(pod, base, class_id)
         record = by_priority(f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=pending)
@@ -200,7 +200,7 @@ class Cluster:
         pod.metadata.namespace = "ns"
         if group:
             pod.spec.scheduling_group.pod_group_name = group
-        base = self.registry.base_of(pod.SerializeToString())
+        base = self.registry.intern_base(pod.SerializeToString())
         self.cache.assume(f"ns/{name}", f"uid-{name}", node, base, (), self.registry.intern(base, ()))
         if group:
             self.groups.member_placed(f"ns/{group}", f"uid-{name}", T0)

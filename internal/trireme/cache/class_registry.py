@@ -112,11 +112,11 @@ class ClassRegistry:
     def __getitem__(self, class_id: int) -> ClassEntry:
         return self._entries[class_id]
 
-    def of_one_pod(self, class_id: int) -> bool:
+    def is_of_one_pod(self, class_id: int) -> bool:
         """Whether the class contains its pod's name, because claims are named after the pod."""
         return bool(class_id) and bool(self[class_id].pod.metadata.uid)
 
-    def base_of(self, base: bytes) -> int:
+    def intern_base(self, base: bytes) -> int:
         """Intern a base. Raises: InvalidPod."""
         number = self._bases.get(base)
         if number is None:
@@ -130,7 +130,7 @@ class ClassRegistry:
         pod.CopyFrom(self._base_entries[base].pod)
         del pod.status.node_allocatable_resource_claim_statuses[:]
         pod.status.node_allocatable_resource_claim_statuses.extend(statuses)
-        return self.base_of(pod.SerializeToString(deterministic=True))
+        return self.intern_base(pod.SerializeToString(deterministic=True))
 
     def intern(self, base: int, labels: Labels) -> int:
         """Return the class of a base and a pod's labels, and count one more pod in it."""
@@ -153,7 +153,7 @@ class ClassRegistry:
             while len(self._idle) > self._idle_limit:
                 self._drop(self._idle.popitem(last=False)[0])
 
-    def select_by(self, keys: Iterable[str]) -> None:
+    def add_selector_keys(self, keys: Iterable[str]) -> None:
         """Add label keys that selectors use."""
         new = set(keys) - self._keys
         if new:
@@ -162,16 +162,16 @@ class ClassRegistry:
             self._projections.clear()
 
     @property
-    def all_labels(self) -> bool:
+    def distinguishes_all_labels(self) -> bool:
         """Whether all labels take part."""
         return self._all_labels
 
-    def select_all(self) -> None:
+    def distinguish_all_labels(self) -> None:
         """Distinguish pods by all labels from now on. The caller must intern all pods again."""
         self._all_labels = True
         self._projections.clear()
 
-    def take_new_keys(self) -> frozenset[str]:
+    def take_new_selector_keys(self) -> frozenset[str]:
         """Return the keys added since the last call; pods that carry one must be interned again."""
         new = frozenset(self._new_keys)
         self._new_keys.clear()
@@ -204,7 +204,7 @@ class ClassRegistry:
             plain = _without_resources(pod)
             if plain != pod and _amounts(plain, self.rules) == requested:
                 # The kubelet reports exactly the requested resources: use the class without the report.
-                return self.base_of(plain.SerializeToString(deterministic=True))
+                return self.intern_base(plain.SerializeToString(deterministic=True))
         number = self._next_base
         self._next_base += 1
         self._base_entries[number] = _Base(pod)
@@ -216,7 +216,7 @@ class ClassRegistry:
         pod = core_pb2.Pod()
         pod.CopyFrom(self._base_entries[key[0]].pod)
         pod.metadata.labels.update(dict(key[1]))
-        self.select_by(selected_keys(pod))
+        self.add_selector_keys(selected_keys(pod))
         entry = ClassEntry(class_id, key, pod, projected)
         self._ids[key] = class_id
         self._entries[class_id] = entry

@@ -130,7 +130,7 @@ class FilterEngine:
         if nominated is None:
             return filter_answers.NominatedAnswer(0)
         cached, slot = nominated
-        found = [slot, *self._evaluator.admit_others(about, cached, [each.pod for each in nominees[1:]])]
+        found = [slot, *self._evaluator.admit_other_nominees(about, cached, [each.pod for each in nominees[1:]])]
         # If a pod is nominated to another node than the caller knew, the caller has to call again.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1].slot, zip(found, nominees, strict=False))
         return self._answers[cycle.profile].answer_of_nominated(len(list(same)), cached, timer)
@@ -272,10 +272,10 @@ class FilterEngine:
     async def _evaluate_for(
         self, cycle: cycle_pb2.Cycle, timer: plugin_timer.PluginTimer
     ) -> tuple[class_verdicts.ClassVerdicts, nominated_filter.SlotVerdict | None]:
-        """The columns, and own_verdict; again while services have no answer about the pod's own node as it is."""
+        """The columns, and own_nomination_verdict; again while services have no answer about the pod's own node."""
         for _ in range(filter_evaluator.ATTEMPTS):
             cached = await self.evaluate(cycle, timer)
-            own = self._evaluator.own_verdict(cycle, cached)
+            own = self._evaluator.own_nomination_verdict(cycle, cached)
             if own is None or own.index not in cached.unanswered_statuses:
                 return cached, own
         text = "cycle.pod: the node that it is nominated to changes faster than plugins can be called about it"

@@ -188,7 +188,7 @@ def build_cluster(
         rules=amounts.rules_of(completed.gates.all()),
         keep_deferred=completed.gates.enabled(resizes.GATE),
     )
-    registry.select_by(reads.label_keys or ())
+    registry.add_selector_keys(reads.label_keys or ())
     cache = cluster_cache.ClusterCache(registry)
     return ClusterState(
         registry,

@@ -42,9 +42,9 @@ class PodReads:
         self._reads = self._reads.with_more(reads)
         self.paths |= reads.paths
         if reads.label_keys is None:
-            registry.select_all()
+            registry.distinguish_all_labels()
         else:
-            registry.select_by(reads.label_keys)
+            registry.add_selector_keys(reads.label_keys)
         return True
 
 

@@ -53,7 +53,7 @@ class InProcessEvaluators(ports.Evaluators):
             )
         answer = class_answer.ClassAnswer()
         if found.columns is not None:
-            answer.take(found.columns)
+            answer.update(found.columns)
         return _result(answer, found, of_one=nominee is not None)
 
     async def filter_nominated(

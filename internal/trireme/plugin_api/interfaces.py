@@ -278,7 +278,7 @@ class IsolatedFilter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class ReserveResult:
     """What is assumed for one pod on its node. `status` None: success; anything else takes the placement back.
 
     `assumed` are objects as they will be once PreBind has written them; `state` is given to the plugin's PreBind. Where
@@ -300,7 +300,7 @@ class ReservePlugin(Protocol):
 
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
-    ) -> Reserved:
+    ) -> ReserveResult:
         """What to assume for the pod on the node at the slot.
 
         Nothing is stored: the same question, repeated or put to another replica of the same generation, has the same
@@ -415,14 +415,14 @@ class OwnNodeScore(Protocol):
 class JointScores(Protocol):
     """One plugin's scores of some nodes together, numbered 0 … n−1, while a batch is placed. Shapes: all (node,)."""
 
-    def alike(self) -> Sequence[npt.NDArray[Any]]:
+    def distinguishing_columns(self) -> Sequence[npt.NDArray[Any]]:
         """Columns of integers or booleans in which nodes are equal only if their scores are and remain so.
 
         They remain so as long as nothing is placed on either.
         """
         ...
 
-    def narrowed(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "JointScores":
+    def restricted_to(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "JointScores":
         """The scores of these nodes alone, each of which stands for so many that are alike.
 
         To be called before all below; this one is of no use then.

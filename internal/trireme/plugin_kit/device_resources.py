@@ -9,7 +9,7 @@ from trireme.snapshot import arrays, snapshot_view
 CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 
-def may_be_devices(resource: str) -> bool:
+def may_come_from_devices(resource: str) -> bool:
     """Whether devices may stand for the resource."""
     return amounts.is_extended(resource) or resource.startswith(CLASS_RESOURCE_PREFIX)
 
@@ -17,7 +17,7 @@ def may_be_devices(resource: str) -> bool:
 class DeviceCounts(Protocol):
     """Counts the devices that stand for resources, as they are at the snapshot's generation."""
 
-    def of(
+    def count(
         self, snap: snapshot_view.SnapshotView, resource: str, slots: arrays.SlotArray
     ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
         """Devices that stand for the resource, and those of them that a claim holds. Shapes: both (slot,)."""

@@ -66,7 +66,7 @@ def device_counts(
     """Devices count where a resource is scored that they may stand for; None: there is none."""
     if not context.features.get("DRAExtendedResource", True):
         return None
-    return context.device_counts() if any(device_resources.may_be_devices(name) for name, _ in scored) else None
+    return context.device_counts() if any(device_resources.may_come_from_devices(name) for name, _ in scored) else None
 
 
 def allocatable_and_usage(
@@ -85,9 +85,9 @@ def allocatable_and_usage(
     has = snap.nodes.allocatable[entry.number, slots]
     used = usage_with_copies(snap.nodes, entry, slots, copies, nonzero=nonzero)
     name = snap.nodes.resource_names.names[entry.number]
-    if devices is None or not device_resources.may_be_devices(name):
+    if devices is None or not device_resources.may_come_from_devices(name):
         return has[:, None], used
-    count, taken = devices.of(snap, name, slots)
+    count, taken = devices.count(snap, name, slots)
     by_device = (has == 0) & (count > 0)
     more = np.arange(copies, dtype=np.int64) * entry.placed + entry.own
     used = np.where(by_device[:, None], taken[:, None] + more, used)

@@ -124,7 +124,7 @@ def _to_be_provisioned(
     claim: core_pb2.PersistentVolumeClaim, snap: snapshot_view.SnapshotView, csi_node: bool
 ) -> Attached | None:
     """The volume that the claim will have, under a handle that stands for the claim."""
-    name = volumes_objects.class_of_claim(claim)
+    name = volumes_objects.storage_class_of_claim(claim)
     storage_class = volumes_claims.find_storage_class(snap, name) if name else None
     if storage_class is None:
         return None

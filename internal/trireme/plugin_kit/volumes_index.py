@@ -95,7 +95,7 @@ class VolumeIndex:
         """The volume of this name; None where there is none, or its size cannot be read."""
         return self._volumes.get(name)
 
-    def free(self, storage_class: str, at_least: int) -> Iterator[IndexedVolume]:
+    def available_volumes(self, storage_class: str, at_least: int) -> Iterator[IndexedVolume]:
         """Available volumes of the class that nobody claims and that are no smaller, by size and then name."""
         ranked = self._free.get(storage_class, [])
         for _, name in ranked[bisect.bisect_left(ranked, (at_least, "")) :]:
@@ -120,7 +120,7 @@ class VolumeIndex:
             volume,
             size.nanos,
             size.value(),
-            volumes_objects.class_of_volume(volume),
+            volumes_objects.storage_class_of_volume(volume),
             spec.volume_mode or "Filesystem",
             spec.volume_attributes_class_name,
             frozenset(spec.access_modes),

@@ -63,7 +63,7 @@ def pod_claims(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) ->
 
 
 def _delayed(claim: core_pb2.PersistentVolumeClaim, snap: snapshot_view.SnapshotView) -> bool:
-    name = volumes_objects.class_of_claim(claim)
+    name = volumes_objects.storage_class_of_claim(claim)
     storage_class = volumes_claims.find_storage_class(snap, name) if name else None
     if storage_class is None:
         return False
@@ -219,7 +219,7 @@ class _Matcher:
         for volume in self._index.meant_for(entry.claim):
             if volume.volume.metadata.HasField("deletion_timestamp") or not _suits(volume, entry.claim):
                 continue
-            if volume.storage_class != volumes_objects.class_of_claim(entry.claim):
+            if volume.storage_class != volumes_objects.storage_class_of_claim(entry.claim):
                 continue
             here = left.copy()
             for earlier in self._matches.static:
@@ -262,7 +262,7 @@ class _Matcher:
         seen: dict[bytes, int] = {}
         mode, attributes_class = claim.spec.volume_mode or _FILESYSTEM, claim.spec.volume_attributes_class_name
         access_modes = frozenset(claim.spec.access_modes)
-        for volume in self._index.free(volumes_objects.class_of_claim(claim), _requested(claim)):
+        for volume in self._index.available_volumes(volumes_objects.storage_class_of_claim(claim), _requested(claim)):
             if volume.mode != mode or volume.attributes_class != attributes_class:
                 continue
             count = seen.get(volume.reach_key, 0)
@@ -279,7 +279,7 @@ class _Matcher:
 
     def _provision(self, claim: core_pb2.PersistentVolumeClaim, needed: arrays.BoolArray) -> arrays.BoolArray:
         """Where the pod can still go: not where the claim is needed but cannot be provisioned."""
-        name = volumes_objects.class_of_claim(claim)
+        name = volumes_objects.storage_class_of_claim(claim)
         storage_class = volumes_claims.find_storage_class(self._snap, name)
         if storage_class is None:
             self._matches.fail(needed, f'failed to find storage class "{name}"')

@@ -52,13 +52,13 @@ def not_owner(pod: core_pb2.Pod, claim: core_pb2.PersistentVolumeClaim) -> str:
     return f"PVC {claim.metadata.namespace}/{claim.metadata.name} was not created for {wanted}"
 
 
-def class_of_claim(claim: core_pb2.PersistentVolumeClaim) -> str:
+def storage_class_of_claim(claim: core_pb2.PersistentVolumeClaim) -> str:
     """The name of the storage class that the claim asks for; empty: none."""
     annotated = claim.metadata.annotations.get(_OLD_STORAGE_CLASS)
     return claim.spec.storage_class_name if annotated is None else annotated
 
 
-def class_of_volume(volume: core_pb2.PersistentVolume) -> str:
+def storage_class_of_volume(volume: core_pb2.PersistentVolume) -> str:
     """The name of the volume's storage class; empty: none."""
     annotated = volume.metadata.annotations.get(_OLD_STORAGE_CLASS)
     return volume.spec.storage_class_name if annotated is None else annotated

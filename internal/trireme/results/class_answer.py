@@ -26,12 +26,12 @@ class ClassAnswer:
     capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @property
-    def feasible(self) -> int:
+    def feasible_count(self) -> int:
         """How many nodes pass."""
         return int(np.count_nonzero((self.index == 0) & (self.capacity > 0)))
 
     @property
-    def admissible(self) -> bool:
+    def has_feasible_node(self) -> bool:
         """Whether any node passes."""
         return bool(((self.index == 0) & (self.capacity > 0)).any())
 
@@ -47,7 +47,7 @@ class ClassAnswer:
         """Whether the node at the slot, if there is one, passes."""
         return 0 <= slot < self.index.shape[0] and self.index[slot] == 0 and bool(self.capacity[slot] > 0)
 
-    def take(self, answer: node_columns.NodeColumns) -> None:
+    def update(self, answer: node_columns.NodeColumns) -> None:
         """The next answer, complete or a patch to this one. Raises: ValueError for a patch to another."""
         if answer.slots is None:
             self.index, self.capacity = answer.index, answer.capacity

@@ -65,7 +65,7 @@ class FilterResult:
 
         The node that it is nominated for, at the slot, is tried before the others, and hides their failures.
         """
-        if self.refusal is not None or not self.answer.admissible:
+        if self.refusal is not None or not self.answer.has_feasible_node:
             return True
         return self.answer.error is not None and not self.answer.admits(nominated)
 

@@ -277,7 +277,7 @@ def _resized(pods: list[queued_pod.QueuedPodInfo]) -> Attempt:
 
 def node_counts(answer: class_answer.ClassAnswer, nodes: int) -> tuple[int, int]:
     """The number of nodes, and of those that are feasible, for the log; not counted where it is off."""
-    return (nodes, answer.feasible) if klog.enabled(log, 2) else (0, 0)
+    return (nodes, answer.feasible_count) if klog.enabled(log, 2) else (0, 0)
 
 
 def identity_of(pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:

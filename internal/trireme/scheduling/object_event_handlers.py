@@ -87,7 +87,7 @@ class ObjectEventHandlers:
         if before == entry or (before is not None and cluster_cache.is_older_version(before, entry)):
             return
         notified = self._last_notified(kind, key)
-        self._registry.select_by(kind.selected_keys(entry))
+        self._registry.add_selector_keys(kind.selected_keys(entry))
         changed = snapshot_pb2.ClusterObject()
         getattr(changed, kind.field).CopyFrom(entry)
         self._cache.set_object(changed)

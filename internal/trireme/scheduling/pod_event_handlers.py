@@ -138,10 +138,10 @@ class PodEventHandlers:
 
     def _base_of_placed(self, parsed: ParsedPod) -> int:
         try:
-            return self._registry.base_of(parsed.base)
+            return self._registry.intern_base(parsed.base)
         except class_registry.InvalidPod:
             # Its node runs it all the same. Its requests cannot be read, so it counts as a pod without any.
-            return self._registry.base_of(pod_projection.base_of_nothing(parsed.namespace))
+            return self._registry.intern_base(pod_projection.base_of_nothing(parsed.namespace))
 
     def _notify_of_placed(self, parsed: ParsedPod, pod: core_pb2.Pod) -> None:
         """The watch shows the pod on a node for the first time."""
@@ -219,7 +219,7 @@ class PodEventHandlers:
 
     def _reclassify_if_read_anew(self, pending: PendingPod, parsed: ParsedPod) -> None:
         """The same object was listed again. If more of its fields are read than before, its class is another one."""
-        if parsed == pending.parsed and not self._registry.all_labels:
+        if parsed == pending.parsed and not self._registry.distinguishes_all_labels:
             return
         new = self._intern(parsed)
         if not new.class_id or not pending.class_id or new.class_id == pending.class_id:
@@ -234,7 +234,7 @@ class PodEventHandlers:
 
     def _intern(self, parsed: ParsedPod) -> PendingPod:
         try:
-            base = self._registry.base_of(parsed.base)
+            base = self._registry.intern_base(parsed.base)
         except class_registry.InvalidPod as error:
             return PendingPod(parsed, 0, 0, str(error))
         return PendingPod(parsed, base, self._registry.intern(base, parsed.labels))
@@ -302,7 +302,7 @@ class PodEventHandlers:
 
     def reclassify(self) -> None:
         """If selectors use more label keys than before, pods with such labels belong to another class now."""
-        keys = self._registry.take_new_keys()
+        keys = self._registry.take_new_selector_keys()
         while keys:
             self._cache.reclassify(keys)
             for uid in self._label_keys.carrying(keys):
@@ -312,7 +312,7 @@ class PodEventHandlers:
                     self._registry.release(pending.class_id)
                     pending.class_id = class_id
                     self._notifier.reclassify(pending.parsed.key, uid, class_id)
-            keys = self._registry.take_new_keys()
+            keys = self._registry.take_new_selector_keys()
 
     def _in_event(self, pod: core_pb2.Pod, parsed: ParsedPod) -> PodInEvent:
         return PodInEvent(pod, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)

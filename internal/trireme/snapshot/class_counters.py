@@ -141,7 +141,7 @@ class ClassCounter:
         self._generation = snap.generation
 
     def _weigh_new_classes(self, snap: snapshot.Snapshot) -> tuple[str, ...]:
-        """ClassWeights new classes; return the keys that get weights for the first time.
+        """Weigh new classes; return the keys that get weights for the first time.
 
         Classes are in order of arrival, and a class arrives before its pods.
         """
@@ -227,7 +227,7 @@ class AdjustedClassCounter:
         key: str,
         snap: snapshot_view.SnapshotView,
     ) -> DomainSums:
-        """As ClassCounter.over."""
+        """As ClassCounter.by_domain."""
         return DomainSums(numbers(), count, self.at_slots(key, snap.nodes.size), snap.nodes.object_changes.latest)
 
 

@@ -32,7 +32,7 @@ def _pod(**changes: Any) -> Json:
 
 def _intern(registry: class_registry.ClassRegistry, pod: Json) -> int:
     parsed = pod_projection.parse(pod)
-    return registry.intern(registry.base_of(parsed.base), parsed.labels)
+    return registry.intern(registry.intern_base(parsed.base), parsed.labels)
 
 
 SAME = [
@@ -86,7 +86,7 @@ OTHER = [
 
 def _registry() -> class_registry.ClassRegistry:
     registry = class_registry.ClassRegistry()
-    registry.select_by(["app"])
+    registry.add_selector_keys(["app"])
     return registry
 
 
@@ -192,8 +192,8 @@ def test_a_key_that_a_new_class_selects_by_makes_classes_finer(changes: Json) ->
     """Else the pods that a constraint is about cannot be told from those that it is not about."""
     registry = _registry()
     _intern(registry, _pod(**changes))
-    assert registry.take_new_keys() == {"app", "index"}
-    assert registry.take_new_keys() == frozenset()
+    assert registry.take_new_selector_keys() == {"app", "index"}
+    assert registry.take_new_selector_keys() == frozenset()
     one = _intern(registry, _pod())
     assert one != _intern(registry, _pod(metadata__labels={"app": "web", "index": "2"}))
     assert dict(registry[one].pod.metadata.labels) == {"app": "web", "index": "1"}
@@ -204,7 +204,7 @@ def test_a_pod_with_fields_that_cannot_be_read_is_refused_with_the_field_named()
     registry = _registry()
     parsed = pod_projection.parse(_pod(spec__containers=[{"name": "main", "resources": {"requests": {"cpu": "lots"}}}]))
     with pytest.raises(class_registry.InvalidPod, match=r"spec\.containers\[0\]\.resources\.requests\.cpu"):
-        registry.base_of(parsed.base)
+        registry.intern_base(parsed.base)
     assert len(registry) == 0
 
 
@@ -246,7 +246,7 @@ pods = st.builds(
 def test_one_class_means_equal_in_all_that_takes_part(group: list[Json], keys: set[str]) -> None:
     """Else the projection of labels joins pods that somebody selects differently, or splits equal ones."""
     registry = class_registry.ClassRegistry()
-    registry.select_by(keys)
+    registry.add_selector_keys(keys)
 
     def seen(pod: Json) -> object:
         labels = {key: value for key, value in pod["metadata"]["labels"].items() if key in keys}

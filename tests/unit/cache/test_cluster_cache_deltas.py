@@ -91,7 +91,7 @@ class CacheMachine(RuleBasedStateMachine):
         """The informer shows a pod on a node, known before or not, perhaps assumed."""
         raw = _raw(uid, node, cpu, own, bool(flag), selected)
         parsed = pod_projection.parse({**raw, "status": {"startTime": start} if start else {}})
-        base = self.registry.base_of(parsed.base)
+        base = self.registry.intern_base(parsed.base)
         self.cache.set_pod(parsed, self.registry.intern(base, parsed.labels), base)
         self.pods[uid] = (node, cpu)
         self.assumed.discard(uid)
@@ -110,7 +110,7 @@ class CacheMachine(RuleBasedStateMachine):
         if uid in self.pods:
             return
         parsed = pod_projection.parse(_raw(uid, node, cpu, own, False, ""))
-        base = self.registry.base_of(parsed.base)
+        base = self.registry.intern_base(parsed.base)
         class_id = self.registry.intern(base, parsed.labels)
         revision = self.cache.revision
         self.cache.assume(parsed.key, uid, node, base, parsed.labels, class_id)
@@ -133,7 +133,7 @@ class CacheMachine(RuleBasedStateMachine):
         """Another object, which selects by a label key."""
         service = core_pb2.Service(metadata=meta_pb2.ObjectMeta(namespace="default", name=name))
         service.spec.selector[key] = "x"
-        self.registry.select_by([key])
+        self.registry.add_selector_keys([key])
         self.cache.set_object(snapshot_pb2.ClusterObject(service=service))
         self._intern_again()
 
@@ -150,7 +150,7 @@ class CacheMachine(RuleBasedStateMachine):
             self.cache.nominate(uid, None)
             return
         parsed = pod_projection.parse(_raw(uid, "", "1", own, False, ""))
-        class_id = self.registry.intern(self.registry.base_of(parsed.base), parsed.labels)
+        class_id = self.registry.intern(self.registry.intern_base(parsed.base), parsed.labels)
         identity = cycle_pb2.PodIdentity(namespace="default", name=uid, uid=uid)
         self.cache.nominate(uid, snapshot_pb2.Nomination(pod=identity, pod_class=class_id, slot=slot))
 
@@ -206,10 +206,10 @@ class CacheMachine(RuleBasedStateMachine):
             assert changes.known_rows <= self.published_rows
 
     def _intern_again(self) -> None:
-        keys = self.registry.take_new_keys()
+        keys = self.registry.take_new_selector_keys()
         while keys:
             self.cache.reclassify(keys)
-            keys = self.registry.take_new_keys()
+            keys = self.registry.take_new_selector_keys()
 
     def teardown(self) -> None:
         """Everything ends with a delta."""

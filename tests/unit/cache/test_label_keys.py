@@ -57,7 +57,7 @@ def _cache(pods: int) -> cluster_cache.ClusterCache:
     cache = cluster_cache.ClusterCache(registry)
     raw = {"metadata": {"namespace": "ns", "name": "p", "uid": "u"}, "spec": {"nodeName": "n"}}
     parsed = pod_projection.parse(raw)
-    base = registry.base_of(parsed.base)
+    base = registry.intern_base(parsed.base)
     for number in range(pods):
         own = (("app", "web"), ("index", str(number)), *((("rare", "x"),) if number == 7 else ()))
         pod = parsed._replace(uid=f"u{number}", name=f"p{number}", labels=own)
@@ -70,11 +70,11 @@ def test_a_new_key_costs_the_pods_that_carry_it_and_no_others() -> None:
     cache = _cache(2000)
     before = len(cache.registry)
     cache._pods = _NotLookedThrough(cache._pods)
-    cache.registry.select_by(["nobody"])
-    cache.reclassify(cache.registry.take_new_keys())
+    cache.registry.add_selector_keys(["nobody"])
+    cache.reclassify(cache.registry.take_new_selector_keys())
     assert len(cache.registry) == before
-    cache.registry.select_by(["rare"])
-    cache.reclassify(cache.registry.take_new_keys())
+    cache.registry.add_selector_keys(["rare"])
+    cache.reclassify(cache.registry.take_new_selector_keys())
     rare, other = (cache.pod(uid) for uid in ("u7", "u8"))
     assert rare is not None
     assert other is not None

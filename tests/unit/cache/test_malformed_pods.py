@@ -103,7 +103,7 @@ def test_a_malformed_pod_is_read_or_refused(changes: Changes) -> None:
         return
     registry = class_registry.ClassRegistry()
     try:
-        base = registry.base_of(parsed.base)
+        base = registry.intern_base(parsed.base)
     except class_registry.InvalidPod:
         return
     entry = registry[registry.intern(base, parsed.labels)]

@@ -137,7 +137,9 @@ class EvaluationMachine(SnapshotMachine):
         cycle.pod.metadata.uid = uid
         admitted = at_once.answer(self.evaluator.admit_nominated(cycle, pod_class, plugin_timer.PluginTimer()))
         fresh = filter_evaluator.FilterEvaluator(self.builder.snap, {"p": _chain()})
-        own = fresh.own_verdict(cycle, at_once.answer(fresh.evaluate("p", class_of(pod_class.pod, pod_class.id))))
+        own = fresh.own_nomination_verdict(
+            cycle, at_once.answer(fresh.evaluate("p", class_of(pod_class.pod, pod_class.id)))
+        )
         passes = own is not None and own.passes
         assert (None if admitted is None else admitted[1]) == (nominee.slot if passes else None)
 

@@ -304,9 +304,9 @@ def test_the_node_of_a_nominated_pod_is_answered_about_as_it_is() -> None:
     kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
     cycle = cycle_pb2.Cycle(profile="p", pod_class=CLASS)
     cycle.pod.metadata.uid = "u"
-    own = world.evaluator.own_verdict(cycle, kept)
+    own = world.evaluator.own_nomination_verdict(cycle, kept)
     assert own == nominated_filter.SlotVerdict(0, interfaces.PASSES, interfaces.UNLIMITED)
     world.cluster.set_node("n0", "b")
-    own = world.evaluator.own_verdict(cycle, kept)
+    own = world.evaluator.own_nomination_verdict(cycle, kept)
     assert own is not None
     assert own.index in kept.unanswered_statuses

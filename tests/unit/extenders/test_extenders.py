@@ -61,7 +61,7 @@ class World:
             self.cache.set_node(core_pb2.Node(metadata={"name": name}))
         self.cache.take_delta()
         spec = {"containers": [{"name": "c", "resources": {"limits": {"a.io/b": {"string": "1"}}}}]}
-        base = registry.base_of(core_pb2.Pod(metadata={"namespace": "ns"}, spec=spec).SerializeToString())
+        base = registry.intern_base(core_pb2.Pod(metadata={"namespace": "ns"}, spec=spec).SerializeToString())
         self.base, self.number = base, registry.intern(base, ())
         self.asked: list[tuple[str, str, Json]] = []
         self.extenders = extenders.Extenders(
@@ -149,7 +149,7 @@ async def test_a_failure_is_ignored_or_ends_the_attempt() -> None:
     """One that may be ignored is as if it were not there; any other's error is the pod's."""
     ignored = World((_extender("one", "filter", "prioritize", ignorable=True), {"filter": _fail, "prioritize": _fail}))
     filtered, scores = await ignored.filter_and_prioritize()
-    assert filtered.answer.feasible == 3
+    assert filtered.answer.feasible_count == 3
     assert scores == [0, 0, 0, 0]
     world = World((_extender("one", "filter"), {"filter": _fail}))
     with pytest.raises(extenders.ExtenderError, match="down"):
@@ -203,11 +203,11 @@ async def test_extenders_filter_the_nominated_node_first() -> None:
     world = World((_extender("one", "filter", "prioritize", weight=1), {"filter": _keeping("n1"), "prioritize": _fail}))
     filtered, _ = await world.filter_and_prioritize(promised="n1")
     assert [body["NodeNames"] for _, _, body in world.asked] == [["n1"]]
-    assert filtered.answer.feasible == 3
+    assert filtered.answer.feasible_count == 3
     world.asked.clear()
     filtered, _ = await world.filter_and_prioritize(promised="n2")
     assert [body["NodeNames"] for _, _, body in world.asked] == [["n2"], ["n0", "n1", "n2"]]
-    assert filtered.answer.feasible == 1
+    assert filtered.answer.feasible_count == 1
 
 
 @pytest.mark.parametrize(

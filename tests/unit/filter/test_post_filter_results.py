@@ -63,7 +63,7 @@ class Preempting(domain_cluster.Cluster):
 
     def one(self, class_id: int, preemptor: core_pb2.Pod, known: class_answer.ClassAnswer) -> Any:
         """Filter's answer, brought up to date in `known`, and PostFilter's."""
-        known.take(node_columns.from_message(self.ask_filter(class_id, 1, known.generation).columns))
+        known.update(node_columns.from_message(self.ask_filter(class_id, 1, known.generation).columns))
         request = filter_phase_pb2.RunPostFilterRequest(
             cycle=self._cycle(class_id),
             columns=known.message(),

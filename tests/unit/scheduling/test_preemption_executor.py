@@ -470,7 +470,7 @@ def test_deletion_callbacks_run_when_a_pod_is_terminating_or_deleted() -> None:
 def _show(cache: cluster_cache.ClusterCache, registry: class_registry.ClassRegistry, uid: str, **metadata: str) -> None:
     raw = {"metadata": {"namespace": "ns", "name": uid, "uid": uid, **metadata}, "spec": {"nodeName": "node"}}
     parsed = pod_projection.parse(raw)
-    base = registry.base_of(parsed.base)
+    base = registry.intern_base(parsed.base)
     cache.set_pod(parsed, registry.intern(base, parsed.labels), base)
 
 

@@ -103,23 +103,23 @@ class FilterEvaluator:
             await of_profile.preparation.prepare_slot(pod_class, cached, own.slot)
             of_profile.filter.refresh_pre_filter(pod_class, cached, timer)
         started = timer.now()
-        verdict = of_profile.nominated.own_verdict(cycle, cached)
+        verdict = of_profile.nominated.own_nomination_verdict(cycle, cached)
         if verdict is None or not verdict.passes:
             return None
         timer.record_point("Filter", started)
         return cached, verdict.slot
 
-    def admit_others(
+    def admit_other_nominees(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts, pods: Sequence[cycle_pb2.PodIdentity]
     ) -> list[int]:
-        """As NominatedPodFilter.admit_others."""
-        return self._profiles[cycle.profile].nominated.admit_others(cycle, cached, pods)
+        """As NominatedPodFilter.admit_other_nominees."""
+        return self._profiles[cycle.profile].nominated.admit_other_nominees(cycle, cached, pods)
 
-    def own_verdict(
+    def own_nomination_verdict(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts
     ) -> nominated_filter.SlotVerdict | None:
-        """As NominatedPodFilter.own_verdict."""
-        return self._profiles[cycle.profile].nominated.own_verdict(cycle, cached)
+        """As NominatedPodFilter.own_nomination_verdict."""
+        return self._profiles[cycle.profile].nominated.own_nomination_verdict(cycle, cached)
 
     def constraints(
         self, profile: str, pod_class: classes.PodClass, cached: class_verdicts.ClassVerdicts

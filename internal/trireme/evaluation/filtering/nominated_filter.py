@@ -65,7 +65,9 @@ class NominatedPodFilter:
         slots = np.flatnonzero(nominated & again)
         return np.flatnonzero(again), list(dry_run.filter_with_nominees(slots)) if slots.size else []
 
-    def own_verdict(self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts) -> SlotVerdict | None:
+    def own_nomination_verdict(
+        self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts
+    ) -> SlotVerdict | None:
         """The verdict on the slot that the cycle's pod is nominated to itself: there it does not count for itself.
 
         None where it is nominated nowhere, or no pod is named.
@@ -80,7 +82,7 @@ class NominatedPodFilter:
         assert verdicts.capacity is not None
         return SlotVerdict(own.slot, int(verdicts.index[0]), int(verdicts.capacity[0]))
 
-    def admit_others(
+    def admit_other_nominees(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts, pods: Sequence[cycle_pb2.PodIdentity]
     ) -> list[int]:
         """The slots of the first of these pods, which may run where each is nominated to, beside the cycle's pod.

@@ -59,7 +59,7 @@ class DomainPlacer:
         ]
         self._own = scored.own
         self._own_now = own_now[nodes]
-        self._joint = [JointPlugin(each.weight, each.scores.narrowed(nodes, reach.stands_for)) for each in joint]
+        self._joint = [JointPlugin(each.weight, each.scores.restricted_to(nodes, reach.stands_for)) for each in joint]
         self._constraints = domain_state.DomainState(constraints, slots[nodes])
         self._copies: dict[int, int] = {}
         self._rows: dict[int, arrays.Int64Array] = {}
@@ -166,7 +166,7 @@ def _reachable_nodes(
 ) -> reachable_nodes.ReachableNodes:
     """The nodes that so many placements can go to."""
     alone = own_now
-    columns = [column for each in joint for column in each.scores.alike()]
+    columns = [column for each in joint for column in each.scores.distinguishing_columns()]
     columns += [column for each in constraints for column in domain_state.distinguishing_columns(each, slots)]
     for each in uneven:
         if each.normalization == interfaces.Normalization.NONE:

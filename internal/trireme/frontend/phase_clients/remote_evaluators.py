@@ -108,7 +108,7 @@ class RemoteEvaluators:
             refusal = None if pre_filter.code == status.Code.SUCCESS else pre_filter
         if refusal is None:
             try:
-                answer.take(node_columns.from_message(response.columns))
+                answer.update(node_columns.from_message(response.columns))
                 answer.source = source
             except ValueError as error:
                 raise ports.PhaseFault(f"filter answered columns that do not fit together: {error}") from error

@@ -169,7 +169,7 @@ def _answer(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer)
         )
     return {
         "nodes": cache.node_count,
-        "feasibleNodes": answer.feasible,
+        "feasibleNodes": answer.feasible_count,
         "generation": answer.generation,
         "refusals": refusals,
     }

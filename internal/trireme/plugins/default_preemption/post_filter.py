@@ -45,7 +45,7 @@ class CandidateCount:
     min_percentage: int = 10
     min_absolute: int = 100
 
-    def enough(self, nodes: int) -> int:
+    def for_nodes(self, nodes: int) -> int:
         """Return the number of candidates to look for among so many nodes."""
         return min(max(nodes * self.min_percentage // 100, self.min_absolute), nodes)
 
@@ -152,7 +152,7 @@ class DefaultPreemption:
         slots = context.slots_where_preemption_may_help(snap.nodes.live_slots())
         if not slots.size:
             return found
-        wanted = found.wanted = self._count.enough(slots.size)
+        wanted = found.wanted = self._count.for_nodes(slots.size)
         slots = np.roll(slots, -_offset(context, slots.size))
         dry_runs = _DryRuns(context, snap, slots, groups=self._groups)
         found.refused[_NO_VICTIMS] += int(np.count_nonzero(~dry_runs.has_victims))

@@ -21,7 +21,7 @@ class DeviceCounts:
     def __init__(self, on: features.Features) -> None:
         self._on = on
 
-    def of(
+    def count(
         self, snap: snapshot.Snapshot, resource: str, slots: arrays.SlotArray
     ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
         """Devices that stand for the resource, and those of them that a claim holds. Shapes: both (slot,)."""

@@ -44,7 +44,7 @@ def _asked(pod_class: classes.PodClass) -> dict[str, int]:
     return {
         name: amount
         for name, amount in pod_class.amounts.filtering.items()
-        if amount > 0 and device_resources.may_be_devices(name)
+        if amount > 0 and device_resources.may_come_from_devices(name)
     }
 
 

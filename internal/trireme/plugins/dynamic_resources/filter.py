@@ -59,7 +59,7 @@ class DynamicResourcesFilter:
         self._wall = wall
 
     @property
-    def group_claims(self) -> bool:
+    def groups_have_claims(self) -> bool:
         """Whether a PodGroup may have claims."""
         return self._search.on.group_claims
 
@@ -162,7 +162,7 @@ class DynamicResourcesFilter:
 
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
-    ) -> interfaces.Reserved:
+    ) -> interfaces.ReserveResult:
         """The claims with the devices found for them on the node."""
         return self._reserve.reserve(pod_class, pod, snap, slot)
 

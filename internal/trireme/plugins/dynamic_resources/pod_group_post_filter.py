@@ -74,7 +74,7 @@ def _post_filter(
             given_up.add(freed.metadata.uid)
             out.actions.append(deallocation.release_action(member.pod, freed, delete=claim is None))
     result = None
-    if not all_found and plugin.group_claims and not request.scheduled:
+    if not all_found and plugin.groups_have_claims and not request.scheduled:
         try:
             result = _of_group(request, unavailable, snap, out.actions, given_up)
         except pod_claims.ClaimError as error:

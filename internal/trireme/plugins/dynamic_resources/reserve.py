@@ -32,22 +32,22 @@ class DeviceReserve:
 
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
-    ) -> interfaces.Reserved:
+    ) -> interfaces.ReserveResult:
         """The claims with the devices found for them on the node."""
         try:
             demand = device_demand.demand_of(pod_class, snap, self._search.on)
         except device_demand.RefusedError as refused:
-            return interfaces.Reserved(refused.status)
+            return interfaces.ReserveResult(refused.status)
         if demand is None:
-            return interfaces.Reserved()
+            return interfaces.ReserveResult()
         [(_, outcome)] = self._search.outcomes(pod_class, demand, snap, np.array([slot]), remembering=False)
         if outcome is not None and outcome.refusal is not None:
-            return interfaces.Reserved(_not_reserved("claim allocation not found for node"))
+            return interfaces.ReserveResult(_not_reserved("claim allocation not found for node"))
         solutions = [] if outcome is None else outcome.solutions or []
         try:
             return self._reserved(pod_class, pod, demand, snap, slot, solutions)
         except (allocation_results.UnsupportedSelectorError, node_allocatable.NodeAllocatableError) as error:
-            return interfaces.Reserved(_not_reserved(str(error)))
+            return interfaces.ReserveResult(_not_reserved(str(error)))
 
     def _reserved(
         self,
@@ -57,7 +57,7 @@ class DeviceReserve:
         snap: snapshot_view.SnapshotView,
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
-    ) -> interfaces.Reserved:
+    ) -> interfaces.ReserveResult:
         assumed = []
         entries = []
         # A pod may name a claim twice: the first of what was found for it counts.
@@ -86,14 +86,14 @@ class DeviceReserve:
                 claims_to_reserve.claim_to_create(allocated, mappings, demand.inventory.made_for.get(pod.uid))
             )
         if not entries:
-            return interfaces.Reserved()
+            return interfaces.ReserveResult()
         counted = (
             self._search.claim_statuses(pod_class, demand, snap, slot, solutions)
             if self._search.on.node_allocatable
             else None
         )
         left = reserve_state.DeviceClaims(tuple(entries), node_allocatable=tuple(map(encode.encode, counted or ())))
-        return interfaces.Reserved(None, tuple(assumed), left.to_bytes(), counted or ())
+        return interfaces.ReserveResult(None, tuple(assumed), left.to_bytes(), counted or ())
 
     def _allocated(
         self, solution: allocator.ClaimSolution, owner: str, snap: snapshot_view.SnapshotView, slot: int

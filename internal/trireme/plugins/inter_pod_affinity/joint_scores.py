@@ -45,14 +45,14 @@ class AffinityScores:
                 constant += each.score[each.value]
         return cls([each for each in keys if each.adds], constant)
 
-    def alike(self) -> list[npt.NDArray[Any]]:
+    def distinguishing_columns(self) -> list[npt.NDArray[Any]]:
         """Domains, and scores of nodes that are alone in theirs."""
         out: list[npt.NDArray[Any]] = [self._constant]
         for each in self._changing:
             out += domain_rules.distinguishing_columns(each.value, each.score)
         return out
 
-    def narrowed(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "AffinityScores":
+    def restricted_to(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "AffinityScores":
         """The scores of these nodes; nothing is counted, so it does not matter for how many each stands."""
         changing = [KeyedScores(each.value[nodes], each.score, each.adds) for each in self._changing]
         return AffinityScores(changing, self._constant[nodes])

@@ -31,7 +31,7 @@ class DomainTerm:
     count: arrays.Int64Array
     adds: arrays.BoolArray | None  # None: none
 
-    def narrowed(self, nodes: arrays.SlotArray) -> "DomainTerm":
+    def restricted_to(self, nodes: arrays.SlotArray) -> "DomainTerm":
         """The same of these nodes alone."""
         has_key = None if self.has_key is None else self.has_key[nodes]
         count = self.count[nodes] if self.per_node else self.count
@@ -57,7 +57,7 @@ class SpreadScores:
         self._weights: list[float] = []
         self._raw: arrays.Int64Array | None = None
 
-    def alike(self) -> list[npt.NDArray[Any]]:
+    def distinguishing_columns(self) -> list[npt.NDArray[Any]]:
         """Domains, or the counts of nodes that are their own, and what leaves nodes out."""
         out: list[npt.NDArray[Any]] = [] if self._ignored is None else [self._ignored]
         for term in self._terms:
@@ -66,9 +66,9 @@ class SpreadScores:
                 out.append(term.has_key)
         return out
 
-    def narrowed(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "SpreadScores":
+    def restricted_to(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "SpreadScores":
         """The scores of these nodes."""
-        terms = [term.narrowed(nodes) for term in self._terms]
+        terms = [term.restricted_to(nodes) for term in self._terms]
         return SpreadScores(terms, None if self._ignored is None else self._ignored[nodes], stands_for)
 
     def set_feasible(self, feasible: arrays.BoolArray) -> None:

@@ -102,17 +102,19 @@ class VolumeBindingFilter:
 
     def reserve(
         self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
-    ) -> interfaces.Reserved:
+    ) -> interfaces.ReserveResult:
         """The volumes as bound to the claims, and the claims as waiting for the node."""
         try:
             claims = volumes_matching.pod_claims(pod_class, snap)
         except volumes_matching.ClaimError as error:
-            return interfaces.Reserved(self._not_reserved(str(error)))
+            return interfaces.ReserveResult(self._not_reserved(str(error)))
         if not claims.delayed:
-            return interfaces.Reserved()
+            return interfaces.ReserveResult()
         matches = volumes_matching.match_volumes(claims, snap)
         if matches.error[slot] or matches.conflicts[slot]:
-            return interfaces.Reserved(self._not_reserved(f'no pod volume found for node "{snap.nodes.names[slot]}"'))
+            return interfaces.ReserveResult(
+                self._not_reserved(f'no pod volume found for node "{snap.nodes.names[slot]}"')
+            )
         return _reserved(matches, slot, snap.nodes.names[slot])
 
     def _not_reserved(self, text: str) -> status.Status:
@@ -139,7 +141,7 @@ def _problem(pod_class: classes.PodClass, snap: snapshot_view.SnapshotView) -> s
     return ""
 
 
-def _reserved(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> interfaces.Reserved:
+def _reserved(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> interfaces.ReserveResult:
     assumed = []
     to_bind = []
     for entry in matches.static:
@@ -172,7 +174,7 @@ def _reserved(matches: volumes_matching.VolumeMatches, slot: int, node: str) -> 
                 volume_bindings.ToProvision(identity.namespace, identity.name, identity.resource_version)
             )
     state = volume_bindings.VolumeBindings(tuple(to_bind), tuple(to_provision))
-    return interfaces.Reserved(None, tuple(assumed), state.to_bytes())
+    return interfaces.ReserveResult(None, tuple(assumed), state.to_bytes())
 
 
 def _bound(

@@ -89,7 +89,7 @@ def _existing_usage(matches: volumes_matching.VolumeMatches, slots: arrays.SlotA
         taken = chosen != volumes_matching.NONE
         if not taken.any():
             continue
-        usage = _usage(out, volumes_objects.class_of_claim(entry.claim), slots)
+        usage = _usage(out, volumes_objects.storage_class_of_claim(entry.claim), slots)
         sizes = np.array([volume.capacity_value for volume in entry.volumes], dtype=np.int64)
         usage.requested[taken] += _asked(entry.claim)
         usage.capacity[taken] += sizes[chosen[taken]]
@@ -107,7 +107,7 @@ def _provisioned_usage(
         counted = ~existing & entry.needed[slots] & (reported != volumes_matching.NONE)
         if not counted.any():
             continue
-        usage = _usage(out, volumes_objects.class_of_claim(entry.claim), slots)
+        usage = _usage(out, volumes_objects.storage_class_of_claim(entry.claim), slots)
         capacities = np.array([capacity.capacity for capacity in entry.capacities], dtype=np.int64)
         usage.requested[counted] += _asked(entry.claim)
         usage.capacity[counted] = capacities[reported[counted]]

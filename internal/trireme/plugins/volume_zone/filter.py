@@ -100,7 +100,7 @@ def _volume_of(namespace: str, name: str, snap: snapshot_view.SnapshotView) -> c
     if claim.spec.volume_name:
         volume = volumes_claims.find_volume(snap, claim.spec.volume_name)
         return f'persistentvolume "{claim.spec.volume_name}" not found' if volume is None else volume
-    class_name = volumes_objects.class_of_claim(claim)
+    class_name = volumes_objects.storage_class_of_claim(claim)
     if not class_name:
         return "PersistentVolumeClaim had no pv name and storageClass name"
     storage_class = volumes_claims.find_storage_class(snap, class_name)

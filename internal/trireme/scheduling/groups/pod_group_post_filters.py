@@ -118,7 +118,7 @@ class PodGroupPostFilters:
         if not tried:
             return PodGroupPostFilterResult(status.Code.ERROR, "not found")
         of_group = self._group_claims and bool(group.spec.resource_claims)
-        if not of_group and not any(self._cache.registry.of_one_pod(member.pod.record.class_id) for member in tried):
+        if not of_group and not any(self._cache.registry.is_of_one_pod(member.pod.record.class_id) for member in tried):
             return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _NO_CLAIMS_RELEASED)
         message = filter_phase_pb2.ListReleasableClaimsRequest(
             cycle=self._cycle(tried[0].pod),

@@ -260,7 +260,7 @@ class PodGroupTrials:
 
     def _device_refusals(self, class_id: int, filtered: FilterResult) -> filter_pb2.NodeColumns | None:
         """Filter's answer, where a plugin that may have claims released refuses nodes to a pod with claims."""
-        if not self._cache.registry.of_one_pod(class_id) or filtered.refusal is not None:
+        if not self._cache.registry.is_of_one_pod(class_id) or filtered.refusal is not None:
             return None
         refused = any(group_sides.releases_claims(refusal.plugin) for refusal in filtered.answer.statuses)
         return filtered.answer.message() if refused else None

@@ -65,7 +65,7 @@ def test_devices_of_the_class_are_counted_where_they_are(
     """Else nodes with many free devices score like those with none."""
     builder = _cluster(*specs, expression=expression)
     counts = device_counts.DeviceCounts(features.Features())
-    total, taken = counts.of(builder.snap, RESOURCE, np.array([0, 1]))
+    total, taken = counts.count(builder.snap, RESOURCE, np.array([0, 1]))
     assert total.tolist() == expected
     assert taken.tolist() == [0, 0]
 
@@ -78,7 +78,7 @@ def test_devices_that_a_claim_holds_are_in_use() -> None:
     claim = decode.decode(raw, resource_pb2.ResourceClaim)
     builder.apply(objects=[snapshot_pb2.ClusterObject(resource_claim=claim)])
     counts = device_counts.DeviceCounts(features.Features())
-    total, taken = counts.of(builder.snap, RESOURCE, np.array([0]))
+    total, taken = counts.count(builder.snap, RESOURCE, np.array([0]))
     assert (total.tolist(), taken.tolist()) == ([3], [1])
 
 

@@ -227,14 +227,14 @@ def test_an_assumed_pod_counts_with_its_claims(rules: amounts.Rules, classes: in
     cache.set_node(decode.decode({"metadata": {"name": "n0"}}, core_pb2.Node))
     raw = {"metadata": {"namespace": "default", "name": "p", "uid": "p"}, "spec": requesting(cpu="1")}
     parsed = pod_projection.parse(raw)
-    base = registry.base_of(parsed.base)
+    base = registry.intern_base(parsed.base)
     cache.assume(parsed.key, parsed.uid, "n0", base, parsed.labels, registry.intern(base, parsed.labels))
     cache.count_claims("p", _statuses(CPU))
     assert len({base, _base_of(cache)}) == classes
     shown = pod_projection.parse(
         {**raw, "spec": {**raw["spec"], "nodeName": "n0"}, "status": {"nodeAllocatableResourceClaimStatuses": CPU}}
     )
-    assert registry.base_of(shown.base) == _base_of(cache)
+    assert registry.intern_base(shown.base) == _base_of(cache)
 
 
 def _base_of(cache: cluster_cache.ClusterCache) -> int:
