@@ -114,7 +114,11 @@ def base_of_resize(parsed: ParsedPod) -> bytes:
 
 
 def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: Set[str]) -> ParsedPod:
-    """Parse the pod, which is taken apart; `whole` is for the `extra` fields of the base key."""
+    """Parse the pod, which is taken apart; `whole` is for the `extra` fields of the base key.
+
+    What is the pod's own is read and removed, field by field. What is left is what equal pods share: its bytes are the
+    base key.
+    """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     namespace, name, uid, version = metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
     if not namespace or not name:

@@ -128,7 +128,10 @@ async def reserve(
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
 ) -> list[filter_pb2.Reservation]:
-    """What all plugins together assume for each placement; nothing where one of them fails."""
+    """What all plugins together assume for each placement; nothing where one of them fails.
+
+    Plugins are called in order, each about those placements that no plugin before it has refused.
+    """
     success = wire_status.to_message(status.SUCCESS)
     out = [filter_pb2.Reservation(status=success) for _ in placed]
     states = [bind_phase_pb2.PluginStates() for _ in out]

@@ -184,7 +184,11 @@ def _spec_total(pod: core_pb2.Pod, pod_level: Quantities, defaults: Mapping[str,
 
 
 def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) -> Nanos:
-    """What a pod on a node holds: the maximum of its requests, its allocated resources, and the resources in force."""
+    """What a pod on a node holds: the maximum of its requests, its allocated resources, and the resources in force.
+
+    These three differ while a pod is resized. Each picker gives one of them of a container: one that the kubelet has
+    not reported is taken from the one before it. The requests do not count where the node cannot fulfil a resize.
+    """
     status = pod.status
     statuses = {entry.name: entry for entry in (*status.init_container_statuses, *status.container_statuses)}
     infeasible = _resize_infeasible(pod)

@@ -99,6 +99,8 @@ class Preparation:
         """Let one plugin find its verdicts, and write them to its column; a status where it failed and the pod with it.
 
         PreFilter is called first if it has not answered yet or, unless `only_changed`, its answer may have changed.
+        The cluster may change meanwhile: the verdicts are then of the generation that the plugin names, and what
+        changed after it is due next time.
         """
         incarnation = self._snap.incarnation
         column = cached.plugins.get(plugin.name)

@@ -82,6 +82,11 @@ class PostFilterResults:
         refused: node_columns.NodeColumns | None,
         pre_filter: status.Status | None,
     ) -> AsyncIterator[filter_phase_pb2.PostFilterResult]:
+        """Yield results in order, each as if the snapshot had the nominations of those before.
+
+        Ends after the first whose effect on the next ones is not known here: it nominates no node, does more than
+        evict, or lets a nomination change the answer about other nodes.
+        """
         pending = post_filter_context.PendingNominations(self._class.id)
         # Each nomination changes why its node refuses the class.
         index = np.zeros(0, dtype=np.int16) if refused is None else refused.index.copy()

@@ -75,6 +75,8 @@ class PlacerFactory:
         normalise by themselves (node,).
         """
         by_domain = bool(constraints) or self._joint()
+        # Of each plugin's scores a placement changes nothing (static), those of its own node (_own_scores), or those of
+        # many nodes (joint).
         static: list[placement.ScoredPlugin] = []
         joint: list[domain_placement.JointPlugin] = []
         for plugin in self._chain.plugins:

@@ -39,7 +39,7 @@ def unfit_claims(
 ) -> Iterator[tuple[arrays.BoolArray, str]]:
     """Claims with devices that the pod must not use on some slots, and why. Shapes: (slot,).
 
-    The last that is true of a slot counts.
+    The last that is true of a slot counts: claims come in reverse, so that the first one's reason is given.
     """
     for claim in reversed(demand.claims):
         # Devices that a pod before it in its group is to get.

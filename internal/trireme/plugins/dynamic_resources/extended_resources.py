@@ -80,6 +80,12 @@ def device_requests(
 
 
 def _of_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list[ContainerRequest]]:
+    """The requests for one resource, and which containers use which request.
+
+    Containers that run side by side, sidecars among them, have a request each. An init container uses the devices of
+    those that start after it, and requests what it needs beyond; since init containers run one after the other, the
+    largest of their requests is for all of them.
+    """
     containers = [*pod.spec.init_containers, *pod.spec.containers]
     early = [at for at, container in enumerate(pod.spec.init_containers) if container.restart_policy != "Always"]
     lasting: list[_Request | None] = [None] * len(containers)

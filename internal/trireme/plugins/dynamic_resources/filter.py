@@ -89,7 +89,12 @@ class DynamicResourcesFilter:
         slots: arrays.SlotArray,
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
-        """Refuse slots from which a claim's devices cannot be used, and where none can be found."""
+        """Refuse slots from which a claim's devices cannot be used, and where none can be found.
+
+        Of several reasons one is given, in this order: extended resources, a claim that is unfit for the pod, no
+        devices or no room for what they stand for, devices out of reach. They are found in another order, so the later
+        blocks overwrite or pass over what is there.
+        """
         index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
         refused: dict[status.Status, list[int]] = {}
         for positions, outcome in self._search.outcomes(pod_class, state, snap, slots):

@@ -230,7 +230,10 @@ class DeviceInventory:
     # Views
 
     def _look(self, slots: arrays.SlotArray) -> None:
-        """Find out what these slots' nodes see."""
+        """Find out what these slots' nodes see, and store it as their views.
+
+        A slice is seen by every node, by those that it names or selects, or by each device for itself.
+        """
         self._views.extend([None] * (self._snap.nodes.size - len(self._views)))
         if not slots.size:
             return

@@ -58,6 +58,7 @@ class DeviceReserve:
         slot: int,
         solutions: Sequence[allocator.ClaimSolution],
     ) -> interfaces.ReserveResult:
+        """What to assume, and what PreBind has to write: first the pod's claims, then one for extended resources."""
         assumed = []
         entries = []
         # A pod may name a claim twice: the first of what was found for it counts.
@@ -67,12 +68,14 @@ class DeviceReserve:
             claim = stated.claim
             solution = found.pop(_identity(claim), None)
             if solution is None and claim.metadata.uid not in demand.shared:
+                # It has its devices already: nothing is assumed, and PreBind adds the pod to its users.
                 entries.append(claims_to_reserve.existing_claim(pod_class.pod, pod, stated, None, of_groups=groups))
                 continue
             allocated = claim if solution is None else self._allocated(solution, claim.metadata.uid, snap, slot)
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             given = allocated.status.allocation
             entries.append(claims_to_reserve.existing_claim(pod_class.pod, pod, stated, given, of_groups=groups))
+        # What is left was found for extended resources: a claim that is yet to be made.
         for solution in found.values():
             if not solution.claim.spec.devices.requests:
                 # Device plugins give all of it on this node.
