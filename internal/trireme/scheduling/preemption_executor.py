@@ -259,18 +259,14 @@ class PreemptionExecutor:
         victims: Sequence[bind_pb2.Action],
         preemption: _Preemption,
     ) -> None:
+        """Evict the victims; the preemptor is tried by an event of the last victim, or at once if none will come."""
         failed, requeued = True, False
         started = self._observer.clock()
         try:
-            await self._clear_lower_nominations(pod, node_name)
-            *others, last = victims
-            results = await asyncio.gather(*(self._evict_once(pod, node_name, victim, preemption) for victim in others))
-            failed = _EvictionResult.FAILED in results
-            if not failed:
-                self._on_others_deleted(pod, preemption)
-                result = await self._evict_once(pod, node_name, last, preemption)
-                failed, requeued = result is _EvictionResult.FAILED, result is _EvictionResult.REQUEUED
+            result = await self._evict_last_after_others(pod, node_name, victims, preemption)
+            failed, requeued = result is _EvictionResult.FAILED, result is _EvictionResult.REQUEUED
         finally:
+            # Also if it was cancelled or raised: then it counts as failed.
             staying = self._conclude(preemption)
             self._on_others_deleted(pod, preemption)
             preemption.finished = True
@@ -284,6 +280,7 @@ class PreemptionExecutor:
             outcome = "error" if failed else "success"
             text = "Async Preemption finished completely"
             klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=outcome)
+        # A later preemption of the same pod decides itself what becomes of it.
         if failed and newest:
             self.retries.on_failure(pod.key, pod.uid, preemption.named_failure)
         elif newest:
@@ -291,10 +288,32 @@ class PreemptionExecutor:
             if requeued or preemption.unnoticed:
                 self._activate([(pod.key, pod.uid)])
         if staying:
-            # Other pods nominated for these nodes would wait for the victims in vain, unless they have a retry.
-            nodes = {victim.evict.node_name for victim in victims}
-            nominated = [other for node in nodes for other in self._nominations.pods_for(node)]
-            self._activate([(other.key, other.uid) for other in nominated if other.uid not in self.retries])
+            self._activate_nominated(victims)
+
+    async def _evict_last_after_others(
+        self,
+        pod: queued_entity.QueuedEntity,
+        node_name: str,
+        victims: Sequence[bind_pb2.Action],
+        preemption: _Preemption,
+    ) -> _EvictionResult:
+        """Evict all victims but the last at once, and the last one if none of them failed; return how that ended."""
+        await self._clear_lower_nominations(pod, node_name)
+        *others, last = victims
+        results = await asyncio.gather(*(self._evict_once(pod, node_name, victim, preemption) for victim in others))
+        if _EvictionResult.FAILED in results:
+            return _EvictionResult.FAILED
+        self._on_others_deleted(pod, preemption)
+        return await self._evict_once(pod, node_name, last, preemption)
+
+    def _activate_nominated(self, victims: Sequence[bind_pb2.Action]) -> None:
+        """Try the other pods nominated for the victims' nodes: they would wait in vain for victims that stay.
+
+        A pod that has a retry is tried then.
+        """
+        nodes = {victim.evict.node_name for victim in victims}
+        nominated = [other for node in nodes for other in self._nominations.pods_for(node)]
+        self._activate([(other.key, other.uid) for other in nominated if other.uid not in self.retries])
 
     def _on_others_deleted(self, pod: queued_entity.QueuedEntity, preemption: _Preemption) -> None:
         """Let the last victim decide from now on whether the pod is gated: all others have been deleted."""

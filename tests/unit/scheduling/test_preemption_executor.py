@@ -313,6 +313,20 @@ async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     assert world.activated == [("ns/vip", "vip")]
 
 
+async def test_an_interrupted_deletion_of_the_last_victim_counts_as_failed() -> None:
+    """Else a preemption is reported as a success though its last victim stays, and the preemptor stays gated."""
+    world = World("a", "b")
+    world.start("a", "b")
+    await world.settle()
+    world.go.set()
+    world.go.clear()
+    await world.settle()
+    assert world.asked == [["evict a"], ["evict b"]]
+    await world.preempting.close()
+    assert not world.held
+    assert not world.preempting.still_gates("vip")
+
+
 async def test_a_victim_in_pre_bind_is_cancelled_without_a_deletion() -> None:
     """What is being prepared for it is given up; once PreBind is through, it is deleted as any other."""
     world = World("a", "b")
