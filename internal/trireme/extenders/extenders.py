@@ -289,11 +289,7 @@ class Extenders:
                     raise
                 _skipped(extender, error)
                 continue
-            empty = [node for node, node_victims in victims.items() if not node_victims.uids]
-            if empty and not extender.config.ignorable:
-                raise ExtenderError(f"expected at least one victim pod on node {golang.quote(empty[0])}")
-            for node in empty:
-                del victims[node]
+            _drop_nodes_without_victims(victims, extender)
             # Looked up now: an added victim may be deleted before the next extender responds.
             unknown = [uid for node_victims in victims.values() for uid in node_victims.uids if uid not in identities]
             identities |= {uid: self._identity(uid) for uid in unknown}
@@ -389,3 +385,12 @@ def _skipped(extender: _Extender, error: ExtenderError) -> None:
         extender.config.url_prefix,
         error,
     )
+
+
+def _drop_nodes_without_victims(victims: dict[str, extender_wire.Victims], extender: _Extender) -> None:
+    """Drop nodes whose last victim the extender took away. Raises: ExtenderError: the extender is not ignorable."""
+    empty = [node for node, node_victims in victims.items() if not node_victims.uids]
+    if empty and not extender.config.ignorable:
+        raise ExtenderError(f"expected at least one victim pod on node {golang.quote(empty[0])}")
+    for node in empty:
+        del victims[node]

@@ -315,10 +315,13 @@ class SchedulingQueue:
         if not pod.in_attempt or latest.uid != pod.record.uid or latest.key in transitions.queued:
             transitions.drop(pod, state, now, "gone when requeued")
             return ()
+        # The order matters: the evaluation needs the plugins that refused, which `record_failure` records, and the
+        # events during the attempt, which `return_to_queue` drops.
         transitions.record_failure(pod, latest, now, rejectors, pending_plugins, nominated_node)
         decision, calls = self._evaluator.evaluate(pod, state)
         transitions.return_to_queue(pod, state)
         transitions.requeue(pod, decision, _FAILED, now)
+        # Only a pod that waits depends on the answers of remote hints: they move it.
         if calls and isinstance(pod.state, Unschedulable):
             for call in calls:
                 call.targets[0].append(PodTarget(pod, pod.stamp))

@@ -127,13 +127,14 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
 
         A stream replaces the one before it once its Hello is accepted; a refused one changes nothing.
         """
-        number = 0
+        number = 0  # of this stream among the accepted ones; 0 before its Hello
         stream = _Stream(context)
         self._streams.add(stream)
-        leader = cycle_pb2.Fence()
+        leader = cycle_pb2.Fence()  # whom the stream's last Hello named
         acknowledging: asyncio.Task[None] | None = None
         try:
             async for request in request_iterator:
+                # Only between messages: what was begun of the old stream is applied whole.
                 if number and number != self._stream:
                     await stream.abort(grpc.StatusCode.ABORTED, "another stream has replaced this one")
                 kind = request.WhichOneof("message")
@@ -152,6 +153,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
                     self._synced_by = leader
                 self._advanced.set()
                 if acknowledging is None or acknowledging.done():
+                    # One acknowledgement for all deltas of the delay; the first of all is sent at once.
                     delay = ACK_SECONDS if self._acknowledged else 0
                     acknowledging = asyncio.create_task(self._acknowledge(stream, number, delay))
         finally:
@@ -159,7 +161,7 @@ class Follower(snapshot_pb2_grpc.SnapshotFollowerServicer):
             if number and number == self._stream:
                 self._disconnected_at = time.monotonic()
             if acknowledging is not None:
-                async with stream.sending:
+                async with stream.sending:  # not in the middle of a write
                     acknowledging.cancel()
 
     def end_streams(self) -> None:

@@ -96,10 +96,12 @@ class PostFilters:
         results = filtered.post_filter or await self._run_plugins(class_key, pods, filtered)
         left, changed = pods, dict[int, status.Status]()
         for number, result in enumerate(results):
-            # Each result assumes that the pods before are nominated by the results before.
+            # Each result assumes that the pods before are nominated by the results before. Where that does not hold, it
+            # says nothing about the pods that are left, and no later one does.
             if number and (not left or left[0] is not pods[number]):
                 break
             if result.changed is not None:
+                # The pod before is nominated to this node, which refuses for another reason since.
                 changed.update((result.changed,))
                 refusal = Refusal.of(filtered, self._cache.node_count, changed)
                 if refusal.error is not None:

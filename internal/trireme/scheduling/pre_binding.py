@@ -108,9 +108,11 @@ class PreBinding:
                     return status.SUCCESS
                 if answer.code is not status.Code.WAIT:
                     return answer
+                # Called again with the state that it answered, once an object that it waits for has changed.
                 item.state = result.state or item.state
                 keys = frozenset((key.kind, key.namespace, key.name) for key in result.wait_for)
                 if ends is None:
+                    # The first wait sets the time for all of them.
                     ends = self._clock() + _seconds(result.timeout)
                     on_wait(answer.plugin, keys)
                 left = ends - self._clock()
@@ -118,6 +120,7 @@ class PreBinding:
                     text = answer.message or f'running PreBind plugin "{answer.plugin}": timed out'
                     return status.error(answer.plugin, text)
                 try:
+                    # Changes since before the call count, so that none is missed between the answer and the wait.
                     async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
                         await self._waits.wait_for_change({own, *keys}, started)
                 except TimeoutError:

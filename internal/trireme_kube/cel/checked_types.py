@@ -20,27 +20,27 @@ RUNTIME_NAMES: Final = {
 
 @functools.lru_cache(maxsize=1024)
 def type_text(encoded: bytes) -> str:
-    """The type's name in messages."""
+    """The type's name in messages. The comments name the fields of google.api.expr.v1alpha1.Type."""
     for number, value in protobuf_fields.fields(encoded):
-        if number == 1:
+        if number == 1:  # dyn
             return "dyn"
-        if number == 2:
+        if number == 2:  # null
             return "null"
-        if number == 3:
+        if number == 3:  # primitive
             return _PRIMITIVES.get(value, "")
-        if number == 4:
+        if number == 4:  # wrapper
             return f"wrapper({_PRIMITIVES.get(value, '')})"
-        if number == 5:
+        if number == 5:  # well_known
             return _WELL_KNOWN.get(value, "")
-        if number in (6, 7):
+        if number in (6, 7):  # list_type, map_type
             inner = dict(protobuf_fields.fields(value))
             parts = [type_text(inner.get(at, b"\n\x00")) for at in range(1, number - 4)]
             return f"{'list' if number == 6 else 'map'}({', '.join(parts)})"
-        if number in (9, 10):
+        if number in (9, 10):  # message_type, type_param
             return str(value.decode())
-        if number == 11:
+        if number == 11:  # type
             return f"type({type_text(value)})" if value else "type"
-        if number == 14:
+        if number == 14:  # abstract_type
             name, parameters = "", []
             for part, each in protobuf_fields.fields(value):
                 if part == 1:

@@ -120,6 +120,18 @@ class PodGroupPostFilters:
         of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.is_of_one_pod(member.pod.record.class_id) for member in tried):
             return PodGroupPostFilterResult(status.Code.UNSCHEDULABLE, _NO_CLAIMS_RELEASED)
+        message = self._list_claims_request(request, group, tried)
+        try:
+            response = await self._evaluators.list_releasable_claims(message)
+        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
+            return PodGroupPostFilterResult(status.Code.ERROR, str(error))
+        code = wire_status.from_message(response.status).code
+        return PodGroupPostFilterResult(code, ", ".join(response.status.messages), actions=tuple(response.actions))
+
+    def _list_claims_request(
+        self, request: PodGroupRequest, group: scheduling_pb2.PodGroup, tried: Sequence[MemberAttempt]
+    ) -> filter_phase_pb2.ListReleasableClaimsRequest:
+        """The request with what each member's attempt found: the nodes' statuses, and what Reserve answered."""
         message = filter_phase_pb2.ListReleasableClaimsRequest(
             cycle=self._cycle(tried[0].pod),
             pod_group=_identity(group.metadata),
@@ -132,12 +144,7 @@ class PodGroupPostFilters:
                 entry.columns.CopyFrom(member.columns)
             if member.assumed is not None:
                 entry.state = member.assumed.state
-        try:
-            response = await self._evaluators.list_releasable_claims(message)
-        except (ports.PhaseFault, ports.PhaseUnavailable) as error:
-            return PodGroupPostFilterResult(status.Code.ERROR, str(error))
-        code = wire_status.from_message(response.status).code
-        return PodGroupPostFilterResult(code, ", ".join(response.status.messages), actions=tuple(response.actions))
+        return message
 
     async def _preempt(self, request: PodGroupRequest) -> PodGroupPostFilterResult:
         members, started = request.all_pods(), self._observer.clock()
