@@ -199,6 +199,7 @@ async def _watch(
     stop = asyncio.create_task(stopping.wait())
     demonstrate = options.demo or options.once
     showing = asyncio.create_task(demo.run(layout.kubeconfig, output.say)) if demonstrate else None
+    # Not the report of a standby: it ends by itself, and nothing follows from that.
     waited: set[asyncio.Task[Any]] = {stop, counting, *ends, *([showing] if showing else [])}
     try:
         while True:
@@ -206,10 +207,11 @@ async def _watch(
             if stop in done:
                 return 0
             if counting in done:
-                await counting
+                await counting  # it ends by an error alone, which is handled below
             for task in done & ends.keys():
                 process = ends.pop(task)
                 output.say(f"{process.name} ended with exit code {task.result()}")
+                # The frontend ends when it loses the Lease; one that ends early would do so again.
                 if process.name != _FRONTEND or clock() - started < _RESTART_SECONDS:
                     return 1
                 output.say(f"{process.name} is started again")

@@ -176,6 +176,7 @@ def check_client(tls: ClientTLS) -> None:
             check_authorities(authorities)
         except ConfigurationError as error:
             raise ConfigurationError(f"unable to load root certificates: {error}") from error
+    # A pair from files is parsed when a connection is made, as in client-go: what is wrong with it is no error here.
     reloaded = tls.cert_file and not tls.cert_data and tls.key_file and not tls.key_data
     if has_certificate and not reloaded:
         check_pair(certificate, private_key)

@@ -92,18 +92,10 @@ def _translate(
     match = _PLACED.fullmatch(head)
     if match is None:
         return (0, 0), message_block
-    row, column, message = int(match.group(1)), int(match.group(2)) - 1, match.group(3)
+    row, column, message = int(match.group(1)), int(match.group(2)) - 1, _reword(match.group(3))
     lines = compiled.split("\n")
     line = lines[row - 1]
-    message = _OPAQUE.sub(r"unexpected failed resolution of '\1'", message)
-    message = _NO_FIELDS.sub(r"type '\1' does not support field selection", message)
-    message = _NO_FIELD.sub(r"\1", message)
-    message = _NO_SELECTION.sub(
-        lambda match: f"{_rename_types(match.group(1))} does not support field selection", message
-    )
-    # The library's parser escapes this token in its list.
-    message = _MESSAGES.get(message, message).replace(r"'\u003F'", "'?'")
-    message = _NO_SIMPLE_NAME.sub("argument must be a simple name", message)
+    # What follows depends on the place in the expression; some messages of Kubernetes name another place.
     variables = _FIRST_OF_TWO.match(line, column)
     if variables is not None and _SAME_NAME.match(message):
         message, column = f"duplicate variable name: {variables.group(1)}", variables.end()
@@ -128,6 +120,19 @@ def _translate(
             column = places[0]
             message = message.replace(name.group(2), first, 1)
     return message_at(expression, original(_offset(lines, row, column)), message)
+
+
+def _reword(message: str) -> str:
+    """Say in Kubernetes' words what needs no look at the expression."""
+    message = _OPAQUE.sub(r"unexpected failed resolution of '\1'", message)
+    message = _NO_FIELDS.sub(r"type '\1' does not support field selection", message)
+    message = _NO_FIELD.sub(r"\1", message)
+    message = _NO_SELECTION.sub(
+        lambda match: f"{_rename_types(match.group(1))} does not support field selection", message
+    )
+    # The library's parser escapes this token in its list.
+    message = _MESSAGES.get(message, message).replace(r"'\u003F'", "'?'")
+    return _NO_SIMPLE_NAME.sub("argument must be a simple name", message)
 
 
 def _rename_types(text: str) -> str:

@@ -91,6 +91,7 @@ class RemoteEvaluators:
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> FilterResult:
         """As in `ports.Evaluators`; a replica that gave the last complete answer sends only what changed."""
+        # An answer about a nominated pod holds for that pod alone, so it is not kept for its class.
         answer = self._answers.get_or_add((profile, class_id)) if nominee is None else class_answer.ClassAnswer()
         request = filter_phase_pb2.FilterPhaseFilterRequest(
             cycle=self.cycle(profile, class_id, generation),
