@@ -272,6 +272,19 @@ async def test_the_breaker_spares_the_deadline(bench: Bench, monkeypatch: pytest
     assert (statistics.failed, statistics.answered, statistics.breaker_opened) == (attempts + 1, 1, attempts)
 
 
+async def test_a_status_with_an_unknown_code_fails_the_call(bench: Bench) -> None:
+    """Broken, a plugin that answers nothing usable looks healthy, and nobody learns which answer is wrong."""
+    unknown = status_pb2.Status.FromString(bytes([1 << 3, 42]))
+    target = await bench.serve(ScriptedPlugin({SCORE: lambda _: score_pb2.ScoreResponse(status=unknown)}))
+    plugin = bench.score_plugin(2, target, breaker_failures=2, breaker_open_ms=60_000)
+    for _ in range(2):
+        failed = await bench.score(plugin)
+        text = f"{target}: the answer to Score is wrong: status.code: 42 is not known here"
+        assert failed == status.error("P", f'running Score plugins: plugin "P" failed with: {text}')
+    statistics = bench.plugins.statistics()["P"]
+    assert (statistics.failed, statistics.answered, statistics.breaker) == (2, 0, State.OPEN)
+
+
 class _FailsToEnter(contextlib.AbstractContextManager[None]):
     """What a call is made within; entering it fails."""
 
@@ -457,7 +470,7 @@ async def test_scores_come_in_the_order_of_the_slots(bench: Bench) -> None:
         ),
         (
             {SCORE: scored, PRE_SCORE: lambda _: score_pb2.PreScoreResponse(status=REFUSED)},
-            'running PreScore plugin "P": too far away',
+            'running PreScore plugin "P": {target}: the answer to PreScore is wrong: status.code: Unschedulable does',
         ),
         ({SCORE: scored, PRE_SCORE: lambda _: (grpc.StatusCode.INTERNAL, "x")}, 'running PreScore plugin "P": '),
     ],
@@ -471,7 +484,7 @@ async def test_a_failed_score_follows_the_failure_policy(bench: Bench, answers: 
     target = await bench.serve(ScriptedPlugin(answers))
     outcome = await bench.score(bench.score_plugin(2, target, info={"extension_points": points}))
     assert isinstance(outcome, status.Status)
-    assert outcome.message.startswith(words)
+    assert outcome.message.startswith(words.replace("{target}", target))
     assert await bench.score(bench.score_plugin(2, target, info={"extension_points": points}, **IGNORE)) is None
 
 

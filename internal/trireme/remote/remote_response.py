@@ -23,22 +23,30 @@ MAX_STATUSES = 2000
 
 
 def read_status(
-    message: status_pb2.Status, plugin: str, field: str = "status", also: Collection[status.Code] = ()
+    message: status_pb2.Status,
+    plugin: str,
+    field: str = "status",
+    also: Collection[status.Code] = (),
+    *,
+    may_refuse: bool = True,
 ) -> status.Status:
     """Read a status: success, a refusal or error with its message, or one of the codes in `also`.
 
-    The result has the plugin's name, which decides which events wake the pod.
+    Without `may_refuse` a refusal is none of them. The result has the plugin's name, which decides which events wake
+    the pod.
 
     Raises: ValueError, also for a status with another plugin's name.
     """
     if message.plugin not in ("", plugin):
         raise ValueError(f"{field}.plugin: {message.plugin!r} is another plugin; allowed: {plugin!r}, or unset")
-    value = wire_status.from_message(message, plugin)
     if message.code == status_pb2.CODE_UNSPECIFIED:
         raise ValueError(f"{field}.code is not set")
+    if message.code not in status_pb2.Code.values():
+        raise ValueError(f"{field}.code: {message.code} is not known here")
+    value = wire_status.from_message(message, plugin)
     if value.code is status.Code.SUCCESS or value.code in also:
         return value
-    if value.code is not status.Code.ERROR and not value.rejected:
+    if value.code is not status.Code.ERROR and not (may_refuse and value.rejected):
         raise ValueError(f"{field}.code: {value.code.label} does not belong here")
     if not value.message:
         raise ValueError(f"{field}.messages: a status {value.code.label} needs one")
@@ -129,7 +137,7 @@ def _check_capacity(capacity: arrays.Int32Array, passes: arrays.BoolArray, depen
 
 def read_pre_score(response: score_pb2.PreScoreResponse, plugin: str) -> tuple[status.Status, bytes]:
     """Read PreScore's response: success, skip or error, and the state."""
-    return read_status(response.status, plugin, also=(status.Code.SKIP,)), response.state
+    return read_status(response.status, plugin, also=(status.Code.SKIP,), may_refuse=False), response.state
 
 
 def read_score(

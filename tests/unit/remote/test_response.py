@@ -15,6 +15,8 @@ UNLIMITED = interfaces.UNLIMITED
 REFUSED = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="P", messages=["no"])
 OTHER = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, plugin="P", messages=["never"])
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+# A receiver of the protobuf encoding keeps the number of an enum value that it does not know.
+UNKNOWN = status_pb2.Status.FromString(bytes([1 << 3, 42]))
 
 
 def columns(
@@ -83,6 +85,7 @@ def test_a_generation_from_the_future_is_refused() -> None:
         (columns([0, 2], [1, 0], REFUSED), "columns.status_index: 2 is beyond the 1 statuses"),
         (columns([0, 65537], [1, 0], REFUSED), "columns.status_index: 65537 is beyond the 1 statuses"),
         (columns([0, 1], [1, 0], status_pb2.Status()), "columns.statuses[0].code is not set"),
+        (columns([0, 1], [1, 0], UNKNOWN), "columns.statuses[0].code: 42 is not known here"),
         (columns([0, 1], [1, 0], SUCCESS), "columns.statuses[0]: nodes that pass have the index 0"),
         (
             columns([0, 1], [1, 0], status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE)),
@@ -105,6 +108,7 @@ def test_a_generation_from_the_future_is_refused() -> None:
         "index beyond",
         "index far beyond",
         "no code",
+        "an unknown code",
         "a success",
         "no message",
         "a foreign code",
@@ -183,8 +187,9 @@ def scores(*values: int) -> score_pb2.ScoreResponse:
         (scores(-1, 1), interfaces.Normalization.MAX, "scores[0]: -1"),
         (scores(1, 2**62), interfaces.Normalization.MAX_REVERSED, "scores[1]"),
         (score_pb2.ScoreResponse(), interfaces.Normalization.NONE, "status.code is not set"),
+        (score_pb2.ScoreResponse(status=UNKNOWN), interfaces.Normalization.NONE, "status.code: 42 is not known here"),
     ],
-    ids=["none", "short", "too large", "negative", "negative max", "overflow", "no status"],
+    ids=["none", "short", "too large", "negative", "negative max", "overflow", "no status", "unknown code"],
 )
 def test_wrong_scores_name_their_field(
     response: score_pb2.ScoreResponse, normalization: interfaces.Normalization, words: str
