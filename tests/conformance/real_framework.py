@@ -7,6 +7,7 @@ It is built with the versions that tests/controlplane/go.mod pins, and only wher
 After the control plane has been built, that takes seconds. Who has no Go toolchain cannot ask, and tests are skipped.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -39,7 +40,7 @@ def available() -> bool:
 
 
 def build() -> Path:
-    """The program, built if its sources have changed. Raises: OracleError."""
+    """The program, built if its sources have changed."""
     digest = _digest()
     if _up_to_date(digest):
         return BINARY
@@ -128,7 +129,8 @@ class Oracle:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # it crashed with rows unread
+                    pipe.close()
 
     def ask(self, rows: Sequence[Row]) -> list[Row]:
         """The rows with `expect`, or with `error` where the framework itself fails. Raises: OracleError."""
@@ -141,12 +143,22 @@ class Oracle:
         return answers
 
     def _ask(self, rows: Sequence[Row]) -> list[Row]:
-        sender = threading.Thread(target=self._send, args=(rows,))
-        sender.start()
-        try:
-            return [self._answer() for _ in rows]
-        finally:
-            sender.join()
+        """The answers about rows with the same gates; the program starts again after a row that it crashes at."""
+        answers: list[Row] = []
+        while len(answers) < len(rows):
+            sender = threading.Thread(target=self._send, args=(rows[len(answers) :],))
+            sender.start()
+            try:
+                while len(answers) < len(rows) and (answer := self._answer()) is not None:
+                    answers.append(answer)
+            finally:
+                sender.join()
+            if len(answers) < len(rows):
+                code = self._process.wait()
+                answers.append({**rows[len(answers)], "error": f"the framework crashed, exit code {code}"})
+                self._stop()
+                self._start(self._flipped)
+        return answers
 
     def _send(self, rows: Iterable[Row]) -> None:
         assert self._process.stdin is not None
@@ -156,14 +168,13 @@ class Oracle:
                 self._process.stdin.write(json.dumps(asked, separators=(",", ":")).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            return  # whoever reads the answers says so
+            return  # it has crashed, which the missing answer shows
 
-    def _answer(self) -> Row:
+    def _answer(self) -> Row | None:
+        """The next answer; None: the program has ended."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        if not line:
-            raise OracleError(f"the oracle ended with exit code {self._process.wait()}")
-        answer: Row = json.loads(line)
+        answer: Row | None = json.loads(line) if line else None
         return answer
 
 
