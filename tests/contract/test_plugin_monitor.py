@@ -163,7 +163,7 @@ async def test_another_instance_is_configured_again(tmp_path: Path, monkeypatch:
 async def test_a_description_that_means_the_same_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken, a plugin without `instance`, whose version or order differs, has all phases begin anew all the time."""
+    """Broken, a plugin without `instance`, whose order differs, has all phases begin anew all the time."""
     config = await asyncio.to_thread(completed, tmp_path)
     events = [{"resource": "Node", "actions": ["Add", "UpdateNodeTaint"]}, {"resource": "Pod", "actions": ["Delete"]}]
     fields = {"pod_fields": ["spec.nodeSelector", "metadata.labels"], "events_to_register": events}
@@ -177,7 +177,6 @@ async def test_a_description_that_means_the_same_changes_nothing(
         async with running(monitor, monkeypatch) as changes:
             served.answers[GET_PLUGIN_INFO] = described(
                 instance="",
-                version="2",
                 extension_points=[PERMIT_POINT, FILTER_POINT, FILTER_POINT],
                 pod_fields=["metadata.labels", "spec.nodeSelector"],
                 events_to_register=[
@@ -188,11 +187,57 @@ async def test_a_description_that_means_the_same_changes_nothing(
                 depends_on=plugin_pb2.DEPENDENCY_CLUSTER,
                 normalization=plugin_pb2.NORMALIZATION_NONE,
             )
-            await until(lambda: monitor.statuses()[0].version == "2" and len(configured(served)) > 2)
+            await until(lambda: len(configured(served)) > 2)
             assert not changes.infos
             assert monitor.infos() == in_force
             assert {each.config_hash for each in configured(served)} == {sent.config_hash}
             assert (monitor.statuses()[0].problem, monitor.statuses()[0].changing) == ("", False)
+
+
+@pytest.mark.parametrize("instance", ["", "one", "two"])
+async def test_the_answers_of_another_version_replace_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: str
+) -> None:
+    """Broken, pods go by the scores and refusals of the version before until their nodes change."""
+    config = await asyncio.to_thread(completed, tmp_path)
+    served = ScriptedPlugin({GET_PLUGIN_INFO: described(instance=instance and "one"), CONFIGURE: accept})
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        before = phase_configuration.config_hash(phase_configuration.configuration(config, monitor.infos()))
+        served.requests.clear()
+        async with running(monitor, monkeypatch) as changes:
+            served.answers[GET_PLUGIN_INFO] = described(version="2", instance=instance)
+            await changes.until(1)
+            after = phase_configuration.config_hash(phase_configuration.configuration(config, changes.infos[0]))
+            assert after != before
+            assert after in {each.config_hash for each in configured(served)}
+            assert monitor.statuses()[0].version == "2"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"max_concurrent_calls": 3}, {"depends_on": plugin_pb2.DEPENDENCY_NODE}, {"pod_fields": ["metadata.labels"]}],
+    ids=["calls", "dependency", "pod fields"],
+)
+async def test_another_description_of_the_same_instance_takes_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: Mapping[str, Any]
+) -> None:
+    """Broken, a plugin that sets `instance` by its deployment is called as it described itself once."""
+    config = await asyncio.to_thread(completed, tmp_path)
+    served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        async with running(monitor, monkeypatch) as changes:
+            served.answers[GET_PLUGIN_INFO] = described(**fields)
+            await changes.until(1)
+            for name, value in fields.items():
+                assert getattr(changes.infos[0]["P"], name) == value
+            served.requests.clear()
+            await until(lambda: len(served.requests) > 3)
+            assert not configured(served)
+            assert len(changes.infos) == 1
 
 
 async def test_descriptions_that_differ_again_and_again_count_after_a_back_off(
@@ -224,9 +269,10 @@ async def test_descriptions_that_differ_again_and_again_count_after_a_back_off(
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-@pytest.mark.parametrize("wrong", ["a step that it lacks", "refused arguments"])
-async def test_another_instance_that_does_not_fit_takes_part_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, wrong: str
+@pytest.mark.parametrize("instance", ["one", "two"])
+@pytest.mark.parametrize("wrong", ["a step that it lacks", "another name", "refused arguments"])
+async def test_a_plugin_that_no_longer_fits_takes_part_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, instance: str, wrong: str
 ) -> None:
     """Broken, a plugin is called that does not have what its profile wants of it, and nobody sees why calls fail."""
     config = await asyncio.to_thread(completed, tmp_path, policy)
@@ -240,18 +286,19 @@ async def test_another_instance_that_does_not_fit_takes_part_no_more(
                 served.answers[CONFIGURE] = lambda _: plugin_pb2.ConfigureResponse(
                     errors=[{"field": "args.a", "message": "too large"}]
                 )
-                served.answers[GET_PLUGIN_INFO] = described(instance="two")
+                served.answers[GET_PLUGIN_INFO] = described(instance=instance, max_concurrent_calls=3)
+            elif wrong == "another name":
+                served.answers[GET_PLUGIN_INFO] = described(name="Q", instance=instance)
             else:
-                served.answers[GET_PLUGIN_INFO] = described(extension_points=[FILTER_POINT], instance="two")
+                served.answers[GET_PLUGIN_INFO] = described(extension_points=[FILTER_POINT], instance=instance)
             await changes.until(1)
             # Under Fail the pods being scheduled still need it.
             assert changes.infos == [in_force if policy == "Fail" else {}]
             assert monitor.rejected() == {"P"}
             await until(lambda: bool(monitor.statuses()[0].problem))
             (status,) = monitor.statuses()
-            assert (
-                "enables the plugin at permit" if wrong == "a step that it lacks" else "too large"
-            ) in status.problem
+            words = {"a step that it lacks": "enables the plugin at permit", "another name": "hosts Q"}
+            assert words.get(wrong, "too large") in status.problem
             assert (status.takes_part, status.reachable) == (False, True)
             served.answers.update({GET_PLUGIN_INFO: described(instance="three"), CONFIGURE: accept})
             await changes.until(2)

@@ -367,7 +367,8 @@ type PluginInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The name that profiles use.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// OPTIONAL. The plugin's own version, for display.
+	// OPTIONAL. The plugin's own version. Answers are cached for as long as it stays (see Dependency): a plugin that
+	// answers otherwise than before, by other code or other settings of its own, reports another version.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// REQUIRED. The steps it takes part in, at least one.
 	ExtensionPoints []ExtensionPoint `protobuf:"varint,3,rep,packed,name=extension_points,json=extensionPoints,proto3,enum=trireme.v1.ExtensionPoint" json:"extension_points,omitempty"`

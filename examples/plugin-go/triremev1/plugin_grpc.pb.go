@@ -31,7 +31,7 @@ const (
 //
 // PluginService is served by every phase and every plugin.
 type PluginServiceClient interface {
-	// GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+	// GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
 	// whose answer no longer covers the profile that names it counts as down.
 	GetPluginInfo(ctx context.Context, in *GetPluginInfoRequest, opts ...grpc.CallOption) (*GetPluginInfoResponse, error)
 	// Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
@@ -90,7 +90,7 @@ func (c *pluginServiceClient) GetPluginStatistics(ctx context.Context, in *GetPl
 //
 // PluginService is served by every phase and every plugin.
 type PluginServiceServer interface {
-	// GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+	// GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
 	// whose answer no longer covers the profile that names it counts as down.
 	GetPluginInfo(context.Context, *GetPluginInfoRequest) (*GetPluginInfoResponse, error)
 	// Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after

@@ -2,11 +2,12 @@
 
 A plugin takes part once it has a description that fits the profiles and has accepted its configuration. Until then its
 failure policy decides: with Ignore its profiles are scheduled without it, with Fail they wait. A plugin that took part
-once stays: the caller handles failures of single calls. But if another instance of it does not fit the profiles, or
-refuses its configuration, it is rejected, and the failure policy decides again.
+once stays: the caller handles failures of single calls. But if it restarts or describes itself otherwise, and then does
+not fit the profiles or refuses its configuration, it is rejected, and the failure policy decides again.
 
 Each plugin is polled every few seconds, so that one that starts late, or starts again as another version, is noticed.
-Another instance gets its configuration; the phases begin anew only if calls to the plugin have to change.
+Another instance gets its configuration; the phases begin anew only if calls to the plugin have to change, or if it is
+another version: answers of the version before may be cached.
 """
 
 import asyncio
@@ -61,9 +62,10 @@ class _Plugin:
         self.info: plugin_pb2.PluginInfo | None = None  # in its normal form
         self.version = ""
         self.changes = plugin_changes.DescriptionChanges(time.monotonic)
-        self.instance = ""
+        #: The answer that is in force, as the plugin gave it.
+        self.admitted = plugin_pb2.GetPluginInfoResponse()
         self.reachable = False
-        #: It took part, and its newest instance may not.
+        #: It took part, and by its newest description it may not.
         self.rejected = False
         self.problem = ""
 
@@ -118,7 +120,7 @@ class PluginMonitor:
         }
 
     def rejected(self) -> frozenset[str]:
-        """The plugins that took part and whose newest instance does not fit its profiles or its configuration."""
+        """The plugins that took part and, by their newest description, do not fit their profiles or configuration."""
         return frozenset(plugin.config.name for plugin in self._plugins if plugin.rejected)
 
     def statuses(self) -> list[PluginStatus]:
@@ -178,7 +180,7 @@ class PluginMonitor:
             plugin.problem = plugin.problem or f"no answer within {seconds:g} s"
             return
         plugin.info, plugin.version = self._checked(plugin, response)
-        plugin.instance = response.instance
+        plugin.admitted = response
         plugin.reachable, plugin.problem = True, ""
 
     async def _watch(
@@ -191,7 +193,8 @@ class PluginMonitor:
             await asyncio.sleep(CHECK_SECONDS if plugin.reachable and plugin.takes_part else MISSING_SECONDS)
             try:
                 response = await self._ask(plugin, CHECK_TIMEOUT_SECONDS)
-                if response.instance != plugin.instance or not plugin.instance or not plugin.takes_part:
+                # Without an instance a restart, after which it lacks its configuration, would go unnoticed.
+                if response != plugin.admitted or not response.instance or not plugin.takes_part:
                     async with lock:
                         await self._admit_or_reject(plugin, response, changed)
             except (_Unreachable, remote_client.HandshakeError) as error:
@@ -222,20 +225,20 @@ class PluginMonitor:
         response: plugin_pb2.GetPluginInfoResponse,
         changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]],
     ) -> None:
-        """Check and configure a plugin, or another instance of it, and let it take part.
+        """Check and configure a plugin, or another instance or description of it, and let it take part.
 
         Raises: HandshakeError, _Unreachable: it cannot take part.
         """
         info, plugin.version = self._checked(plugin, response)
-        before, instance = plugin.info, response.instance
+        before, admitted = plugin.info, response
         if before is not None and info != before and not self._change_counts(plugin):
-            info, instance = before, plugin.instance
+            info, admitted = before, plugin.admitted
         if not plugin.in_configuration and before is not None and not plugin.changes.admits():
             raise remote_client.HandshakeError(f"{plugin.where}: was rejected again and again; takes part again later")
         infos = {**self.infos(), plugin.config.name: info}
         configuration = phase_configuration.configuration(self._completed, infos)
         await self._configure(plugin, phase_configuration.config_hash(configuration))
-        plugin.info, plugin.instance = info, instance
+        plugin.info, plugin.admitted = info, admitted
         was_rejected, plugin.rejected = plugin.rejected, False
         if info == before and not was_rejected:
             return

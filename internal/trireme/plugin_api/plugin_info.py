@@ -60,15 +60,14 @@ def check(info: plugin_pb2.PluginInfo) -> None:
 
 
 def normal_form(info: plugin_pb2.PluginInfo) -> plugin_pb2.PluginInfo:
-    """The description as far as it decides how the plugin is called: equal for any two that mean the same.
+    """The description as far as it decides how the plugin is called and what it answers: equal if both are the same.
 
-    It has no version, lists are sorted and without duplicates, and what is unset has its default. `info` is one that
-    `check` accepts.
+    Lists are sorted and without duplicates, and what is unset has its default. The version stays, because cached
+    answers hold for it alone. `info` is one that `check` accepts.
     """
     normal = plugin_pb2.PluginInfo()
     normal.CopyFrom(info)
     normal.DiscardUnknownFields()
-    normal.ClearField("version")
     normal.extension_points[:] = sorted(set(info.extension_points))
     normal.pod_fields[:] = sorted(set(info.pod_fields))
     events = {(each.resource, tuple(sorted(set(each.actions))), each.hint) for each in info.events_to_register}

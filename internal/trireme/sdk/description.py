@@ -30,7 +30,8 @@ class Info:
 
     `name` is what profiles call it. `pod_fields` are paths such as `spec.nodeSelector` or
     `metadata.labels['example.com/tier']`; without any it gets what the built-in plugins see of a pod. Without `events`
-    any change in the cluster wakes the pods that it refused. `max_concurrent_calls` 0: as many as come.
+    any change in the cluster wakes the pods that it refused. `max_concurrent_calls` 0: as many as come. The scheduler
+    caches answers for as long as `version` stays: code or settings that answer otherwise are another version.
     """
 
     name: str

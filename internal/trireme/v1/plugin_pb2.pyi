@@ -229,7 +229,9 @@ class PluginInfo(_message.Message):
     name: _builtins.str
     """REQUIRED. The name that profiles use."""
     version: _builtins.str
-    """OPTIONAL. The plugin's own version, for display."""
+    """OPTIONAL. The plugin's own version. Answers are cached for as long as it stays (see Dependency): a plugin that
+    answers otherwise than before, by other code or other settings of its own, reports another version.
+    """
     max_concurrent_calls: _builtins.int
     """OPTIONAL. How many concurrent calls it takes; each process that calls it observes the limit for itself. 0: no
     limit.

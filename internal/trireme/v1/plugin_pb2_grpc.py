@@ -57,7 +57,7 @@ class PluginServiceServicer:
     """
 
     def GetPluginInfo(self, request, context):
-        """GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+        """GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
         whose answer no longer covers the profile that names it counts as down.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

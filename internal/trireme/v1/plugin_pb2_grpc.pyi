@@ -34,7 +34,7 @@ class PluginServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PluginServiceAsyncStub: ...
     GetPluginInfo: _grpc.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginInfoRequest, _plugin_pb2.GetPluginInfoResponse]
-    """GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+    """GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
     whose answer no longer covers the profile that names it counts as down.
     """
     Configure: _grpc.UnaryUnaryMultiCallable[_plugin_pb2.ConfigureRequest, _plugin_pb2.ConfigureResponse]
@@ -56,7 +56,7 @@ class PluginServiceAsyncStub(PluginServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetPluginInfo: _aio.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginInfoRequest, _plugin_pb2.GetPluginInfoResponse]  # type: ignore[assignment]
-    """GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+    """GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
     whose answer no longer covers the profile that names it counts as down.
     """
     Configure: _aio.UnaryUnaryMultiCallable[_plugin_pb2.ConfigureRequest, _plugin_pb2.ConfigureResponse]  # type: ignore[assignment]
@@ -81,7 +81,7 @@ class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _plugin_pb2.GetPluginInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_plugin_pb2.GetPluginInfoResponse, _abc.Awaitable[_plugin_pb2.GetPluginInfoResponse]]:
-        """GetPluginInfo describes what the service hosts. Idempotent. Called at start and after each reconnection; a plugin
+        """GetPluginInfo describes what the service hosts. Idempotent. Called at start and every few seconds; a plugin
         whose answer no longer covers the profile that names it counts as down.
         """
 
