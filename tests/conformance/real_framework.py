@@ -40,7 +40,7 @@ def available() -> bool:
 
 
 def build() -> Path:
-    """The program, built if its sources have changed."""
+    """The program, built if its sources have changed. Raises: OracleError."""
     digest = _digest()
     if _up_to_date(digest):
         return BINARY
@@ -133,7 +133,7 @@ class Oracle:
                     pipe.close()
 
     def ask(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows with `expect`, or with `error` where the framework itself fails. Raises: OracleError."""
+        """The rows with `expect`, or with `error` where the framework itself fails."""
         answers: list[Row] = []
         for flipped, alike in itertools.groupby(rows, lambda row: row["case"].get("featureGates") or {}):
             if flipped != self._flipped:
