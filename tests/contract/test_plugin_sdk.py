@@ -353,7 +353,7 @@ async def test_the_steps_after_filter(stack: Stack) -> None:
     assert [entry.status.code for entry in reservations] == [status_pb2.CODE_SUCCESS, status_pb2.CODE_UNSCHEDULABLE]
     assert reservations[0].assumed[0].persistent_volume_claim.metadata.name == "a"
     assert reservations[0].state == b"licence 7"
-    await hosts.reserve.unreserve(CYCLE, placements[:1])
+    await hosts.reserve.unreserve(CYCLE, placements[:1], hosts.pod_class)
     assert plugin.given_back == ["a"]
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
+import all_points
 import clusters
 import installation
 import orjson
@@ -17,6 +18,8 @@ import witness
 from installation import pod
 
 from trireme import sdk
+from trireme.config import trireme_configuration
+from trireme.framework import plugin_spec
 from trireme.v1 import cycle_pb2
 
 pytestmark = pytest.mark.timeout(120)
@@ -364,3 +367,39 @@ async def _small_cluster(folder: pathlib.Path) -> AsyncIterator[installation.Ins
         witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,
     ):
         yield here
+
+
+async def test_each_extension_point_of_a_plugin_is_called_with_the_pod(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken, a profile names a plugin at a point that is never called, or the plugin does not learn the pod's fields.
+
+    A pod that Permit refuses is for Unreserve, one that no node takes for PostFilter.
+    """
+    calls = tmp_path / "calls"
+    calls.touch()
+    monkeypatch.setenv("CALLS", str(calls))
+    remote_points = trireme_configuration.REMOTE_POINTS - {plugin_spec.ExtensionPoint.QUEUE_SORT}
+    points = sorted(point.value for point in remote_points)
+    configuration = profile("AllPoints", *points)
+    plugins = configuration["profiles"][0]["plugins"]
+    for point, in_tree in (("bind", ["DefaultBinder"]), ("postFilter", [])):
+        plugins[point]["disabled"] = [{"name": "*"}]
+        plugins[point]["enabled"] += [{"name": name} for name in in_tree]
+    script = pathlib.Path(__file__).parent / "all_points.py"
+    async with cluster(nodes=2) as here, plugin(tmp_path, script) as address:
+        await here.start(configuration=configuration, own=remote("AllPoints", address, *points))
+        pods = [pod("plain"), pod("refused"), pod("homeless", nodeSelector={"no": "node"})]
+        for each in pods:
+            each["metadata"]["annotations"] = {"example.com/mark": each["metadata"]["name"]}
+        await here.create_pods(pods)
+        await here.bound(1)
+        passed = [method for method in all_points.METHODS if method not in ("post_filter", "unreserve")]
+        wanted = {f"{method} plain" for method in passed} | {"post_filter homeless", "unreserve refused"}
+
+        def missing() -> list[str]:
+            return sorted(wanted - set(calls.read_text().splitlines()))
+
+        await installation.until(lambda: not missing(), 20, lambda: f"missing: {missing()}")
+        unmarked = [line for line in calls.read_text().splitlines() if line.endswith(" ")]
+        assert not unmarked

@@ -101,6 +101,9 @@ class FakeBinders:
         response: bind_pb2.PermitResponse = await self._respond("Permit", request)
         return response
 
+    async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
+        """No plugin has to be notified."""
+
     async def pre_bind_pre_flight(
         self, items: Sequence[ports.PreBindItem], on_result: Callable[[int, status_pb2.Status], None]
     ) -> None:

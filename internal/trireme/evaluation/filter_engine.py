@@ -227,8 +227,8 @@ class FilterEngine:
 
     async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """The placements are void. Nothing is stored here; remote plugins that store something are notified."""
-        self._class_of(cycle)
-        await reserving.unreserve(self._profiles.reservers[cycle.profile], cycle, placements)
+        pod_class, plugins = self._class_of(cycle), self._profiles.reservers[cycle.profile]
+        await reserving.unreserve(plugins, cycle, placements, pod_class)
 
     def _post_filter_results(
         self, cycle: cycle_pb2.Cycle, cached: class_verdicts.ClassVerdicts

@@ -46,7 +46,9 @@ class Reserver(Protocol):
         """What to assume beside each placement, in order."""
         ...
 
-    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+    async def unreserve(
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], pod_class: classes.PodClass
+    ) -> None:
         """The placements are void."""
         ...
 
@@ -75,7 +77,9 @@ class InTreeReserver:
         """As the Protocol says."""
         return [await self._reserve(placement, pod_class, snap) for placement in placements]
 
-    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+    async def unreserve(
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], pod_class: classes.PodClass
+    ) -> None:
         """Nothing to do."""
 
     async def _reserve(
@@ -156,8 +160,11 @@ async def reserve(
 
 
 async def unreserve(
-    plugins: Sequence[Reserver], cycle: cycle_pb2.Cycle, placed: Sequence[filter_pb2.Placement]
+    plugins: Sequence[Reserver],
+    cycle: cycle_pb2.Cycle,
+    placed: Sequence[filter_pb2.Placement],
+    pod_class: classes.PodClass,
 ) -> None:
     """Tell the plugins, last ones first."""
     for plugin in reversed(plugins):
-        await plugin.unreserve(cycle, placed)
+        await plugin.unreserve(cycle, placed, pod_class)

@@ -29,7 +29,6 @@ from trireme.v1 import filter_pb2, filter_phase_pb2
 _SCHEDULED = "scheduled"
 
 _VOLUMES_PLUGIN = IN_TREE.name_of(Role.VOLUMES)
-_SUCCESS = status.Code.SUCCESS.label
 
 # Attempts from this number on share a label.
 _MANY_ATTEMPTS = 15
@@ -116,7 +115,6 @@ class SchedulerMetrics:
     def bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
         """The pod is bound. `now` by the steady clock."""
         values = (_SCHEDULED, pod.record.profile)
-        self.instruments.point_seconds.observe(0.0, ("PostBind", _SUCCESS, pod.record.profile))
         self.instruments.schedule_attempts.add(values)
         self.instruments.attempt_seconds.observe(now - pod.popped_at, values)
         attempts = pod.attempts

@@ -32,6 +32,9 @@ from trireme.scheduling import (
 if TYPE_CHECKING:
     from trireme.scheduling.groups import pod_group_assembly
 
+#: Where bind calls plugins.
+_BIND_POINTS = (ExtensionPoint.PERMIT, ExtensionPoint.PRE_BIND, ExtensionPoint.BIND, ExtensionPoint.POST_BIND)
+
 
 def build_scheduling(
     context: FrontendContext, cluster: ClusterState, phases: PhaseClients, effects: ports.Effects
@@ -191,11 +194,9 @@ def _binding(
             for profile in completed.profiles
             if not phase_configuration.OWN_PERMIT.issuperset(profile.names(ExtensionPoint.PERMIT))
         ),
-        pre_bind_profiles=frozenset(
-            profile.scheduler_name
-            for profile in completed.profiles
-            if not remote.isdisjoint(profile.names(ExtensionPoint.PRE_BIND))
-        ),
+        pre_bind_profiles=_profiles_with(completed, remote, ExtensionPoint.PRE_BIND),
+        post_bind_profiles=_profiles_with(completed, remote, ExtensionPoint.POST_BIND),
+        remote_profiles=_profiles_with(completed, remote, *_BIND_POINTS),
     )
 
 
@@ -317,6 +318,17 @@ def speculating_profiles(completed: commandline.CompletedConfig) -> frozenset[st
     """The profiles without plugins of others, whose answers may change though the cluster does not."""
     remote = _remote_plugins(completed)
     return frozenset(profile.scheduler_name for profile in completed.profiles if remote.isdisjoint(profile.all_names()))
+
+
+def _profiles_with(
+    completed: commandline.CompletedConfig, plugins: frozenset[str], *points: ExtensionPoint
+) -> frozenset[str]:
+    """The profiles with any of the plugins at any of these points."""
+    return frozenset(
+        profile.scheduler_name
+        for profile in completed.profiles
+        if any(not plugins.isdisjoint(profile.names(point)) for point in points)
+    )
 
 
 def _remote_plugins(completed: commandline.CompletedConfig) -> frozenset[str]:

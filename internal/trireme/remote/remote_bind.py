@@ -22,7 +22,8 @@ _POST_BIND = remote_connection.Method("/trireme.v1.BindPlugin/PostBind", bind_pb
 class RemoteBindPlugin:
     """Permit, PreBindPreFlight, PreBind, Bind and PostBind, called by bind.
 
-    An item's state between phases is a PluginStates; the plugin gets its own part of it.
+    An item's state between phases is a PluginStates; the plugin gets its own part of it. The cycle has the pod with the
+    fields that any plugin names, because bind does not follow the snapshot stream.
     """
 
     def __init__(self, client: remote_client.PluginClient) -> None:
@@ -33,7 +34,9 @@ class RemoteBindPlugin:
         self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]
     ) -> list[bind_pb2.PermitResult] | status.Status | None:
         """Whether each pod is bound now, waits or is refused; on failure the error, or None where that is ignored."""
-        request = bind_pb2.PermitRequest(cycle=self._client.project_cycle(cycle), items=self._own_items(items))
+        request = bind_pb2.PermitRequest(
+            cycle=self._client.project_cycle(cycle, cycle.pod), items=self._own_items(items)
+        )
 
         prefix = f'running Permit plugin "{self.name}"'
 
@@ -58,7 +61,7 @@ class RemoteBindPlugin:
         Success where it has work, and where the plugin does not serve this RPC, else skip.
         """
         request = bind_pb2.PreBindPreFlightRequest(
-            cycle=self._client.project_cycle(cycle), items=self._own_items(items)
+            cycle=self._client.project_cycle(cycle, cycle.pod), items=self._own_items(items)
         )
 
         prefix = f'running PreBindPreFlight "{self.name}"'
@@ -88,7 +91,9 @@ class RemoteBindPlugin:
         during: remote_connection.During,
     ) -> list[bind_pb2.PreBindResult] | status.Status | None:
         """The result for each pod: done or waiting; on failure the error, or None where that is ignored."""
-        request = bind_pb2.PreBindRequest(cycle=self._client.project_cycle(cycle), items=self._own_items(items))
+        request = bind_pb2.PreBindRequest(
+            cycle=self._client.project_cycle(cycle, cycle.pod), items=self._own_items(items)
+        )
 
         prefix = f'running PreBind plugin "{self.name}"'
 
@@ -114,7 +119,7 @@ class RemoteBindPlugin:
         Raises:
             PluginError: the stream ended before all results came; the fate of the rest is open, whatever the policy.
         """
-        request = bind_pb2.BindRequest(cycle=self._client.project_cycle(cycle), items=self._own_items(items))
+        request = bind_pb2.BindRequest(cycle=self._client.project_cycle(cycle, cycle.pod), items=self._own_items(items))
         prefix = f'running Bind plugin "{self.name}"'
         missing = set(range(len(items)))
         async for response in self._client.connection.call_stream(_BIND, request.SerializeToString(), during):
@@ -134,7 +139,9 @@ class RemoteBindPlugin:
 
     async def post_bind(self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]) -> bool:
         """Notify the plugin that the pods were bound; return whether the call succeeded."""
-        request = bind_pb2.PostBindRequest(cycle=self._client.project_cycle(cycle), items=self._own_items(items))
+        request = bind_pb2.PostBindRequest(
+            cycle=self._client.project_cycle(cycle, cycle.pod), items=self._own_items(items)
+        )
         return await remote_results.notify(self._client, _POST_BIND, request.SerializeToString())
 
     def _own_items(self, items: Sequence[bind_pb2.BindItem]) -> list[bind_pb2.BindItem]:

@@ -85,12 +85,12 @@ class PluginClient:
         pod = self.pods.of(pod_class)
         return remote_request.cycle(profile, pod_class.id, generation, pod, state, self._caller_identity())
 
-    def project_cycle(self, cycle: cycle_pb2.Cycle, state: bytes = b"") -> cycle_pb2.Cycle:
-        """Copy the cycle, with the plugin's projection of the pod and its state."""
+    def project_cycle(self, cycle: cycle_pb2.Cycle, pod: core_pb2.Pod) -> cycle_pb2.Cycle:
+        """Copy the cycle without its state, and with the plugin's projection of the pod."""
         own = cycle_pb2.Cycle()
         own.CopyFrom(cycle)
-        own.pod.CopyFrom(self.pods.project(cycle.pod))
-        own.state = state
+        own.pod.CopyFrom(self.pods.project(pod))
+        own.ClearField("state")
         return own
 
     def project_pods(self, pods: Sequence[core_pb2.Pod]) -> list[core_pb2.Pod]:

@@ -4,7 +4,7 @@ from trireme.evaluation.preemption import post_filter_context
 from trireme.framework import status
 from trireme.remote import remote_client, remote_connection, remote_response
 from trireme.snapshot import snapshot
-from trireme.v1 import filter_pb2, status_pb2
+from trireme.v1 import core_pb2, filter_pb2, status_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -27,7 +27,10 @@ class RemotePostFilterPlugin:
         refused: node_columns.NodeColumns | None,
     ) -> filter_pb2.PostFilterResponse | None:
         """The plugin's PostFilter result; on failure the error, or None where that is ignored."""
-        request = filter_pb2.PostFilterRequest(cycle=self._client.project_cycle(context.cycle))
+        pod = core_pb2.Pod()
+        pod.CopyFrom(snap.classes[context.cycle.pod_class].pod)
+        pod.MergeFrom(context.cycle.pod)
+        request = filter_pb2.PostFilterRequest(cycle=self._client.project_cycle(context.cycle, pod))
         request.columns.CopyFrom(filter_pb2.NodeColumns() if refused is None else node_columns.to_message(refused))
         if context.pre_filter is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(context.pre_filter))

@@ -29,7 +29,9 @@ class RemoteReservePlugin:
         snap: snapshot.Snapshot,
     ) -> Sequence[filter_pb2.Reservation]:
         """What to assume beside each placement; on failure each has the error, or success where that is ignored."""
-        request = filter_pb2.ReserveRequest(cycle=self._client.project_cycle(cycle), placements=placements)
+        request = filter_pb2.ReserveRequest(
+            cycle=self._client.project_cycle(cycle, pod_class.pod), placements=placements
+        )
         prefix = f'running Reserve plugin "{self.name}"'
 
         def read(response: filter_pb2.ReserveResponse) -> list[filter_pb2.Reservation]:
@@ -43,7 +45,11 @@ class RemoteReservePlugin:
             failed = wire_status.to_message(self._client.apply_failure_policy(prefix, str(error)) or status.SUCCESS)
             return [filter_pb2.Reservation(status=failed) for _ in placements]
 
-    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+    async def unreserve(
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], pod_class: classes.PodClass
+    ) -> None:
         """Notify the plugin that the placements are void."""
-        request = filter_pb2.UnreserveRequest(cycle=self._client.project_cycle(cycle), placements=placements)
+        request = filter_pb2.UnreserveRequest(
+            cycle=self._client.project_cycle(cycle, pod_class.pod), placements=placements
+        )
         await remote_results.notify(self._client, _UNRESERVE, request.SerializeToString())

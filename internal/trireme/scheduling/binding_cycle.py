@@ -1,8 +1,9 @@
 """The binding cycle: from an assumed pod to a bound one, beside the scheduling of the next.
 
 Permit (if a profile has Permit plugins), PreBind (if there is something to prepare), then Bind, in batches as they
-were placed. A pod for which a step fails is unassumed and requeued. If the result of a write is uncertain, the call is
-repeated until bind knows it: no pod is forgotten while it might be bound.
+were placed, and PostBind (if a profile has PostBind plugins). A pod for which a step fails is unassumed and requeued.
+If the result of a write is uncertain, the call is repeated until bind knows it: no pod is forgotten while it might be
+bound.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from trireme.scheduling import (
     fit_error,
     pods_in_pre_bind,
     ports,
+    post_binding,
     pre_binding,
     queue_notifier,
     reservations,
@@ -73,7 +75,8 @@ class BindingCycle:
     """Binds what was placed.
 
     `permit_profiles` are the profiles that have Permit plugins, `pre_bind_profiles` those with PreBind plugins that
-    have to be called for every pod.
+    have to be called for every pod, `post_bind_profiles` those with PostBind plugins. `remote_profiles` have remote
+    plugins at Permit, PreBind, Bind or PostBind; these get the pod, because bind does not follow the snapshot stream.
     """
 
     def __init__(
@@ -93,8 +96,9 @@ class BindingCycle:
         in_pre_bind: pods_in_pre_bind.PodsInPreBind,
         permit_profiles: frozenset[str],
         pre_bind_profiles: frozenset[str],
+        post_bind_profiles: frozenset[str],
+        remote_profiles: frozenset[str],
     ) -> None:
-        """`permit_profiles` and `pre_bind_profiles` have remote plugins at these extension points."""
         self._cache = cache
         self._queue = queue
         self._reporter = reporter
@@ -109,10 +113,12 @@ class BindingCycle:
         self._in_pre_bind = in_pre_bind
         self._permit_profiles = permit_profiles
         self._pre_bind_profiles = pre_bind_profiles
+        self._remote_profiles = remote_profiles
         self.reported_bound = reported_bound.ReportedBound[tuple[cycle_pb2.Cycle, AssumedPod]](
             self._cache.is_assumed, self._not_bound
         )
         self.background = supervision.Supervisor()
+        self._post_binding = post_binding.PostBinding(binder, observer, post_bind_profiles, self.background.start)
         self._binding = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -146,7 +152,7 @@ class BindingCycle:
             self._room.clear()
         untouched = sum(not assumed.reserved for assumed in pods)
         self._observer.extension_points_skipped(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
-        self.background.start(self._bind(cycle, pods, waits))
+        self.background.start(self._bind(self._with_pod(cycle, pods), pods, waits))
 
     def allow(self, uids: Iterable[str], plugin: str) -> None:
         """The plugin allows all of these pods that wait for it on Permit."""
@@ -159,6 +165,19 @@ class BindingCycle:
         await self.background.close()
         await self._pre_binding.close()
         await self._reserved.close()
+
+    def _with_pod(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod]) -> cycle_pb2.Cycle:
+        """The cycle for bind: with the pod, if a plugin needs it."""
+        if cycle.profile not in self._remote_profiles:
+            return cycle
+        # By the class that the pod has now: classes change while Reserve is called.
+        placed = next((found for each in pods if (found := self._cache.pod(each.pod.uid)) is not None), None)
+        if placed is None:
+            return cycle  # all of them were deleted
+        own = cycle_pb2.Cycle()
+        own.CopyFrom(cycle)
+        own.pod.CopyFrom(self._cache.registry[placed.class_id].pod)
+        return own
 
     async def _bind(self, cycle: cycle_pb2.Cycle, pods: list[AssumedPod], waits: Mapping[str, float]) -> None:
         if cycle.profile in self._permit_profiles:
@@ -280,6 +299,7 @@ class BindingCycle:
             self._end(1)
             self.reported_bound.add(assumed.pod.uid, (cycle, assumed))
             self._reporter.bound(assumed.pod, assumed.node_name, assumed.node_counts)
+            self._post_binding.bound(cycle, assumed.item)
         else:
             self._requeue(cycle, assumed, result)
 
@@ -318,6 +338,7 @@ class BindingCycle:
             if answer.code == status.Code.SUCCESS:
                 self._end(1)
                 self._reporter.bound(assumed.pod, assumed.node_name, assumed.node_counts)
+                self._post_binding.bound(cycle, request.items[result.index])
             else:
                 self._requeue(cycle, assumed, answer)
 

@@ -154,7 +154,7 @@ class PreBindItem:
 class Binder(Protocol):
     """Binds pods, and does every other write to the cluster: conditions, nominations, evictions, claims.
 
-    Calls with an uncertain result are repeated until it is known, so only `permit` may fail.
+    Calls with an uncertain result are repeated until it is known, so only `permit` and `post_bind` may fail.
     """
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
@@ -185,6 +185,10 @@ class Binder(Protocol):
 
     def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
         """Bind all items; each result once, as it is known. Does not end before every item has one."""
+        ...
+
+    async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
+        """Notify the PostBind plugins of bound pods. Raises: PhaseFault."""
         ...
 
     async def apply(

@@ -309,13 +309,16 @@ class BindPhaseClient:
             self._update(part.cycle)
 
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
-        """Call the PostBind plugins. Raises: AioRpcError."""
+        """Call the PostBind plugins. Raises: PhaseFault."""
 
         async def call(stub: Any) -> None:
             self._update(request.cycle)
             await stub.PostBind(request, timeout=self._deadline)
 
-        await self._unary(call)
+        try:
+            await self._unary(call)
+        except aio.AioRpcError as error:
+            raise ports.PhaseFault(f"{error.code().name}: {error.details()}") from error
 
     def restart(self) -> None:
         """Announce the leader again, because the configuration changed."""
