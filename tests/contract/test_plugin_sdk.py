@@ -91,7 +91,9 @@ class Hosts:
         """What PostFilter says where so many nodes refuse the pod."""
         index, capacity = np.zeros(nodes, dtype=np.int16), np.zeros(nodes, dtype=np.int32)
         refused = node_columns.NodeColumns(0, 0, nodes, None, (), index, capacity)
-        context: Any = types.SimpleNamespace(cycle=CYCLE, pre_filter=pre_filter)
+        cycle = cycle_pb2.Cycle(fence=CYCLE.fence, profile="p", pod_class=self.pod_class.id)
+        cycle.pod.metadata.name = "preemptor"
+        context: Any = types.SimpleNamespace(cycle=cycle, pre_filter=pre_filter)
         return await self.post_filter.post_filter(context, self.snap, refused)
 
     async def close(self) -> None:
@@ -313,8 +315,10 @@ class Reserving:
 
     def __init__(self) -> None:
         self.given_back: list[str] = []
+        self.pods: list[core_pb2.Pod] = []
 
     def post_filter(self, call: sdk.Call, columns: filter_pb2.NodeColumns) -> Any:
+        self.pods.append(call.pod)
         if columns.size != 4:
             return sdk.unschedulable("no way out")
         action = bind_pb2.Action(nominate=bind_pb2.Nominate(node_name="node-1"))
@@ -323,6 +327,7 @@ class Reserving:
         )
 
     def reserve(self, call: sdk.Call, placement: filter_pb2.Placement) -> Any:
+        self.pods.append(call.pod)
         if placement.node_name == "full":
             return sdk.unschedulable("no licence left")
         claim = snapshot_pb2.ClusterObject(assumed=True)
@@ -331,6 +336,7 @@ class Reserving:
         return filter_pb2.Reservation(status=done, assumed=[claim], state=b"licence 7")
 
     def unreserve(self, call: sdk.Call, placement: filter_pb2.Placement) -> None:
+        self.pods.append(call.pod)
         self.given_back.append(placement.pod.name)
 
 
@@ -355,6 +361,10 @@ async def test_the_steps_after_filter(stack: Stack) -> None:
     assert reservations[0].state == b"licence 7"
     await hosts.reserve.unreserve(CYCLE, placements[:1], hosts.pod_class)
     assert plugin.given_back == ["a"]
+    preemptor = core_pb2.Pod()
+    preemptor.CopyFrom(hosts.pod_class.pod)
+    preemptor.metadata.name = "preemptor"
+    assert plugin.pods == [preemptor] * 2 + [hosts.pod_class.pod] * 3, "each call has the pod of its class"
 
 
 # Permit, PreBind, Bind, PostBind.
