@@ -361,6 +361,41 @@ async def test_a_plugin_that_is_there_and_wrong_ends_the_start(
         await monitor.close()
 
 
+SNAPSHOT = described(node_data=plugin_pb2.NODE_DATA_SNAPSHOT)
+
+
+async def test_a_plugin_that_follows_the_cluster_must_serve_the_stream(tmp_path: Path) -> None:
+    """Broken, pods are placed by the answers of a plugin that knows no node."""
+    config = await asyncio.to_thread(completed, tmp_path)
+    served = ScriptedPlugin({GET_PLUGIN_INFO: SNAPSHOT, CONFIGURE: accept})
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        with pytest.raises(remote_client.HandshakeError, match="node_data: SNAPSHOT, but the plugin does not serve"):
+            await monitor.start(20)
+        assert not configured(served)
+        await monitor.close()
+
+
+@pytest.mark.parametrize("instance", ["two", ""], ids=["another instance", "no instance"])
+async def test_an_instance_that_lacks_the_stream_takes_part_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: str
+) -> None:
+    """Broken, a plugin that is replaced by one without a stream goes on to be called by slot."""
+    config = await asyncio.to_thread(completed, tmp_path, "Ignore")
+    served = ScriptedPlugin({GET_PLUGIN_INFO: described(instance=instance and "one"), CONFIGURE: accept})
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        async with running(monitor, monkeypatch) as changes:
+            served.answers[GET_PLUGIN_INFO] = described(instance=instance, node_data=plugin_pb2.NODE_DATA_SNAPSHOT)
+            await changes.until(1)
+            assert monitor.rejected() == {"P"}
+            await until(lambda: "SnapshotFollower" in monitor.statuses()[0].problem)
+            served.answers[GET_PLUGIN_INFO] = described(instance=instance and "three")
+            await changes.until(2)
+            assert monitor.rejected() == frozenset()
+
+
 @pytest.mark.parametrize(("policy", "waits"), [("Fail", {"first": "P"}), ("Ignore", {})])
 def test_a_missing_plugin_is_not_in_the_configuration_of_the_phases(
     tmp_path: Path, policy: str, waits: Mapping[str, str]

@@ -138,6 +138,7 @@ class PluginMonitor:
         for plugin in self._plugins:
             if plugin.info is not None:
                 try:
+                    await self._check_follower(plugin, plugin.info)
                     await self._configure(plugin, config_hash)
                 except _Unreachable as error:
                     plugin.info, plugin.reachable, plugin.problem = None, False, str(error)
@@ -237,6 +238,9 @@ class PluginMonitor:
             raise remote_client.HandshakeError(f"{plugin.where}: was rejected again and again; takes part again later")
         infos = {**self.infos(), plugin.config.name: info}
         configuration = phase_configuration.configuration(self._completed, infos)
+        # A plugin without `instance` comes here at each check.
+        if info != before or response.instance != plugin.admitted.instance or not plugin.takes_part:
+            await self._check_follower(plugin, info)
         await self._configure(plugin, phase_configuration.config_hash(configuration))
         plugin.info, plugin.admitted = info, admitted
         was_rejected, plugin.rejected = plugin.rejected, False
@@ -271,6 +275,23 @@ class PluginMonitor:
         except aio.AioRpcError as error:
             plugin.connection.renew()
             raise self._rpc_error(plugin, error) from error
+
+    async def _check_follower(self, plugin: _Plugin, info: plugin_pb2.PluginInfo) -> None:
+        """A plugin that is called by slot must serve the stream that says which nodes those are.
+
+        Raises: HandshakeError, _Unreachable.
+        """
+        if info.node_data != plugin_pb2.NODE_DATA_SNAPSHOT:
+            return
+        try:
+            serves = await plugin_control.serves_snapshot_follower(plugin.connection.channel, CHECK_TIMEOUT_SECONDS)
+        except aio.AioRpcError as error:
+            raise self._rpc_error(plugin, error, "Sync: ") from error
+        if not serves:
+            raise remote_client.HandshakeError(
+                f"{self._profiles(plugin)}{plugin.where}: node_data: SNAPSHOT, but the plugin does not serve "
+                "SnapshotFollower, by which it would get the nodes"
+            )
 
     async def _configure(self, plugin: _Plugin, config_hash: int) -> None:
         configurations = phase_configuration.plugin_configurations(self._completed, plugin.config.name)

@@ -1,6 +1,6 @@
-"""The two calls that set up a remote plugin: GetPluginInfo and Configure.
+"""The calls that set up a remote plugin: GetPluginInfo, Configure, and whether it serves the snapshot stream.
 
-The frontend makes both before a plugin takes part in scheduling. Later callers repeat Configure if the plugin lacks the
+The frontend makes them before a plugin takes part in scheduling. Later callers repeat Configure if the plugin lacks the
 configuration, because it was restarted or is one of several instances behind one address.
 """
 
@@ -15,6 +15,7 @@ from trireme.v1 import plugin_pb2
 
 _GET_PLUGIN_INFO = "/trireme.v1.PluginService/GetPluginInfo"
 _CONFIGURE = "/trireme.v1.PluginService/Configure"
+_SYNC = "/trireme.v1.SnapshotFollower/Sync"
 _NO_ARGUMENTS = (b"", b"{}")
 
 
@@ -74,6 +75,26 @@ async def configure(
         if errors:
             text = ", ".join(_text(error) for error in errors)
             raise ConfigurationRefused(f"profile {request.profile}: pluginConfig: {text}")
+
+
+async def serves_snapshot_follower(channel: aio.Channel, timeout_seconds: float) -> bool:
+    """Return whether the service has SnapshotFollower.
+
+    The stream to find out has no Hello, so the service refuses it, and goes on to follow the one that it has.
+
+    Raises:
+        AioRpcError: it cannot be reached.
+    """
+    call: Any = channel.stream_stream(_SYNC)(iter(()), timeout=timeout_seconds)
+    try:
+        await call.read()
+    except aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.UNAVAILABLE:
+            raise
+        return error.code() is not grpc.StatusCode.UNIMPLEMENTED
+    finally:
+        call.cancel()
+    return True
 
 
 def lacks_configuration(error: aio.AioRpcError) -> bool:
