@@ -242,7 +242,7 @@ class Phases:
 
     def _make_scorer(self) -> score_engine.ScoreEngine:
         self._snap.amount_rules = amounts.rules_of(self._configuration.feature_gates)
-        return score_engine.ScoreEngine(self._snap, score_profiles.make(self._configuration, no_remote))
+        return score_engine.ScoreEngine(self._snap, score_profiles.make_profiles(self._configuration, no_remote))
 
     def _apply(self, deltas: Iterable[snapshot_pb2.Delta]) -> None:
         for delta in deltas:

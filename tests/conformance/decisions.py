@@ -195,7 +195,7 @@ class _Cycle:
         return _some("allocations", out) | _some("claimStatuses", statuses)
 
     def _post_filter(self, filtered: Filtered) -> Json:
-        refusals = fit_error.counted(filtered.refused.statuses, filtered.refused.index)
+        refusals = fit_error.nodes_by_status(filtered.refused.statuses, filtered.refused.index)
         answer = self._phases.ask_post_filter(self._cycle(self._profile), filtered)
         message = fit_error.message(len(self._names), filtered.refusal, refusals, ", ".join(answer.status.messages))
         return {"preemption": post_filter_answer(answer), "message": message}

@@ -159,6 +159,6 @@ def evaluators_of(
 ) -> in_process_evaluators.InProcessEvaluators:
     """Evaluators of the configuration's profiles, which have no remote plugins."""
     snap.amount_rules = amounts.rules_of(configuration.feature_gates)
-    filters = filter_profiles.make(configuration, no_remote)
-    scores = score_profiles.make(configuration, no_remote)
+    filters = filter_profiles.make_profiles(configuration, no_remote)
+    scores = score_profiles.make_profiles(configuration, no_remote)
     return in_process_evaluators.InProcessEvaluators(engine.Engine(snap, filters, scores))

@@ -32,7 +32,7 @@ FAILURE_POLICIES = ("Fail", "Ignore")
 
 _FALLBACK_AFTER = Duration(30 * SECOND)
 _PHASE_DEADLINE = Duration(30 * SECOND)
-# A batch of bindings waits for the API client's rate limit, and each result is reported as it is known.
+# Of Permit, PostBind and each PreBind plugin; Bind and Apply last until the replica is silent.
 _BIND_DEADLINE = Duration(60 * SECOND)
 _DEADLINE = Duration(SECOND)
 _OPEN_FOR = Duration(30 * SECOND)

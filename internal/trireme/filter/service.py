@@ -52,7 +52,7 @@ class FilterPhase(filter_phase_pb2_grpc.FilterPhaseServicer):
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         rules = amounts.rules_of(configuration.feature_gates)
-        profiles = filter_profiles.make(
+        profiles = filter_profiles.make_profiles(
             configuration, self._make_remote, self._make_remote_reserver, self._make_remote_post_filter
         )
         # From here on nothing fails: a configuration that is refused changes nothing.

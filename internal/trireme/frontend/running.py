@@ -55,7 +55,9 @@ async def run(
     local: local_phases.LocalPhases,
     stop: stop_signal.StopSignal,
 ) -> int:
-    """Run until a signal to stop arrives or the Lease is lost. Returns the exit code.
+    """Run until a signal to stop, the end of the Lease or of the namespace, or of a task that must not end.
+
+    Returns the exit code.
 
     `early` has the lists requested so far, `local` are our own phases, which may be starting.
 

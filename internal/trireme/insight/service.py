@@ -66,8 +66,8 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         rules = amounts.rules_of(configuration.feature_gates)
-        filters = filter_profiles.make(configuration, self._make_remote_filter)
-        scores = score_profiles.make(configuration, self._make_remote_score)
+        filters = filter_profiles.make_profiles(configuration, self._make_remote_filter)
+        scores = score_profiles.make_profiles(configuration, self._make_remote_score)
         # From here on nothing fails: a configuration that is refused changes nothing.
         self._snap.amount_rules = rules
         self._engine = engine.Engine(self._snap, filters, scores)

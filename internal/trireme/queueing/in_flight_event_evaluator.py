@@ -47,7 +47,7 @@ class InFlightEventEvaluator:
     def evaluate(self, pod: QueuedPodInfo, state: InFlight | Done) -> tuple[Decision, list[QueueingHintCall]]:
         """Where a pod goes whose attempt failed, and the open calls on which that depends if it is to wait.
 
-        `state` is that of the attempt: the events since a pod was done are not recorded.
+        `state` is that of the attempt. While a pod is being bound (Done) no events are recorded: it backs off.
         """
         if not isinstance(state, InFlight) or state.cursor is None:
             return Decision.AFTER_BACKOFF, []

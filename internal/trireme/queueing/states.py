@@ -1,7 +1,8 @@
 """The states of what the scheduling queue holds: frozen values, each with what is known only in that state.
 
-`Transitions` alone gives an entity another state. States are shared: all pods of a batch are in one `InFlight`, all
-pods that wait for the same events in one `Unschedulable`, so that a state costs a queued pod one reference.
+Only `transitions`, and `groups.group_transitions` for groups and their members, give an entity another state. States
+are shared: all pods of a batch are in one `InFlight`, all pods that wait for the same events in one `Unschedulable`, so
+that a state costs a queued pod one reference.
 """
 
 import enum

@@ -2,7 +2,7 @@
 
 Nothing else assigns `state` (`groups.group_transitions` does of groups and their members), so that what belongs to a
 transition (the structure that holds the entity, the stamp, the counters, the log, PreEnqueue on the way in) cannot be
-forgotten. *When* an entity moves is the business of `scheduling_queue`.
+forgotten. *When* an entity moves is the business of `scheduling_queue`, after events of `event_requeuer`.
 """
 
 import itertools

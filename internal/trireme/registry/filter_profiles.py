@@ -16,7 +16,7 @@ MakeRemoteFilter = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncFi
 MakeRemotePostFilter = Callable[[snapshot_pb2.RemotePlugin], post_filter_plugins.HostedPostFilter]
 
 
-def chains(
+def make_chains(
     configuration: snapshot_pb2.Configuration,
     make_remote: MakeRemoteFilter,
 ) -> Mapping[str, filter_chain.FilterChain]:
@@ -39,7 +39,7 @@ def chains(
     return out
 
 
-def post_filters(
+def make_post_filters(
     configuration: snapshot_pb2.Configuration,
     chains: Mapping[str, filter_chain.FilterChain],
     make_remote: MakeRemotePostFilter | None,
@@ -61,7 +61,7 @@ def post_filters(
     return out
 
 
-def claim_releases(
+def make_claim_releases(
     configuration: snapshot_pb2.Configuration, chains: Mapping[str, filter_chain.FilterChain]
 ) -> Mapping[str, post_filter_plugins.ClaimReleasePlugin]:
     """By profile what says which claims a group may give up."""
@@ -71,19 +71,19 @@ def claim_releases(
     }
 
 
-def make(
+def make_profiles(
     configuration: snapshot_pb2.Configuration,
     make_remote: MakeRemoteFilter,
     make_remote_reserver: reserving.MakeRemoteReserver | None = None,
     make_remote_post_filter: MakeRemotePostFilter | None = None,
 ) -> filter_engine.FilterProfiles:
     """The profiles that the configuration describes. Raises: as chains."""
-    made = chains(configuration, make_remote)
+    made = make_chains(configuration, make_remote)
     group_preemption = filter_sides.pod_group_preemption_plugin(dict(configuration.feature_gates))
     return filter_engine.FilterProfiles(
         made,
         reserving.reservers(configuration, made, make_remote_reserver),
-        post_filters(configuration, made, make_remote_post_filter),
-        claim_releases(configuration, made),
+        make_post_filters(configuration, made, make_remote_post_filter),
+        make_claim_releases(configuration, made),
         dict.fromkeys(made, group_preemption),
     )

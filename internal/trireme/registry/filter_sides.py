@@ -1,6 +1,6 @@
 """What the filter phase runs of the in-tree plugins.
 
-All of it is loaded with this module: before a frontend comes, and in the forker once for all its forks.
+All of it is loaded with this module: before a frontend connects, and in the forker once for all its forks.
 """
 
 from collections.abc import Iterable, Mapping

@@ -14,7 +14,7 @@ from trireme.wire import profiles
 MakeRemoteScore = Callable[[snapshot_pb2.RemotePlugin, str], interfaces.AsyncScore]
 
 
-def chains(
+def make_chains(
     configuration: snapshot_pb2.Configuration,
     make_remote: MakeRemoteScore,
 ) -> Mapping[str, score_chain.ScoreChain]:
@@ -39,7 +39,7 @@ def chains(
     return out
 
 
-def make(
+def make_profiles(
     configuration: snapshot_pb2.Configuration,
     make_remote: MakeRemoteScore,
 ) -> score_engine.ScoreProfiles:
@@ -51,4 +51,4 @@ def make(
         )
         for profile in configuration.profiles
     }
-    return score_engine.ScoreProfiles(chains(configuration, make_remote), placement_scorers)
+    return score_engine.ScoreProfiles(make_chains(configuration, make_remote), placement_scorers)

@@ -24,7 +24,7 @@ def message(
     return f"{text} {post_filter}" if post_filter else text
 
 
-def counted(statuses: Sequence[status.Status], index: arrays.Int16Array) -> list[tuple[status.Status, int]]:
+def nodes_by_status(statuses: Sequence[status.Status], index: arrays.Int16Array) -> list[tuple[status.Status, int]]:
     """Each status and how many nodes have it. Shape: index (node,), 0 where a node passes."""
     counts = np.bincount(index, minlength=len(statuses) + 1)
     return [(entry, int(count)) for entry, count in zip(statuses, counts[1:], strict=False) if count]

@@ -31,7 +31,7 @@ class Refusal:
         if filtered.refusal is not None:
             return Refusal(nodes, [(filtered.refusal, nodes)], filtered.refusal, filtered.narrowed_by)
         answer = filtered.answer
-        statuses = fit_error.counted(answer.statuses, answer.index)
+        statuses = fit_error.nodes_by_status(answer.statuses, answer.index)
         if changed:
             counts = Counter(dict(statuses))
             for slot, now in changed.items():

@@ -54,7 +54,7 @@ class ScorePhase(score_phase_pb2_grpc.ScorePhaseServicer):
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         rules = amounts.rules_of(configuration.feature_gates)
-        profiles = score_profiles.make(configuration, self._make_remote)
+        profiles = score_profiles.make_profiles(configuration, self._make_remote)
         # From here on nothing fails: a configuration that is refused changes nothing.
         self._snap.amount_rules = rules
         self._engine = score_engine.ScoreEngine(self._snap, profiles)

@@ -230,6 +230,8 @@ class ApiClient:
     ) -> ApiResponse:
         """Send one request and read the whole response. `path` is sent as given: callers quote its segments.
 
+        It is sent once more after a 401, with renewed credentials, or if the connection of a GET was dropped.
+
         Raises:
           ApiError: the server answered with a status of 400 or more.
           ApiUnreachable: no complete response came before the deadline.

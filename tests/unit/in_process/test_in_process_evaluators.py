@@ -39,8 +39,8 @@ class Cluster:
         self.evaluators = in_process_evaluators.InProcessEvaluators(
             engine.Engine(
                 self.builder.snap,
-                filter_profiles.make(message, no_remote_plugins),
-                score_profiles.make(message, no_remote_plugins),
+                filter_profiles.make_profiles(message, no_remote_plugins),
+                score_profiles.make_profiles(message, no_remote_plugins),
             )
         )
 

@@ -176,8 +176,8 @@ async def test_a_profile_with_the_plugin_places_pods_by_it() -> None:
     evaluators = in_process_evaluators.InProcessEvaluators(
         engine.Engine(
             builder.snap,
-            filter_profiles.make(message, no_remote_plugins),
-            score_profiles.make(message, no_remote_plugins),
+            filter_profiles.make_profiles(message, no_remote_plugins),
+            score_profiles.make_profiles(message, no_remote_plugins),
         )
     )
     filtered = await evaluators.filter(PROFILE, 1, 1, builder.snap.generation)

@@ -85,8 +85,8 @@ TO_PROVISION = volume_bindings.VolumeBindings((), (volume_bindings.ToProvision("
 class Pod:
     """One pod that goes through PreBind; its state goes from call to call."""
 
-    def __init__(self, store: Store, bindings: volume_bindings.VolumeBindings | None) -> None:
-        args = {"p": {"bindTimeoutSeconds": 30}}
+    def __init__(self, store: Store, bindings: volume_bindings.VolumeBindings | None, timeout: object = 30) -> None:
+        args = {"p": {} if timeout is None else {"bindTimeoutSeconds": timeout}}
         unused: Any = None
         self._plugin = volume_binding.make(bind_phase_plugin.BindContext(args, {}, store, unused, lambda: 0))
         self.state = b"" if bindings is None else bindings.to_bytes()
@@ -116,6 +116,13 @@ class Pod:
         result = await self.pre_bind()
         assert result.status.code == status_pb2.CODE_ERROR
         return result.status.messages[0]
+
+
+@pytest.mark.parametrize(("stated", "expected"), [(0, 0), (None, 600), (30, 30)], ids=["none", "unset", "some"])
+async def test_a_timeout_of_zero_is_no_timeout_unset(stated: object, expected: int) -> None:
+    """0 says that nothing is to be waited for; ten minutes is for where nothing is said."""
+    result = await Pod(Store(), TO_BIND, stated).pre_bind()
+    assert (result.status.code, result.timeout.seconds) == (status_pb2.CODE_WAIT, expected)
 
 
 async def test_a_pod_without_volumes_is_skipped() -> None:

@@ -62,5 +62,5 @@ def test_a_refusal_of_the_pod_without_a_text_leaves_no_stray_punctuation() -> No
 def test_statuses_are_counted_by_their_index() -> None:
     """Else nodes that pass are counted as refused, or reasons are mixed up."""
     index = np.array([0, 2, 2, 0, 1, 2], dtype=np.int16)
-    assert fit_error.counted([TAINT, CPU, BOTH], index) == [(TAINT, 1), (CPU, 3)]
-    assert fit_error.counted([], np.zeros(3, dtype=np.int16)) == []
+    assert fit_error.nodes_by_status([TAINT, CPU, BOTH], index) == [(TAINT, 1), (CPU, 3)]
+    assert fit_error.nodes_by_status([], np.zeros(3, dtype=np.int16)) == []

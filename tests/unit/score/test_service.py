@@ -149,7 +149,7 @@ async def _ready(builder: SnapshotBuilder) -> service.ScorePhase:
 
 def _engine(builder: SnapshotBuilder) -> score_engine.ScoreEngine:
     """What the service answers from."""
-    profiles = score_profiles.make(phase_calls.configuration(FILTERS, SCORES), _nobody)
+    profiles = score_profiles.make_profiles(phase_calls.configuration(FILTERS, SCORES), _nobody)
     return score_engine.ScoreEngine(builder.snap, profiles)
 
 

@@ -59,7 +59,7 @@ class PendingReport:
         missing: Sequence[str],
         to_wall: Callable[[float], float],
     ) -> None:
-        """`leading`, `synced` and `missing` (the phases that cannot be called) return the present state.
+        """`leading`, `synced` and `missing` (the phases that cannot be called) are the present state.
 
         `to_wall` converts the queue's clock to the wall clock.
         """

@@ -155,7 +155,7 @@ def _answer(cache: cluster_cache.ClusterCache, answer: class_answer.ClassAnswer)
     """Filter's last answer about the pod's class: how many nodes pass, and why each of the others does not."""
     refusals = []
     numbers = {id(entry): number for number, entry in enumerate(answer.statuses, start=1)}
-    for entry, count in sorted(fit_error.counted(answer.statuses, answer.index), key=lambda found: -found[1]):
+    for entry, count in sorted(fit_error.nodes_by_status(answer.statuses, answer.index), key=lambda found: -found[1]):
         slots = np.flatnonzero(answer.index == numbers[id(entry)])
         refusals.append(
             {

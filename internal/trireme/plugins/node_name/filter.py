@@ -28,7 +28,7 @@ class NodeName:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot_view.SnapshotView, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """A pending pod names no node; one that is resized is looked at on its own alone."""
+        """A pending pod names no node; of one that is resized only its own node is looked at."""
         wanted = pod_class.pod.spec.node_name
         return interfaces.PreFilterResult(nodes=frozenset({wanted})) if wanted else interfaces.SKIPPED
 

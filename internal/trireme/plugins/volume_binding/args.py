@@ -47,7 +47,7 @@ _FULL = 100
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """VolumeBindingArgs, as far as filter and score go by them.
+    """VolumeBindingArgs, as far as score goes by them.
 
     `shape` is points of the scoring function: utilization and score, both 0 to 100, by utilization; None: it does not
     score. `resizing`: the gate InPlacePodVerticalScalingSchedulerPreemption is on.

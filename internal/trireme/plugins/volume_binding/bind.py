@@ -63,7 +63,7 @@ class _Node:
 def make(context: bind_phase_plugin.BindContext) -> bind_phase_plugin.BindPhasePlugin:
     """The plugin; how long binding may take is in the arguments of each profile."""
     timeouts = {
-        profile: float(args.get("bindTimeoutSeconds") or DEFAULT_TIMEOUT_SECONDS)
+        profile: float(DEFAULT_TIMEOUT_SECONDS if (stated := args.get("bindTimeoutSeconds")) is None else stated)
         for profile, args in context.args.items()
     }
 

@@ -21,7 +21,7 @@ from trireme.queueing.groups import queued_group
 from trireme.queueing.groups.forest import GroupNode
 from trireme.scheduling import ports
 from trireme.scheduling.groups.pod_group_results import (
-    UNSCHEDULABLE,
+    UNSCHEDULABLE_TEXT,
     GroupStatus,
     PodGroupRequest,
     Result,
@@ -212,6 +212,6 @@ class PodGroupPlacements:
 
 def _no_feasible_placement(count: int, first: GroupStatus) -> GroupStatus:
     """The status if no placement is feasible: the first one is reported for all."""
-    why = UNSCHEDULABLE if first.summary else first.message
+    why = UNSCHEDULABLE_TEXT if first.summary else first.message
     text = f"0/{count} placements are available, first placement status: {why}"
-    return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, text), summary=True)
+    return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, text), summary=True)

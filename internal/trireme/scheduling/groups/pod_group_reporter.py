@@ -12,7 +12,7 @@ from trireme.scheduling import attempt_reporter
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups import pod_group_conditions, pod_group_post_filters, pod_group_results
 from trireme.scheduling.groups.pod_group_results import (
-    UNSCHEDULABLE,
+    UNSCHEDULABLE_TEXT,
     GroupStatus,
     MemberAttempt,
     PodGroupRequest,
@@ -74,7 +74,7 @@ class PodGroupReporter:
         `before` is the group's status before PodGroupPostFilter; `nominated`: room is made, and these members (UID) are
         nominated for these nodes.
         """
-        waiting = nominated is not None
+        room_made = nominated is not None
         nodes = nominated or {}
         for member in attempts:
             uid = member.pod.uid
@@ -84,7 +84,7 @@ class PodGroupReporter:
             elif failure is not None:
                 failure = _nominated(failure, nodes.get(uid))
             elif final.verdict is Verdict.UNSCHEDULABLE:
-                text = final.message if waiting else f"{UNSCHEDULABLE}, {final.message}"
+                text = final.message if room_made else f"{UNSCHEDULABLE_TEXT}, {final.message}"
                 failure = Failure(text, nominated_node=nodes.get(uid, ""), unschedulable=True)
             if failure is not None:
                 self._reporter.failed(member.pod, failure)
@@ -110,7 +110,7 @@ def _after(final: GroupStatus, post_filter: pod_group_post_filters.PodGroupPostF
     return dataclasses.replace(final, reasons=(*final.reasons, *[post_filter.message] * times))
 
 
-def _log_attempt(result: Result, final: GroupStatus, waiting: bool, members: int) -> None:
+def _log_attempt(result: Result, final: GroupStatus, room_made: bool, members: int) -> None:
     """Log one line for each decision, with kube-scheduler's text."""
     group = klog.Ref(result.node.key.name)
     if final.verdict is Verdict.SUCCESS:
@@ -121,7 +121,7 @@ def _log_attempt(result: Result, final: GroupStatus, waiting: bool, members: int
         text = "Error scheduling pod group"
         klog.error(log, text, err=final.message, logger="UnhandledError", podGroup=group, errorPods=members)
     else:
-        text = "Pod group is waiting for preemption" if waiting else "Unable to schedule a pod group"
+        text = "Pod group is waiting for preemption" if room_made else "Unable to schedule a pod group"
         klog.info(log, 2, text, podGroup=group, unschedulablePods=members, err=final.message)
 
 

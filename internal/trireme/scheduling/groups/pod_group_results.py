@@ -16,7 +16,7 @@ from trireme.scheduling import binding_cycle
 from trireme.scheduling.failure import SCHEDULER_ERROR, Failure
 from trireme.v1 import cycle_pb2, filter_pb2
 
-UNSCHEDULABLE = "pod group is unschedulable"
+UNSCHEDULABLE_TEXT = "pod group is unschedulable"
 
 
 class Verdict(enum.Enum):
@@ -123,7 +123,7 @@ TryGroup = Callable[[PodGroupRequest], Awaitable[Result]]
 def final_result(result: Result) -> Result:
     """The result for the whole tree: without any pod placed it is unschedulable."""
     if result.succeeded and not any(result.placed_members()):
-        result.status = GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE,), summary=True)
+        result.status = GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT,), summary=True)
     return result
 
 

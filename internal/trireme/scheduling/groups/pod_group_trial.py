@@ -21,7 +21,7 @@ from trireme.results.phase_results import FilterResult
 from trireme.scheduling import attempt, binding_cycle, ports, refusal, reservations, trial_scope
 from trireme.scheduling.failure import Failure
 from trireme.scheduling.groups.pod_group_results import (
-    UNSCHEDULABLE,
+    UNSCHEDULABLE_TEXT,
     GroupStatus,
     MemberAttempt,
     PodGroupRequest,
@@ -102,7 +102,7 @@ class PodGroupTrials:
     ) -> GroupStatus:
         prospect = placement_feasible(min_count, scheduled, len(members))
         if prospect.verdict is Verdict.UNSCHEDULABLE:
-            return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, *prospect.reasons), summary=True)
+            return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE_TEXT, *prospect.reasons), summary=True)
         for batch in self._batches(members):
             tried = await self._try(batch, within)
             for index, member in enumerate(tried):
