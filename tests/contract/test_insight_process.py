@@ -62,7 +62,7 @@ class Frontend:
         self.cache.set_node(node)
 
     def enqueue(self, name: str, cpu: str) -> None:
-        """The pod waits, and insight is told."""
+        """The pod waits, and the stream says so to insight."""
         parsed = _parsed(name, cpu)
         number = self.registry.intern(self.registry.intern_base(parsed.base), ())
         self.publisher.publish()

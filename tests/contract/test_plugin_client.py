@@ -223,7 +223,7 @@ async def test_an_endpoint_that_is_down_is_passed_over(bench: Bench, tmp_path: P
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED], ids=lambda code: code.name)
 async def test_a_failed_endpoint_is_avoided_for_a_while(bench: Bench, code: grpc.StatusCode) -> None:
-    """Broken, each question is asked in vain first, at the replica that is going down.
+    """Broken, each call fails first at the replica that is going down.
 
     A server of gRPC that stops answers UNAVAILABLE before it has accepted a connection, CANCELLED after.
     """

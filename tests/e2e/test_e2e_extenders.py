@@ -44,7 +44,7 @@ async def _node_of(here: installation.Installation, name: str, seconds: float = 
 async def test_an_extender_decides_for_its_pods_and_for_no_others(cluster: clusters.OpenCluster) -> None:
     """Filter, prioritize and bind are asked, once a pod, about pods that ask for its resource.
 
-    A refusal is told, and any event has the pod tried again. The resource, which no node has, is left to the
+    A refusal is reported, and any event has the pod tried again. The resource, which no node has, is left to the
     extender.
     """
     async with cluster(nodes=3) as here, fake_extender.serving() as (extender,):

@@ -156,7 +156,7 @@ async def test_a_partly_refused_preemption_is_retried(tmp_path: pathlib.Path) ->
     """The API server deletes one victim and refuses to delete the other.
 
     The preemptor is neither stuck nor nominated for nothing; it is tried again and gets its room, and each victim
-    is told of once.
+    has one event.
     """
     async with (
         installation.embedded(tmp_path, "--nodes", "1", "--cpu", "4") as here,
@@ -182,10 +182,10 @@ async def test_a_partly_refused_preemption_is_retried(tmp_path: pathlib.Path) ->
 
 
 async def test_without_asynchronous_preemption_the_attempt_reports_the_result(tmp_path: pathlib.Path) -> None:
-    """With the gate off a pod is promised nothing where the API server refuses to delete a victim, and says so.
+    """With the gate off a pod is not nominated where the API server refuses to delete a victim, and says so.
 
-    When it is tried again the victim goes, with all that is told of victims, and the promise is seen while that
-    takes its time.
+    When it is tried again the victim goes, with all its conditions and events, and the nomination is seen while
+    that takes its time.
     """
     async with (
         installation.embedded(tmp_path, "--nodes", "1", "--cpu", "2") as here,

@@ -1,4 +1,4 @@
-"""The event loop of a simulation: time jumps to the next timer, and nothing outside of the simulation has a say.
+"""The event loop of a simulation: time jumps to the next timer, and nothing outside of the simulation has an effect.
 
 There is no selector, socket or thread: what is ready runs in the order in which it became so, and while nothing is,
 the time goes on to the next timer. Connections go over a `simulated_network.Network`. Tasks and futures have hashes

@@ -159,7 +159,7 @@ class Allocator:
         if needed > sys.getrecursionlimit():
             sys.setrecursionlimit(needed)
 
-    # The search. Each method does what is left from where it is told to begin, and answers whether it could.
+    # The search. Each method allocates the rest from its start on, and returns whether that succeeded.
 
     def _allocate_claims(self, number: int) -> bool:
         """All claims from this one on."""

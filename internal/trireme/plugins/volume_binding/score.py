@@ -68,7 +68,7 @@ class VolumeBindingScore:
 
 @dataclass(slots=True)
 class _Usage:
-    """Of one storage class: what is asked of it, and what it has, in bytes. Shapes: (given slot,)."""
+    """Of one storage class: requested and available bytes. Shapes: (given slot,)."""
 
     requested: arrays.Int64Array
     capacity: arrays.Int64Array
