@@ -18,6 +18,7 @@ from typing import Any
 
 import contract_services
 import grpc
+import installation
 import pytest
 from google.protobuf import descriptor_pool
 from grpc import aio
@@ -69,17 +70,11 @@ class _Attacked:
             yield channel
 
 
-def _make_certificates(folder: Path) -> Path:
-    script = contract_services.ROOT / "deploy" / "make_certificates.py"
-    subprocess.run([sys.executable, str(script), "--directory", str(folder)], check=True, capture_output=True)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The certificates of one authority for everybody, and those of another."""
     folder = tmp_path_factory.mktemp("certificates")
-    return _make_certificates(folder / "ours"), _make_certificates(folder / "others")
+    return installation.make_certificates(folder / "ours"), installation.make_certificates(folder / "others")
 
 
 @contextlib.contextmanager

@@ -141,7 +141,7 @@ class _RemoteCalls:
             return self._listed(self._client, tenure.leader)
 
         try:
-            async with aclosing(self._remote.bind(request.cycle, request.items, during)) as results:  # type: ignore[type-var]
+            async with aclosing(self._remote.bind(request.cycle, request.items, during)) as results:
                 async for result in results:
                     missing.discard(result.index)
                     yield [result]

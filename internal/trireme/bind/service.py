@@ -280,8 +280,7 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
 
     async def Configure(self, request: plugin_pb2.ConfigureRequest, context: Context) -> plugin_pb2.ConfigureResponse:
         """Not served: a phase gets its configuration by Fence."""
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "a phase gets its configuration by Fence")
-        raise AssertionError("abort does not return")
+        await grpc_server.abort(context, grpc.StatusCode.UNIMPLEMENTED, "a phase gets its configuration by Fence")
 
     async def GetPluginStatistics(
         self, request: plugin_pb2.GetPluginStatisticsRequest, context: Context
@@ -337,8 +336,7 @@ def _problem_of(pod: cycle_pb2.PodIdentity) -> str:
 
 
 async def _invalid(context: Context, message: str) -> NoReturn:
-    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, message)
-    raise AssertionError("abort does not return")
+    await grpc_server.abort(context, grpc.StatusCode.INVALID_ARGUMENT, message)
 
 
 async def _refuse_configuration(context: Context) -> NoReturn:

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 from grpc import aio
@@ -12,7 +12,7 @@ from trireme.evaluation.filtering import filter_chain
 from trireme.framework import amounts, status
 from trireme.insight import explanation, observed_cluster
 from trireme.registry import filter_profiles, score_profiles
-from trireme.rpc import follower
+from trireme.rpc import follower, grpc_server
 from trireme.snapshot import arrays, snapshot
 from trireme.v1 import insight_pb2, insight_pb2_grpc, snapshot_pb2
 from trireme.wire import status as wire_status
@@ -79,10 +79,10 @@ class InsightService(insight_pb2_grpc.InsightServiceServicer):
         try:
             response = await self._explain(request)
         except ExplainError as error:
-            await _abort(context, error.code, str(error))
+            await grpc_server.abort(context, error.code, str(error))
         except (snapshot.OutOfStepError, request_errors.InvalidRequestError, request_errors.StaleRequestError) as error:
             text = f"the cluster changes while its nodes are evaluated; ask again: {error}"
-            await _abort(context, grpc.StatusCode.UNAVAILABLE, text)
+            await grpc_server.abort(context, grpc.StatusCode.UNAVAILABLE, text)
         self._explained += 1
         return response
 
@@ -179,8 +179,3 @@ def _not_found(request: insight_pb2.ExplainRequest) -> str:
         f"pod: {which} is neither in the queue nor on a node; check the name, and that spec.schedulerName is a profile "
         "of this scheduler; ask again if it was created a moment ago"
     )
-
-
-async def _abort(context: aio.ServicerContext[Any, Any], code: grpc.StatusCode, text: str) -> NoReturn:
-    await context.abort(code, text)
-    raise AssertionError("abort does not return")

@@ -7,6 +7,7 @@ import grpc
 from grpc import aio
 
 from trireme.evaluation import request_errors
+from trireme.rpc import grpc_server
 from trireme.snapshot import snapshot
 
 Answer = TypeVar("Answer")
@@ -21,9 +22,8 @@ async def answer_or_abort(answering: Awaitable[Answer], context: aio.ServicerCon
     try:
         return await answering
     except snapshot.OutOfStepError as error:
-        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
+        await grpc_server.abort(context, grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
     except request_errors.StaleRequestError as error:
-        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        await grpc_server.abort(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
     except request_errors.InvalidRequestError as error:
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-    raise AssertionError("abort does not return")
+        await grpc_server.abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))

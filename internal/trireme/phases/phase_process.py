@@ -88,8 +88,7 @@ class PhasePluginService(plugin_pb2_grpc.PluginServiceServicer):
         self, request: plugin_pb2.ConfigureRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.ConfigureResponse:
         """Not served: a phase gets its configuration by the snapshot stream."""
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "a phase gets its configuration by Sync")
-        raise AssertionError("abort does not return")
+        await grpc_server.abort(context, grpc.StatusCode.UNIMPLEMENTED, "a phase gets its configuration by Sync")
 
     async def GetPluginStatistics(
         self, request: plugin_pb2.GetPluginStatisticsRequest, context: aio.ServicerContext[Any, Any]

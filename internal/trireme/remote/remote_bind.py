@@ -3,7 +3,7 @@
 Requests and responses stay messages here, because bind forwards them.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from trireme.framework import status
 from trireme.remote import remote_client, remote_connection, remote_results
@@ -113,7 +113,7 @@ class RemoteBindPlugin:
 
     async def bind(
         self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem], during: remote_connection.During
-    ) -> AsyncIterator[bind_pb2.BindResult]:
+    ) -> AsyncGenerator[bind_pb2.BindResult, None]:
         """Each pod's result as it is known; CODE_SKIP leaves the pod to the next binder.
 
         Raises:

@@ -67,8 +67,7 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
         self, request: plugin_pb2.GetPluginStatisticsRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.GetPluginStatisticsResponse:
         """Not served: a plugin calls no plugins."""
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "only phases call plugins")
-        raise AssertionError("abort does not return")
+        await grpc_server.abort(context, grpc.StatusCode.UNIMPLEMENTED, "only phases call plugins")
 
 
 def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:

@@ -40,7 +40,6 @@ async def serve(
             yield
         finally:
             listening.close()
-            await runner.server.shutdown(SHUTDOWN_SECONDS)
     finally:
         await runner.cleanup()
 
