@@ -1,5 +1,6 @@
-"""Makes the processes that serve the contract available to the tests of all modules."""
+"""Makes the processes that serve the contract, and a bench for plugins, available to the tests of all modules."""
 
 from contract_services import running
+from plugin_bench import bench
 
-__all__ = ["running"]
+__all__ = ["bench", "running"]

@@ -3,18 +3,15 @@
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
+from plugin_bench import Bench
 from plugin_servers import (
-    CONFIGURE,
     FILTER,
-    GET_PLUGIN_INFO,
     NORMALIZE,
     PRE_FILTER,
     PRE_SCORE,
@@ -22,83 +19,19 @@ from plugin_servers import (
     SUCCESS,
     UNLIMITED,
     ScriptedPlugin,
-    fill,
     passing,
     remote,
     scored,
-    scripted,
 )
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_client, remote_connection, remote_filter, remote_plugins, remote_score
+from trireme.remote import remote_connection, remote_filter, remote_score
 from trireme.remote.remote_breaker import State
-from trireme.snapshot import classes, snapshot
-from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
 
 REFUSED = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="P", messages=["too far away"])
-PROFILE = "default-scheduler"
 IGNORE = {"failure_policy": snapshot_pb2.FAILURE_POLICY_IGNORE}
-
-
-class Bench:
-    """A snapshot, one class, and remote plugins made for it."""
-
-    def __init__(self, stack: AsyncExitStack, folder: Path) -> None:
-        self._stack = stack
-        self._folder = folder
-        self.snap = snapshot.Snapshot()
-        asker = cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=9), config_hash=11)
-        self.plugins = remote_plugins.RemotePlugins(self.snap, lambda: asker)
-        self.table = interfaces.StatusTable()
-        self.scores: remote_score.RemoteScoreState | None = None
-        self.pod_class: classes.PodClass
-
-    async def serve(self, plugin: ScriptedPlugin, name: str = "p.sock") -> str:
-        """Serve the plugin; its target."""
-        target = f"unix:{self._folder}/{name}"
-        await self._stack.enter_async_context(scripted(target, plugin))
-        return target
-
-    def filter_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_filter.RemoteFilterPlugin:
-        """The plugin P at Filter, beside so many nodes."""
-        made = self.plugins.filter_plugin(remote(*targets, **fields), PROFILE)
-        self.pod_class = fill(self.snap, nodes)
-        return made
-
-    def score_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_score.RemoteScorePlugin:
-        """The plugin P at Score, beside so many nodes."""
-        made = self.plugins.score_plugin(remote(*targets, **fields), PROFILE)
-        self.pod_class = fill(self.snap, nodes)
-        return made
-
-    async def filter(
-        self, plugin: remote_filter.RemoteFilterPlugin, state: bytes = b""
-    ) -> interfaces.Verdicts | status.Status | None:
-        """Ask about all nodes."""
-        slots, answers = self.snap.nodes.live_slots(), remote_filter.RemoteFilterState(state)
-        failed = await plugin.prepare(self.pod_class, self.snap, answers, slots, self.table)
-        if failed is not None or answers.unanswered:
-            return failed
-        return plugin.filter(self.pod_class, self.snap, answers, slots, self.table)
-
-    async def score(self, plugin: remote_score.RemoteScorePlugin) -> Any:
-        """Ask about all nodes."""
-        slots = self.snap.nodes.live_slots()
-        prepared = await plugin.prepare(self.pod_class, self.snap, self.scores, slots)
-        self.scores = prepared.state
-        if prepared.failure is not None or prepared.silent:
-            return prepared.failure
-        return plugin.score(self.pod_class, self.snap, self.scores, slots)
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    """Everything ends with the test."""
-    async with AsyncExitStack() as stack:
-        made = Bench(stack, tmp_path)
-        yield made
-        await made.plugins.close()
 
 
 async def test_verdicts_come_in_the_order_of_the_slots(bench: Bench) -> None:
@@ -520,147 +453,6 @@ async def test_pre_score_that_skips_costs_no_further_call(bench: Bench) -> None:
     for _ in range(3):
         assert await bench.score(plugin) is None
     assert len(served.requests) == 1
-
-
-# The handshake.
-
-
-async def test_the_handshake_waits_for_a_plugin_that_starts(bench: Bench, tmp_path: Path) -> None:
-    """Broken, a frontend that is started beside its plugins ends because it was faster."""
-    info = plugin_pb2.PluginInfo(name="P", extension_points=[plugin_pb2.EXTENSION_POINT_FILTER])
-    greeting = asyncio.create_task(remote_client.handshake("P", f"unix:{tmp_path}/late.sock", deadline_seconds=20))
-    await asyncio.sleep(0.2)
-    answer = plugin_pb2.GetPluginInfoResponse(plugins=[info])
-    await bench.serve(ScriptedPlugin({GET_PLUGIN_INFO: lambda _: answer}), "late.sock")
-    assert await greeting == info
-
-
-def _until_it_fails(words: str) -> float:
-    """The deadline of a call that fails so: short where it is waited for, beyond any delay where there is an answer."""
-    return 0.4 if "UNAVAILABLE" in words or "DEADLINE" in words else 20.0
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (None, "UNAVAILABLE: "),
-        (lambda _: None, "DEADLINE_EXCEEDED: "),
-        (lambda _: plugin_pb2.GetPluginInfoResponse(), "hosts no plugin"),
-        (lambda _: plugin_pb2.GetPluginInfoResponse(plugins=[{"name": "B"}, {"name": "A"}]), "hosts A, B"),
-        (lambda _: plugin_pb2.GetPluginInfoResponse(plugins=[{"name": "P"}]), "extension_points: there is none"),
-        (
-            lambda _: plugin_pb2.GetPluginInfoResponse(
-                plugins=[{"name": "P", "extension_points": [4], "pod_fields": ["spec.nope"]}]
-            ),
-            "pod_fields: spec.nope: a pod as schedulers see it has no field nope there",
-        ),
-        (
-            lambda _: plugin_pb2.GetPluginInfoResponse(plugins=[{"name": "P", "extension_points": [99]}]),
-            "extension_points[0]: 99 is not known here; allowed: PRE_ENQUEUE (1), ",
-        ),
-        (lambda _: (grpc.StatusCode.UNIMPLEMENTED, "what?"), "UNIMPLEMENTED: what?"),
-        (lambda _: b"\xff\xff", "Error parsing message"),
-    ],
-    ids=["nobody", "silent", "none", "others", "no step", "no field", "unknown step", "no plugin at all", "no message"],
-)
-async def test_a_failed_handshake_names_plugin_and_address(
-    bench: Bench, tmp_path: Path, answer: Any, words: str
-) -> None:
-    """Broken, whoever starts the scheduler is not told which plugin is wrong, or what is wrong with it."""
-    target = f"unix:{tmp_path}/p.sock"
-    if answer is not None:
-        await bench.serve(ScriptedPlugin({GET_PLUGIN_INFO: answer}))
-    with pytest.raises(remote_client.HandshakeError) as caught:
-        await remote_client.handshake("P", target, deadline_seconds=_until_it_fails(words))
-    assert str(caught.value).startswith(f"plugin P at {target}: {words}")
-    assert "\n" not in str(caught.value)
-
-
-async def test_an_invalid_address_is_reported_at_once() -> None:
-    """Broken, a mistyped address is looked up for ten seconds."""
-    with pytest.raises(remote_client.HandshakeError) as caught:
-        await remote_client.handshake("P", "nowhere", deadline_seconds=10)
-    assert str(caught.value).startswith("plugin P at nowhere: address: 'nowhere' is neither host:port")
-
-
-# Configuration.
-
-
-def _arguments(args_json: bytes) -> list[plugin_pb2.ConfigureRequest]:
-    return [plugin_pb2.ConfigureRequest(plugin="P", profile="p", args_json=args_json)]
-
-
-@pytest.mark.parametrize(
-    ("answer", "args_json", "words"),
-    [
-        (
-            lambda _: plugin_pb2.ConfigureResponse(
-                errors=[{"field": "args.a[0]", "message": "must be\nset"}, {"field": "args.b", "message": "unknown"}]
-            ),
-            b"{}",
-            "profile p: pluginConfig: args.a[0]: must be set, args.b: unknown",
-        ),
-        (
-            lambda _: (grpc.StatusCode.UNIMPLEMENTED, "what?"),
-            b'{"a":1}',
-            "profile p: pluginConfig: args: the plugin takes none: it does not serve Configure",
-        ),
-        (lambda _: (grpc.StatusCode.INTERNAL, "KeyError: 'a'"), b"{}", "Configure: INTERNAL: KeyError: 'a'"),
-        (lambda _: None, b"{}", "Configure: DEADLINE_EXCEEDED: "),
-        (lambda _: b"\xff\xff", b"{}", "Error parsing message"),
-    ],
-    ids=["refused", "arguments for a plugin without any", "failed", "silent", "no message"],
-)
-async def test_a_configuration_that_is_not_accepted_names_plugin_and_field(
-    bench: Bench, answer: Any, args_json: bytes, words: str
-) -> None:
-    """Broken, the scheduler starts with arguments that have no effect."""
-    target = await bench.serve(ScriptedPlugin({CONFIGURE: answer}))
-    with pytest.raises(remote_client.HandshakeError) as caught:
-        await remote_client.configure("P", target, _arguments(args_json), 7, deadline_seconds=_until_it_fails(words))
-    assert str(caught.value).startswith(f"plugin P at {target}: {words}")
-    assert "\n" not in str(caught.value)
-
-
-async def test_a_plugin_without_arguments_need_not_serve_configure(bench: Bench) -> None:
-    """Broken, plugins of before do not start any more."""
-    target = await bench.serve(ScriptedPlugin({GET_PLUGIN_INFO: lambda _: plugin_pb2.GetPluginInfoResponse()}))
-    await remote_client.configure("P", target, _arguments(b"{}"), 7, deadline_seconds=20)
-
-
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"endpoints": []}, "plugin P: endpoints: there is none"),
-        ({"endpoints": ["nowhere"]}, "plugin P: endpoints: 'nowhere' is neither host:port"),
-        ({"endpoints": ["host:99999"]}, "plugin P: endpoints: 'host:99999' is neither host:port"),
-        ({"deadline_ms": 0}, "plugin P: deadline_ms: must be above 0"),
-        ({"info": {"pod_fields": ["spec.nope"]}}, "plugin P: info: pod_fields: spec.nope: "),
-        ({"info": {"depends_on": 99}}, "plugin P: info: depends_on: 99 is not known here"),
-        ({"info": {"extension_points": []}}, "plugin P: info: extension_points: there is none"),
-    ],
-    ids=["no endpoint", "no address", "no port", "no deadline", "no field", "no dependency", "no step"],
-)
-async def test_a_wrong_configuration_names_its_field(bench: Bench, fields: dict[str, Any], words: str) -> None:
-    """Broken, a mistyped address shows as a pod that is never scheduled."""
-    endpoints = fields.pop("endpoints", ["127.0.0.1:1"])
-    with pytest.raises(ValueError, match="plugin P: ") as caught:
-        bench.plugins.filter_plugin(remote(*endpoints, **fields), PROFILE)
-    assert words in str(caught.value)
-
-
-@pytest.mark.parametrize("target", ["h:1", "[::1]:80", "dns:///h:1", "dns://1.1.1.1/h:1", "unix:/p", "unix:p"])
-async def test_grpc_targets_are_taken(bench: Bench, target: str) -> None:
-    """Broken, a good address is refused at the start."""
-    assert bench.plugins.filter_plugin(remote(target), PROFILE).name == "P"
-
-
-async def test_an_old_configurations_connection_goes_with_it(bench: Bench) -> None:
-    """Broken, each new configuration leaves a connection behind."""
-    plugin = bench.plugins.filter_plugin(remote("127.0.0.1:1"), PROFILE)
-    assert set(bench.plugins.statistics()) == {plugin.name}
-    del plugin
-    assert bench.plugins.statistics() == {}
 
 
 async def test_custom_normalization_gets_all_scores(bench: Bench) -> None:
