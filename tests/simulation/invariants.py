@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from simulated_load import allocatable, exclusions_of, requests_of
 
-from trireme_kube.embedded.resources import NODES, PODS, Resource
-from trireme_kube.embedded.store import DELETED, Event, Object, Store
+from trireme_kube.embedded.resources import NODES, PODS, Object, Resource
+from trireme_kube.embedded.store import DELETED, Event, Store
 
 
 class _PlacedPod(NamedTuple):

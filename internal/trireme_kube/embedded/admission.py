@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from trireme_kube.embedded import api_errors, pod_defaults
 from trireme_kube.embedded.custom_definitions import CLEANUP, DEFINITIONS
-from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, NODES, SERVICE_ACCOUNTS, Resource
+from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, NODES, SERVICE_ACCOUNTS, Object, Resource
 from trireme_kube.embedded.sources import Sources
-from trireme_kube.embedded.store import Object, Store
+from trireme_kube.embedded.store import Store
 
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
 _STORAGE_CLASSES = BY_KEY["storageclasses.storage.k8s.io"]

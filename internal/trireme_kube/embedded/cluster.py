@@ -23,10 +23,10 @@ from trireme_kube.embedded.faults import Faults
 from trireme_kube.embedded.kubelets import Kubelets, Pace
 from trireme_kube.embedded.nodes import Shape
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NODES
+from trireme_kube.embedded.resources import BY_KEY, NODES, Object
 from trireme_kube.embedded.server import ApiServer
 from trireme_kube.embedded.sources import Sources
-from trireme_kube.embedded.store import Object, Store
+from trireme_kube.embedded.store import Store
 
 _LOG = logging.getLogger(__name__)
 # The default class, as in other local clusters: a claim without a class gets a volume where its first pod is placed.

@@ -13,9 +13,8 @@ from typing import Any
 
 from trireme_kube.embedded import durations
 from trireme_kube.embedded.pod_cells import pod_ready, pod_restarts, pod_status
-from trireme_kube.embedded.resources import PrintedColumn, Resource
+from trireme_kube.embedded.resources import Object, PrintedColumn, Resource
 from trireme_kube.embedded.sources import parse_timestamp
-from trireme_kube.embedded.store import Object
 from trireme_kube.embedded.subresources import selector_text
 
 Cell = Callable[[Object, float], Any]

@@ -13,8 +13,7 @@ from typing import Any
 
 from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.api_errors import Cause
-from trireme_kube.embedded.resources import BY_KEY, SCALE, STATUS, PrintedColumn, Resource, ScalePaths
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import BY_KEY, SCALE, STATUS, Object, PrintedColumn, Resource, ScalePaths
 
 DEFINITIONS = BY_KEY["customresourcedefinitions.apiextensions.k8s.io"]
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trireme_kube.embedded import custom_definitions, pod_defaults, type_checking
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object, Resource
 
 
 def _fill(target: Object, **values: Any) -> Object:

@@ -15,9 +15,8 @@ from trireme_kube.embedded import openapi, openapi_protobuf
 from trireme_kube.embedded.catalog import Catalog
 from trireme_kube.embedded.custom_definitions import version_order
 from trireme_kube.embedded.openapi import GroupVersion
-from trireme_kube.embedded.resources import Resource
+from trireme_kube.embedded.resources import Object, Resource
 from trireme_kube.embedded.reviews import REVIEWS
-from trireme_kube.embedded.store import Object
 
 VERSION = {
     "major": "1",

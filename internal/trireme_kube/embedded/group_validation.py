@@ -13,7 +13,7 @@ from typing import Any
 
 from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.api_errors import Cause
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object
 
 _MOST_TOPOLOGIES = 1
 # All fields of a group but its policy, of which the minimum may change.

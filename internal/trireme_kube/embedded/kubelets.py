@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import LEASES, NODES, PODS
+from trireme_kube.embedded.resources import LEASES, NODES, PODS, Object
 from trireme_kube.embedded.sources import micro_timestamp
-from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.store import DELETED, Event, Record
 from trireme_kube.embedded.subresources import with_condition
 from trireme_kube.embedded.work_queue import WorkQueue
 

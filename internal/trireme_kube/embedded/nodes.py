@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object, Resource
 
 SCHEMA_FILE = Path(__file__).with_name("openapi.json.gz")
 _V3, _V2 = "#/components/schemas/", "#/definitions/"

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object
 
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 # The second is the spelling of older clients.

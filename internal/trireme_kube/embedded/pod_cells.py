@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object
 
 
 def _statuses(pod: Object, part: str = "containerStatuses") -> list[Any]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trireme_kube.embedded import quantities
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Mapping
 
 from trireme_kube.embedded import api_errors
-from trireme_kube.embedded.resources import PODS
-from trireme_kube.embedded.store import DELETED, Event, Object, Record, Store
+from trireme_kube.embedded.resources import PODS, Object
+from trireme_kube.embedded.store import DELETED, Event, Record, Store
 
 
 def _container(pod: Object, requested: str) -> str:

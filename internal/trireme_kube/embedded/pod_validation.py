@@ -9,7 +9,7 @@ from typing import Any
 
 from trireme_kube.embedded import api_errors, names, quantities
 from trireme_kube.embedded.api_errors import Cause
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -18,8 +18,8 @@ import orjson
 
 from trireme_kube.embedded import api_errors, selection, tables, views
 from trireme_kube.embedded.paths import Target
-from trireme_kube.embedded.resources import Resource, stored_as
-from trireme_kube.embedded.store import Object, Record, Store
+from trireme_kube.embedded.resources import Object, Resource, stored_as
+from trireme_kube.embedded.store import Record, Store
 from trireme_kube.embedded.watching import Render, Watcher, frame
 
 _MAX_PAGES = 32

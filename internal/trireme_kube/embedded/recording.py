@@ -11,8 +11,7 @@ import collections
 
 from trireme_kube.embedded import type_checking
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import EVENTS, NAMESPACES
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import EVENTS, NAMESPACES, Object
 
 # As many events as client-go remembers for counting.
 _REMEMBERED = 4096

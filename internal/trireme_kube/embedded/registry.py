@@ -16,9 +16,9 @@ import orjson
 from trireme_kube.embedded import api_errors, defaults, validation
 from trireme_kube.embedded.admission import Admission
 from trireme_kube.embedded.catalog import Catalog
-from trireme_kube.embedded.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
+from trireme_kube.embedded.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Object, Resource
 from trireme_kube.embedded.sources import Sources, timestamp
-from trireme_kube.embedded.store import Object, Record, Store
+from trireme_kube.embedded.store import Record, Store
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _SYSTEM_FIELDS = (

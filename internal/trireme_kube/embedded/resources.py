@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+Object = dict[str, Any]
+"""A Kubernetes object as JSON has it; never changed once stored."""
+
 STATUS = "status"
 SCALE = "scale"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object
 
 _USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
 

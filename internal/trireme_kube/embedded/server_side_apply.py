@@ -17,7 +17,7 @@ import orjson
 
 from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.patches import merge_key
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object
 
 Fields = dict[str, Any]
 """FieldsV1: `f:name` is a field, `k:{…}` an item by key, `v:…` an item by value, `.` the thing itself."""

@@ -14,15 +14,11 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
 from trireme_kube.embedded import api_errors
-from trireme_kube.embedded.resources import Resource
-
-Object = dict[str, Any]
-"""A Kubernetes object as JSON has it; never changed once stored."""
+from trireme_kube.embedded.resources import Object, Resource
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 

@@ -10,8 +10,8 @@ from typing import Any
 from trireme_kube.embedded import api_errors, selection
 from trireme_kube.embedded.admission import copy_topology
 from trireme_kube.embedded.registry import Registry, metadata_of
-from trireme_kube.embedded.resources import BY_KEY, PODS, ScalePaths
-from trireme_kube.embedded.store import Object, Record
+from trireme_kube.embedded.resources import BY_KEY, PODS, Object, ScalePaths
+from trireme_kube.embedded.store import Record
 
 BUDGETS = BY_KEY["poddisruptionbudgets.policy"]
 SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

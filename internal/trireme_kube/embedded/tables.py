@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from trireme_kube.embedded.columns import Column, columns_of
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import Object, Record
+from trireme_kube.embedded.resources import Object, Resource
+from trireme_kube.embedded.store import Record
 
 _CONDITIONS = {
     "Succeeded": {"reason": "Succeeded", "message": "The pod has completed successfully."},

@@ -12,8 +12,7 @@ import re
 from typing import Any
 
 from trireme_kube.embedded import api_errors, protobuf, quantities
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object, Resource
 
 _GO_TYPES = {"s": "string", "n": "int64", "b": "bool", "y": "[]uint8"}
 _PYTHON_TYPES: dict[str, type] = {"s": str, "n": int, "b": bool, "y": str}

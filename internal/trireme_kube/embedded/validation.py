@@ -22,8 +22,7 @@ from trireme_kube.embedded import (
 )
 from trireme_kube.embedded.api_errors import Cause
 from trireme_kube.embedded.pod_validation import EFFECTS, PROTOCOLS, RANGE_TEXT, amounts, pod_spec
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object, Resource
 
 _SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _RECLAIM = ("Delete", "Recycle", "Retain")

@@ -8,8 +8,8 @@ Source: k8s.io/kubernetes, pkg/apis/events/v1/conversion.go.
 
 from __future__ import annotations
 
-from trireme_kube.embedded.resources import EVENTS, Resource
-from trireme_kube.embedded.store import Object, Record
+from trireme_kube.embedded.resources import EVENTS, Object, Resource
+from trireme_kube.embedded.store import Record
 
 # Field of the core form, field of the events.k8s.io form.
 _RENAMED = (

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import ADDED, DELETED, MODIFIED, Event, Object, Record, Store
+from trireme_kube.embedded.resources import Object, Resource
+from trireme_kube.embedded.store import ADDED, DELETED, MODIFIED, Event, Record, Store
 
 Render = Callable[[Record], bytes]
 """Makes the JSON that a client gets of a record."""

@@ -12,7 +12,7 @@ from typing import Any
 from trireme_kube.embedded import api_errors, cron, names, selection
 from trireme_kube.embedded.api_errors import Cause
 from trireme_kube.embedded.pod_validation import pod_spec
-from trireme_kube.embedded.store import Object
+from trireme_kube.embedded.resources import Object
 
 _STRATEGIES = ("Recreate", "RollingUpdate")
 _CONCURRENCY = ("Allow", "Forbid", "Replace")

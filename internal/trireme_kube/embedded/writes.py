@@ -16,8 +16,8 @@ from trireme_kube.embedded import api_errors, patches, server_side_apply, subres
 from trireme_kube.embedded.paths import Target
 from trireme_kube.embedded.reads import Form, Reader
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KIND, Resource, stored_as
-from trireme_kube.embedded.store import Object, Record
+from trireme_kube.embedded.resources import BY_KIND, Object, Resource, stored_as
+from trireme_kube.embedded.store import Record
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from trireme_kube.embedded.api_errors import ApiError
-from trireme_kube.embedded.resources import BY_KEY, PODS
-from trireme_kube.embedded.store import ADDED, DELETED, MODIFIED, Event, Object, Store
+from trireme_kube.embedded.resources import BY_KEY, PODS, Object
+from trireme_kube.embedded.store import ADDED, DELETED, MODIFIED, Event, Store
 
 CONFIG_MAPS = BY_KEY["configmaps"]
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import orjson
 
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import DELETED, Event, Object, Record, Store
+from trireme_kube.embedded.resources import Object, Resource
+from trireme_kube.embedded.store import DELETED, Event, Record, Store
 from trireme_kube.embedded.work_queue import WorkQueue
 
 _FEW = 100

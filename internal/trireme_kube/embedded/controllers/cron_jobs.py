@@ -14,9 +14,9 @@ from trireme_kube.embedded.controllers.children import Children, OwnerKey, owner
 from trireme_kube.embedded.controllers.jobs import JOBS, outcome_of
 from trireme_kube.embedded.recording import Recorder
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY
+from trireme_kube.embedded.resources import BY_KEY, Object
 from trireme_kube.embedded.sources import parse_timestamp, timestamp
-from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.store import DELETED, Event, Record
 from trireme_kube.embedded.work_queue import WorkQueue
 
 CRON_JOBS = BY_KEY["cronjobs.batch"]

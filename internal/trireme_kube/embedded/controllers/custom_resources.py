@@ -10,8 +10,8 @@ from collections.abc import Callable
 from trireme_kube.embedded import custom_definitions
 from trireme_kube.embedded.custom_definitions import CLEANUP, DEFINITIONS
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.resources import Object, Resource
+from trireme_kube.embedded.store import DELETED, Event, Record
 from trireme_kube.embedded.subresources import with_condition
 from trireme_kube.embedded.work_queue import WorkQueue
 

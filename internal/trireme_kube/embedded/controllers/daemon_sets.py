@@ -15,8 +15,8 @@ from trireme_kube.embedded.controllers.ownership import Ownership
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.controllers.tolerations import tolerates
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NODES
-from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.resources import BY_KEY, NODES, Object
+from trireme_kube.embedded.store import DELETED, Event, Record
 from trireme_kube.embedded.subresources import pod_ready
 from trireme_kube.embedded.work_queue import WorkQueue
 

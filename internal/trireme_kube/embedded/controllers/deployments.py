@@ -18,8 +18,8 @@ from trireme_kube.embedded.controllers.children import Children, OwnerKey, owner
 from trireme_kube.embedded.controllers.ownership import Ownership
 from trireme_kube.embedded.recording import Recorder
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY
-from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.resources import BY_KEY, Object
+from trireme_kube.embedded.store import DELETED, Event, Record
 from trireme_kube.embedded.subresources import with_condition
 from trireme_kube.embedded.work_queue import WorkQueue
 

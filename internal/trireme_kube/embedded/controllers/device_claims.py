@@ -17,8 +17,8 @@ import orjson
 
 from trireme_kube.embedded.controllers.children import Children
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, PODS, Resource
-from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.resources import BY_KEY, PODS, Object, Resource
+from trireme_kube.embedded.store import DELETED, Event, Record
 from trireme_kube.embedded.work_queue import WorkQueue
 
 CLAIMS, TEMPLATES = BY_KEY["resourceclaims.resource.k8s.io"], BY_KEY["resourceclaimtemplates.resource.k8s.io"]

@@ -11,9 +11,9 @@ from trireme_kube.embedded import selection
 from trireme_kube.embedded.controllers.children import controller_of, is_active
 from trireme_kube.embedded.controllers.deployments import resolve
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import PODS
+from trireme_kube.embedded.resources import PODS, Object
 from trireme_kube.embedded.sources import parse_timestamp
-from trireme_kube.embedded.store import DELETED, Event, Object, Store
+from trireme_kube.embedded.store import DELETED, Event, Store
 from trireme_kube.embedded.subresources import BUDGETS, budgets_of, pod_ready, with_condition
 from trireme_kube.embedded.work_queue import WorkQueue
 

@@ -11,8 +11,8 @@ from typing import Any
 from trireme_kube.embedded.controllers.children import owner_reference
 from trireme_kube.embedded.controllers.selector_index import SelectorIndex
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NODES, PODS, Resource
-from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.resources import BY_KEY, NODES, PODS, Object, Resource
+from trireme_kube.embedded.store import DELETED, Event, Record
 from trireme_kube.embedded.subresources import pod_ready
 from trireme_kube.embedded.work_queue import WorkQueue
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.registry import FOREGROUND, ORPHAN, Registry
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import ADDED, DELETED, Event, Object, Record
+from trireme_kube.embedded.resources import Object, Resource
+from trireme_kube.embedded.store import ADDED, DELETED, Event, Record
 from trireme_kube.embedded.work_queue import WorkQueue
 
 Key = tuple[Resource, str, str]

@@ -14,9 +14,9 @@ from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_ac
 from trireme_kube.embedded.controllers.ownership import Ownership
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY
+from trireme_kube.embedded.resources import BY_KEY, Object
 from trireme_kube.embedded.sources import parse_timestamp
-from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.store import DELETED, Event, Record
 from trireme_kube.embedded.subresources import pod_ready, with_condition
 from trireme_kube.embedded.work_queue import WorkQueue
 

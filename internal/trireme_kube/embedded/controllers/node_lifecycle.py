@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import NODES
-from trireme_kube.embedded.store import DELETED, Event, Object
+from trireme_kube.embedded.resources import NODES, Object
+from trireme_kube.embedded.store import DELETED, Event
 from trireme_kube.embedded.work_queue import WorkQueue
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"

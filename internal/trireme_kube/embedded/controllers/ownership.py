@@ -14,8 +14,8 @@ from collections.abc import Callable
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, owner_reference
 from trireme_kube.embedded.controllers.selector_index import SelectorIndex
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import Object, Record
+from trireme_kube.embedded.resources import Object, Resource
+from trireme_kube.embedded.store import Record
 from trireme_kube.embedded.work_queue import WorkQueue
 
 

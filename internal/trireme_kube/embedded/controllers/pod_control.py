@@ -8,8 +8,8 @@ from __future__ import annotations
 from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.recording import Recorder
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import PODS
-from trireme_kube.embedded.store import Object, Record
+from trireme_kube.embedded.resources import PODS, Object
+from trireme_kube.embedded.store import Record
 
 
 class PodControl:

@@ -11,8 +11,8 @@ from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_ac
 from trireme_kube.embedded.controllers.ownership import Ownership
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.resources import Object, Resource
+from trireme_kube.embedded.store import DELETED, Event, Record
 from trireme_kube.embedded.subresources import pod_ready
 from trireme_kube.embedded.work_queue import WorkQueue
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trireme_kube.embedded import selection
-from trireme_kube.embedded.resources import Resource
-from trireme_kube.embedded.store import DELETED, Event, Object, Store
+from trireme_kube.embedded.resources import Object, Resource
+from trireme_kube.embedded.store import DELETED, Event, Store
 
 Key = tuple[str, str]
 """Namespace and name."""

@@ -10,8 +10,8 @@ import functools
 from collections.abc import Callable
 
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, Resource
-from trireme_kube.embedded.store import DELETED, Event, Object
+from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, Object, Resource
+from trireme_kube.embedded.store import DELETED, Event
 from trireme_kube.embedded.work_queue import WorkQueue
 
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

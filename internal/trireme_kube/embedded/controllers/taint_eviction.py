@@ -10,8 +10,8 @@ from collections.abc import Callable
 from trireme_kube.embedded.controllers.children import is_active
 from trireme_kube.embedded.controllers.tolerations import tolerated_seconds
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import NODES, PODS
-from trireme_kube.embedded.store import DELETED, Event, Object
+from trireme_kube.embedded.resources import NODES, PODS, Object
+from trireme_kube.embedded.store import DELETED, Event
 from trireme_kube.embedded.subresources import with_condition
 from trireme_kube.embedded.work_queue import WorkQueue
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from trireme_kube.embedded import quantities, selection
 from trireme_kube.embedded.controllers.children import is_active
 from trireme_kube.embedded.registry import Registry
-from trireme_kube.embedded.resources import BY_KEY, NODES, PODS, Resource
-from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.resources import BY_KEY, NODES, PODS, Object, Resource
+from trireme_kube.embedded.store import DELETED, Event, Record
 from trireme_kube.embedded.work_queue import WorkQueue
 
 CLAIMS, VOLUMES = BY_KEY["persistentvolumeclaims"], BY_KEY["persistentvolumes"]
